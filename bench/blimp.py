@@ -1,11 +1,15 @@
-"""Minimal pairs of BLiMP (Warstadt et al. 2020) by every score: accuracy per phenomenon with intervals, and nats per token.
+"""Minimal pairs of BLiMP (Warstadt et al. 2020) by every score: accuracy per phenomenon with
+intervals, and nats per token.
 
-    python bench/blimp.py FOLDER [--scores pll,any_order] [--most-tokens 11] [--per-set 300] [--device cuda] [--out DIR]
+    python bench/blimp.py FOLDER [--scores pll,any_order] [--most-tokens 11] [--per-set 300]
+        [--device cuda] [--out DIR]
 
-FOLDER holds BLiMP's .jsonl files. `--most-tokens` keeps the pairs whose two sentences have at most so many tokens, which makes
-any_order exact and equal for all scores; `--per-set` takes the first pairs of each set. Prints Markdown: one
-table of accuracies (per cent, 95 % Wilson intervals, ties half), one of nats per token of the acceptable sentences, of which
-only those of a probability are a code length. With `--out`, the run goes on after an interrupt and keeps all scores.
+FOLDER holds BLiMP's .jsonl files. `--most-tokens` keeps the pairs whose two sentences have at
+most so many tokens, which makes any_order exact and equal for all scores; `--per-set` takes the
+first pairs of each set. Prints Markdown: one table of accuracies (per cent, 95 % Wilson
+intervals, ties half), one of nats per token of the acceptable sentences, of which only those of
+a probability are a code length. With `--out`, the run goes on after an interrupt and keeps all
+scores.
 """
 
 from __future__ import annotations
@@ -64,13 +68,17 @@ def phenomenon(uid: str) -> str:
     return next(name for start, name in PHENOMENA.items() if uid.startswith(start))
 
 
-def pairs_in(folder: Path, model: MaskedLM, most_tokens: int | None, per_set: int) -> list[dict[str, Any]]:
+def pairs_in(
+    folder: Path, model: MaskedLM, most_tokens: int | None, per_set: int
+) -> list[dict[str, Any]]:
     """The pairs, each with its phenomenon."""
     found = []
     for file in sorted(folder.glob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines()[:per_set]:
             pair = json.loads(line)
-            lengths = [len(model.words.encode(pair[key])) - 2 for key in ("sentence_good", "sentence_bad")]
+            lengths = [
+                len(model.words.encode(pair[key])) - 2 for key in ("sentence_good", "sentence_bad")
+            ]
             if most_tokens is None or max(lengths) <= most_tokens:
                 found.append(pair | {"phenomenon": phenomenon(pair["UID"])})
     return found
@@ -79,7 +87,10 @@ def pairs_in(folder: Path, model: MaskedLM, most_tokens: int | None, per_set: in
 def table(found: PairScores) -> str:
     """Accuracies as Markdown."""
     names = list(found.scores)
-    lines = [f"| | pairs | ties | {' | '.join(names)} |", f"| --- | ---: | ---: |{' ---: |' * len(names)}"]
+    lines = [
+        f"| | pairs | ties | {' | '.join(names)} |",
+        f"| --- | ---: | ---: |{' ---: |' * len(names)}",
+    ]
     for level in ("phenomenon", "all"):
         rows = [row for row in found.accuracy if row["level"] == level]
         for name in sorted({row["name"] for row in rows}):
@@ -111,9 +122,13 @@ def nats_per_token(found: PairScores, model: MaskedLM) -> str:
 
 def main() -> None:
     """Print the two tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--scores", default=",".join(name for name in SCORES if name != "energy_norm"))
+    parser.add_argument(
+        "--scores", default=",".join(name for name in SCORES if name != "energy_norm")
+    )
     parser.add_argument("--most-tokens", type=int)
     parser.add_argument("--per-set", type=int, default=300)
     parser.add_argument("--model")

@@ -1,11 +1,13 @@
-"""Processor time of short commands with the bundled model, beside `python -c "import torch"` in one run.
+"""Processor time of short commands with the bundled model, beside `python -c "import torch"` in
+one run.
 
     python bench/first_second.py [--times 5]
 
-User and system time of a child process, the least of `--times` runs; the commands take turns, so that other work on the machine
-falls on all. A ratio of 1 is as long as importing torch, and leaving, takes by itself. `--candidates` shows what the passes over
-candidates cost: 64, 128, 256 and 512 (the default) for each of two blanks. The last column is when the first character is on
-standard error, if that is a terminal; the least wall-clock time of the runs.
+User and system time of a child process, the least of `--times` runs; the commands take turns,
+so that other work on the machine falls on all. A ratio of 1 is as long as importing torch, and
+leaving, takes by itself. `--candidates` shows what the passes over candidates cost: 64, 128,
+256 and 512 (the default) for each of two blanks. The last column is when the first character is
+on standard error, if that is a terminal; the least wall-clock time of the runs.
 """
 
 from __future__ import annotations
@@ -24,14 +26,19 @@ COMMANDS = {
     "import torch": ["-c", "import torch"],
     "unmask --help": ["-m", "unmask", "--help"],
     "unmask score": ["-m", "unmask", "score", ONE],
-    **{f"unmask fill --candidates {n}": ["-m", "unmask", "fill", TWO, "--candidates", str(n)] for n in (64, 128, 256)},
+    **{
+        f"unmask fill --candidates {n}": ["-m", "unmask", "fill", TWO, "--candidates", str(n)]
+        for n in (64, 128, 256)
+    },
     "unmask fill": ["-m", "unmask", "fill", TWO],
     "unmask compare": ["-m", "unmask", "compare", TWO],
 }
 
 
 def run(args: list[str]) -> tuple[float, float | None]:
-    """Processor seconds of a command, and seconds until its standard error, a terminal, shows something."""
+    """Processor seconds of a command, and seconds until its standard error, a terminal, shows
+    something.
+    """
     ours, theirs = pty.openpty()
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     child = subprocess.Popen([sys.executable, *args], stdout=subprocess.DEVNULL, stderr=theirs)
@@ -51,7 +58,9 @@ def run(args: list[str]) -> tuple[float, float | None]:
 
 def main() -> None:
     """Print a line per command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--times", type=int, default=5)
     times = parser.parse_args().times
     run(COMMANDS["unmask fill --candidates 64"])  # writes the compiled modules

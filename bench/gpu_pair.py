@@ -1,15 +1,19 @@
-"""Seconds per exact pair on a GPU: all constructions, all metrics, beside the floor and the published procedure.
+"""Seconds per exact pair on a GPU: all constructions, all metrics, beside the floor and the
+published procedure.
 
-    PYTHONPATH=src python bench/gpu_pair.py [--shape base|large] [--length 16] [--batch 8] [--dtype bfloat16] [--published]
+    PYTHONPATH=src python bench/gpu_pair.py [--shape base|large] [--length 16] [--batch 8]
+        [--dtype bfloat16] [--published]
     PYTHONPATH=src python bench/gpu_pair.py --model FOLDER [--batch 32] ...
 
-A batch of pairs is measured at once, again and again; then its pairs one by one. The network has BERT's shape and
-random weights, its output made as peaked as a trained model's (entropy of a few nats), since nothing but the numbers of
-steps of the iterated constructions depends on what it learnt; those are printed. The floor is the arithmetic of the
-passes that any procedure needs, 2V texts through the encoder and the head at one position, at the rate that one large
-bfloat16 matrix product reaches in the same run. `--published` runs section 3 of Torroba Hennigen & Kim 2023 written
-plainly (bench/pair_table.py) once on the same pair: float32, batches of 256, logits at all positions, tables through
-the host, five joints of V x V numbers, 50 steps.
+A batch of pairs is measured at once, again and again; then its pairs one by one. The network
+has BERT's shape and random weights, its output made as peaked as a trained model's (entropy of
+a few nats), since nothing but the numbers of steps of the iterated constructions depends on
+what it learnt; those are printed. The floor is the arithmetic of the passes that any procedure
+needs, 2V texts through the encoder and the head at one position, at the rate that one large
+bfloat16 matrix product reaches in the same run. `--published` runs section 3 of Torroba
+Hennigen & Kim 2023 written plainly (bench/pair_table.py) once on the same pair: float32,
+batches of 256, logits at all positions, tables through the host, five joints of V x V numbers,
+50 steps.
 """
 
 from __future__ import annotations
@@ -39,7 +43,9 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def network_of(shape: str, vocabulary: int, peak: float) -> BertForMaskedLM:
-    """A BERT with random weights whose logits are `peak` times as far apart as at initialisation."""
+    """A BERT with random weights whose logits are `peak` times as far apart as at
+    initialisation.
+    """
     layers, width, heads = SHAPES[shape]
     config = BertConfig(
         vocab_size=vocabulary,
@@ -61,14 +67,21 @@ def network_of(shape: str, vocabulary: int, peak: float) -> BertForMaskedLM:
 
 def tokenizer_of(vocabulary: int) -> PreTrainedTokenizerFast:
     """A tokenizer of as many tokens."""
-    words = {token: i for i, token in enumerate(SPECIAL + [f"w{i}" for i in range(vocabulary - len(SPECIAL))])}
+    words = {
+        token: i
+        for i, token in enumerate(SPECIAL + [f"w{i}" for i in range(vocabulary - len(SPECIAL))])
+    }
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel(words, unk_token="[UNK]")), **names)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.WordLevel(words, unk_token="[UNK]")), **names
+    )
 
 
 def random_cloze(model: MaskedLM, length: int, seed: int) -> Cloze:
     """A text of random tokens, its two middle ones masked."""
-    ids = torch.randint(len(SPECIAL), model.vocab_size, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
+    ids = torch.randint(
+        len(SPECIAL), model.vocab_size, (length,), generator=torch.Generator().manual_seed(seed)
+    ).tolist()
     ids[0], ids[-1] = 2, 3
     block = (length // 2 - 1, length // 2)
     gold = tuple(ids[p] for p in block)
@@ -112,17 +125,27 @@ def needed_operations(model: MaskedLM, length: int) -> float:
 
 @torch.inference_mode()
 def measure(model: MaskedLM, clozes: list[Cloze], constructions: list[str]) -> dict[str, float]:
-    """Seconds per pair of the three parts, the pairs measured at once, and the reads of each iterated construction."""
+    """Seconds per pair of the three parts, the pairs measured at once, and the reads of each
+    iterated construction.
+    """
     taken, blocks = seconds(lambda: tables_of(model, clozes, [None] * len(clozes)), model.device)
     found = {"tables": taken / len(clozes)}
     taken, joints = seconds(lambda: derive_blocks(blocks, constructions), model.device)
     found["joints"] = taken / len(clozes)
-    taken, measured = seconds(lambda: metrics_of_blocks(joints, [cloze.gold for cloze in clozes]), model.device)
+    taken, measured = seconds(
+        lambda: metrics_of_blocks(joints, [cloze.gold for cloze in clozes]), model.device
+    )
     found["metrics"] = taken / len(clozes)
     found["all"] = found["tables"] + found["joints"] + found["metrics"]
     found["entropy"] = float(torch.special.entr(blocks[0].log_q[1][:64].exp()).sum(1).mean())
     found.update({f"reads_{j.name}": j.report["reads"] for j in joints[0] if "reads" in j.report})
-    found.update({f"a_kl_{m.construction}": m.a_kl for m in measured[0].joints if m.construction == "arnold_gokhale"})
+    found.update(
+        {
+            f"a_kl_{m.construction}": m.a_kl
+            for m in measured[0].joints
+            if m.construction == "arnold_gokhale"
+        }
+    )
     return found
 
 
@@ -142,19 +165,28 @@ def published(network: BertForMaskedLM, cloze: Cloze, device: torch.device) -> d
 
     def tables() -> tuple[Tensor, Tensor, Tensor]:
         masked = network(input_ids=text).logits[0, [first, second]]
-        return predicted(first, second).to(device).T.contiguous(), predicted(second, first).to(device), masked.log_softmax(1)
+        return (
+            predicted(first, second).to(device).T.contiguous(),
+            predicted(second, first).to(device),
+            masked.log_softmax(1),
+        )
 
     taken, (logits_a, logits_b, log_m) = seconds(tables, device)
     log_a, log_b = logits_a.log_softmax(0), logits_b.log_softmax(1)
     rest, _ = seconds(
-        lambda: plain_metrics(plain_joints(logits_a, logits_b, log_a, log_b, log_m), log_a, log_b, cloze.gold), device
+        lambda: plain_metrics(
+            plain_joints(logits_a, logits_b, log_a, log_b, log_m), log_a, log_b, cloze.gold
+        ),
+        device,
     )
     return {"tables": taken, "joints and metrics": rest, "all": taken + rest}
 
 
 def main() -> None:
     """Parse, warm up, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--shape", choices=SHAPES, default="base")
     parser.add_argument("--vocabulary", type=int, default=28_996)
     parser.add_argument("--length", type=int, default=16)
@@ -175,7 +207,10 @@ def main() -> None:
         model = MaskedLM.load(options.model, options.device, options.dtype)
         options.vocabulary = model.vocab_size
     else:
-        network, tokenizer = network_of(options.shape, options.vocabulary, options.peak), tokenizer_of(options.vocabulary)
+        network, tokenizer = (
+            network_of(options.shape, options.vocabulary, options.peak),
+            tokenizer_of(options.vocabulary),
+        )
         network = network.to(device, getattr(torch, options.dtype))
         widen_output(network)
         model = MaskedLM(network, tokenizer)
@@ -189,7 +224,14 @@ def main() -> None:
     median = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
     parts = ("tables", "joints", "metrics", "all") if alone else ()
     by_itself = {key: statistics.median(run[key] for run in alone) for key in parts}
-    result = {"settings": vars(options), "median": median, "alone": by_itself, "runs": runs, "floor": floor, "peak_bytes": peak}
+    result = {
+        "settings": vars(options),
+        "median": median,
+        "alone": by_itself,
+        "runs": runs,
+        "floor": floor,
+        "peak_bytes": peak,
+    }
     if options.published and network is not None:
         del model, network
         plain = network_of(options.shape, options.vocabulary, options.peak).to(device).eval()
@@ -199,11 +241,20 @@ def main() -> None:
         return
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     which = options.model or f"BERT-{options.shape}"
-    print(f"{name}; {which}, {options.vocabulary} tokens, text of {options.length}, {options.dtype}; torch {torch.__version__}")
-    print(f"per pair, {options.batch} at once: " + "  ".join(f"{key} {value:.4g}" for key, value in median.items()))
+    print(
+        f"{name}; {which}, {options.vocabulary} tokens, text of {options.length}, {options.dtype};"
+        f" torch {torch.__version__}"
+    )
+    print(
+        f"per pair, {options.batch} at once: "
+        + "  ".join(f"{key} {value:.4g}" for key, value in median.items())
+    )
     if by_itself:
         print("one by one: " + "  ".join(f"{key} {value:.4g}" for key, value in by_itself.items()))
-    print(f"floor of the passes {floor:.3f} s: {median['all'] / floor:.2f} times the floor; peak {peak / 1e9:.1f} GB")
+    print(
+        f"floor of the passes {floor:.3f} s: {median['all'] / floor:.2f} times the floor; peak"
+        f" {peak / 1e9:.1f} GB"
+    )
     if "published" in result:
         plain = result["published"]
         print("published procedure: " + "  ".join(f"{k} {v:.4g}" for k, v in plain.items()), end="")

@@ -1,15 +1,21 @@
-"""Many blanks: the search over the whole vocabulary against the dense grid of candidates, at equal passes.
+"""Many blanks: the search over the whole vocabulary against the dense grid of candidates, at
+equal passes.
 
-For each sentence of a file and each number of blanks, as many random tokens are blanked out. The search runs until half of the
-mass is found, again until the best filling is certain, each within a budget of passes, and once until the budget is spent. The
-grid (`fill --candidates`, ranked by the balanced joint) then has as many candidates as the same passes allow. Both are judged by
-the chain rule averaged over all orders, exact over the whole vocabulary:
+For each sentence of a file and each number of blanks, as many random tokens are blanked out.
+The search runs until half of the mass is found, again until the best filling is certain, each
+within a budget of passes, and once until the budget is spent. The grid (`fill --candidates`,
+ranked by the balanced joint) then has as many candidates as the same passes allow. Both are
+judged by the chain rule averaged over all orders, exact over the whole vocabulary:
 
-    half          share of sentences where half the mass was found, and the median of passes and seconds of all
-    sure          share of sentences whose best filling is certain, and the median of passes and seconds of all
-    seen          the mass of the fillings found; of the grid, that of all its cells (by ancestral samples: +- 0.04)
+    half          share of sentences where half the mass was found, and the median of passes and
+                  seconds of all
+    sure          share of sentences whose best filling is certain, and the median of passes and
+                  seconds of all
+    seen          the mass of the fillings found; of the grid, that of all its cells (by
+                  ancestral samples: +- 0.04)
     ten           the summed probability of the ten fillings ranked first
-    better        share of sentences where the search's best filling is more probable than the grid's (equal: not counted)
+    better        share of sentences where the search's best filling is more probable than the
+                  grid's (equal: not counted)
 
     python bench/many_blanks.py sentences.txt --sentences 50 --blanks 2,3,4,5,6,7,8
 """
@@ -60,12 +66,18 @@ def exact(model: unmask.MaskedLM, cloze: Cloze, fillings: list[tuple[int, ...]])
     """p(x) of fillings."""
     texts = torch.tensor([cloze.filled(values) for values in fillings])
     sites = torch.tensor([cloze.block]).expand(len(texts), -1)
-    found: list[float] = lattice(Conditionals(model, regular_tokens(model)), texts, sites).log_mean.exp().tolist()
+    found: list[float] = (
+        lattice(Conditionals(model, regular_tokens(model)), texts, sites).log_mean.exp().tolist()
+    )
     return found
 
 
-def grid(model: unmask.MaskedLM, cloze: Cloze, passes: int) -> tuple[list[tuple[int, ...]], tuple[torch.Tensor, ...]]:
-    """The ten best fillings of the balanced joint over a grid of at most `passes` passes, and the candidates."""
+def grid(
+    model: unmask.MaskedLM, cloze: Cloze, passes: int
+) -> tuple[list[tuple[int, ...]], tuple[torch.Tensor, ...]]:
+    """The ten best fillings of the balanced joint over a grid of at most `passes` passes, and
+    the candidates.
+    """
     k, size = len(cloze.block), 2
     while pass_count([size + 1] * k) <= passes and (size + 1) ** k <= 10**7:
         size += 1
@@ -74,14 +86,19 @@ def grid(model: unmask.MaskedLM, cloze: Cloze, passes: int) -> tuple[list[tuple[
     return [tuple(row) for row in joint.topk(min(10, size**k))[0].tolist()], candidates
 
 
-def mass_of_grid(model: unmask.MaskedLM, cloze: Cloze, candidates: tuple[torch.Tensor, ...], seed: int) -> float:
+def mass_of_grid(
+    model: unmask.MaskedLM, cloze: Cloze, candidates: tuple[torch.Tensor, ...], seed: int
+) -> float:
     """The share of samples of the chain rule in random orders whose every token is a candidate."""
     generator = torch.Generator().manual_seed(seed)
     conditionals = Conditionals(model, regular_tokens(model))
     k = len(cloze.block)
     orders = torch.rand((SAMPLES, k), generator=generator).argsort(1)
     block = torch.tensor(cloze.block)
-    rows, inside = torch.tensor([cloze.ids]).repeat(SAMPLES, 1), torch.ones(SAMPLES, dtype=torch.bool)
+    rows, inside = (
+        torch.tensor([cloze.ids]).repeat(SAMPLES, 1),
+        torch.ones(SAMPLES, dtype=torch.bool),
+    )
     for step in range(k):
         place = block[orders[:, step]][:, None]
         q = conditionals.distributions(rows, place)[:, 0].exp().cpu()
@@ -95,7 +112,9 @@ def mass_of_grid(model: unmask.MaskedLM, cloze: Cloze, candidates: tuple[torch.T
 
 def main() -> None:
     """One row per number of blanks."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path, help="sentences, one per line")
     parser.add_argument("--sentences", type=int, default=50)
     parser.add_argument("--blanks", default="2,3,4,5,6,7,8")
@@ -106,13 +125,19 @@ def main() -> None:
     model = unmask.MaskedLM.load(given.model, device=given.device)
     lines = [line.strip() for line in given.file.read_text(encoding="utf-8").splitlines()]
     fitting = [line for line in dict.fromkeys(lines) if 9 <= len(line.split()) <= 14]
-    sentences = [fitting[i] for i in np.random.default_rng(0).permutation(len(fitting))[: given.sentences]]
-    head = "blanks | half | passes | s | sure | passes | s | seen: search | grid | ten: search | grid | better: search | grid"
+    sentences = [
+        fitting[i] for i in np.random.default_rng(0).permutation(len(fitting))[: given.sentences]
+    ]
+    head = (
+        "blanks | half | passes | s | sure | passes | s | seen: search | grid | ten: search | grid"
+        " | better: search | grid"
+    )
     print(f"| {head} |\n|{' ---: |' * 13}")
     for blanks in map(int, given.blanks.split(",")):
         if blanks > EXACT_SITES:
             raise SystemExit(
-                f"{blanks} blanks: their probabilities are sampled, and this compares exact ones; at most {EXACT_SITES}"
+                f"{blanks} blanks: their probabilities are sampled, and this compares exact ones;"
+                f" at most {EXACT_SITES}"
             )
         rows = []
         for number, cloze in enumerate(clozes(model, sentences, blanks, blanks)):
@@ -124,8 +149,22 @@ def main() -> None:
             ours = [float(np.exp(f.log_prob)) for f in spent.fillings[:10]] or [0.0]
             gap = ours[0] / max(theirs) - 1
             rows.append(
-                [half.mass >= 0.5, half.passes, half_s, sure.certain > 0, sure.passes, sure_s, spent.mass]
-                + [mass_of_grid(model, cloze, candidates, number), sum(ours), sum(theirs), gap > ROUNDING, gap < -ROUNDING]
+                [
+                    half.mass >= 0.5,
+                    half.passes,
+                    half_s,
+                    sure.certain > 0,
+                    sure.passes,
+                    sure_s,
+                    spent.mass,
+                ]
+                + [
+                    mass_of_grid(model, cloze, candidates, number),
+                    sum(ours),
+                    sum(theirs),
+                    gap > ROUNDING,
+                    gap < -ROUNDING,
+                ]
             )
         table = np.array(rows, dtype=float)
         mean, middle = table.mean(0), np.median(table, 0)

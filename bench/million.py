@@ -1,21 +1,33 @@
-"""A million sentences: `unmask score --score pll` end to end, beside the bare encoder on the same rows; killed and resumed.
+"""A million sentences: `unmask score --score pll` end to end, beside the bare encoder on the
+same rows; killed and resumed.
 
-    python bench/million.py --corpus corpus.txt.xz --lines 1000000 --prepare lines.txt      cut sentences of about ten tokens
-    python bench/million.py --corpus lines.txt --lines 1000000 --device cuda --dtype float16 [--model base] [--json FILE]
+    python bench/million.py --corpus corpus.txt.xz --lines 1000000 --prepare lines.txt      cut
+                                                                                            sentences
+                                                                                            of
+                                                                                            about
+                                                                                            ten
+                                                                                            tokens
+    python bench/million.py --corpus lines.txt --lines 1000000 --device cuda --dtype float16
+        [--model base] [--json FILE]
     python bench/million.py --corpus lines.txt --lines 5000 --device cpu --model tiny
 
 Every run is a process of its own, which takes samples of its memory:
 
-bare     the encoder's plain forward pass over as many rows of each length as the texts have (random tokens, no head, no text);
-         of a length with many rows, MOST_BATCHES batches are passed and the rest counted at their rate
-passes   the same rows through the encoder as `unmask score` runs it, the head at the masked position and log q included
-score    `unmask.score` from the file to scores.parquet, after a call with WARM of its texts. The share is its rate by bare's
-killed   the same call in a process that is killed without warning when two fifths are on the disk, and once more in another;
-         scores.parquet should have the bytes of the run before
-ray      `unmask.score(engine="ray")` with two workers on this machine, or one per GPU, if Ray is installed
+bare     the encoder's plain forward pass over as many rows of each length as the texts have
+         (random tokens, no head, no text); of a length with many rows, MOST_BATCHES batches are
+         passed and the rest counted at their rate
+passes   the same rows through the encoder as `unmask score` runs it, the head at the masked
+         position and log q included
+score    `unmask.score` from the file to scores.parquet, after a call with WARM of its texts.
+         The share is its rate by bare's
+killed   the same call in a process that is killed without warning when two fifths are on the
+         disk, and once more in another; scores.parquet should have the bytes of the run before
+ray `unmask.score(engine="ray")` with two workers on this machine, or one per GPU, if Ray is
+        installed
 
-Equal texts of one chunk are scored once, so their rows count once. `--model`: a folder or a name; tiny (one layer of width 32)
-and base (BERT-base), both of random weights, are made here. tiny leaves little but reading, tokenising and writing.
+Equal texts of one chunk are scored once, so their rows count once. `--model`: a folder or a
+name; tiny (one layer of width 32) and base (BERT-base), both of random weights, are made here.
+tiny leaves little but reading, tokenising and writing.
 """
 
 from __future__ import annotations
@@ -53,19 +65,28 @@ WARM = 4096
 MOST_BATCHES = 8
 CPU_TOKENS = 2**12
 SIZES = {
-    "tiny": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64},
+    "tiny": {
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+    },
     "base": {},
 }
 
 
 def sentences(corpus: Path) -> Iterator[str]:
-    """The sentences of a corpus; a longer one in pieces of at most MOST_WORDS words. The result can be cut again."""
+    """The sentences of a corpus; a longer one in pieces of at most MOST_WORDS words. The result
+    can be cut again.
+    """
     for _, line in numbered_lines(corpus):
         for sentence in re.split(r"(?<=[.!?])\s+", line.strip()):
             words = sentence.split()
             pieces = -(-len(words) // MOST_WORDS)
             for piece in range(pieces if len(words) >= FEWEST_WORDS else 0):
-                text = " ".join(words[piece * len(words) // pieces : (piece + 1) * len(words) // pieces])
+                text = " ".join(
+                    words[piece * len(words) // pieces : (piece + 1) * len(words) // pieces]
+                )
                 if len(text) <= MOST_LETTERS:
                     yield text
 
@@ -78,9 +99,9 @@ def model_folder(name: str | None, work: Path) -> str | None:
 
     bundled = MaskedLM.load(device="cpu")
     torch.manual_seed(0)
-    BertForMaskedLM(BertConfig(vocab_size=bundled.vocab_size, max_position_embeddings=128, **SIZES[name])).save_pretrained(
-        work / name
-    )
+    BertForMaskedLM(
+        BertConfig(vocab_size=bundled.vocab_size, max_position_embeddings=128, **SIZES[name])
+    ).save_pretrained(work / name)
     bundled.tokenizer.save_pretrained(work / name)
     return str(work / name)
 
@@ -111,7 +132,11 @@ class Memory:
     def at(self, share: float) -> int:
         """The largest sample in the tenth of the run that ends at `share` of it."""
         last = self.samples[-1][0] or 1.0
-        return max(mb for when, mb in self.samples if when <= share * last + 0.25 and when >= (share - 0.1) * last - 0.25)
+        return max(
+            mb
+            for when, mb in self.samples
+            if when <= share * last + 0.25 and when >= (share - 0.1) * last - 0.25
+        )
 
 
 def straight(options: argparse.Namespace) -> dict[str, Any]:
@@ -119,16 +144,29 @@ def straight(options: argparse.Namespace) -> dict[str, Any]:
     begun = time.perf_counter()
     model = load(options.model, options.device, options.dtype)
     if not options.only_score:
-        warm = islice((line for _, line in numbered_lines(options.file)), WARM if model.device.type == "cuda" else 64)
+        warm = islice(
+            (line for _, line in numbered_lines(options.file)),
+            WARM if model.device.type == "cuda" else 64,
+        )
         score(list(warm), "pll", model=model)
     ready = time.perf_counter() - begun
-    found: dict[str, Any] = {"loading_and_warming_s": ready, "device": _device(model), "dtype": str(model.dtype)[6:]}
+    found: dict[str, Any] = {
+        "loading_and_warming_s": ready,
+        "device": _device(model),
+        "dtype": str(model.dtype)[6:],
+    }
     loading = partial(load, options.model, device=options.device, dtype=options.dtype)
     with Memory() as memory:
         begun = time.perf_counter()
         score(options.file, model=loading, out=options.out, format="parquet", engine=options.engine)
         found["score_s"] = time.perf_counter() - begun
-    found |= {"memory_mb": {"first_tenth": memory.at(0.1), "middle": memory.at(0.5), "end": memory.at(1.0)}}
+    found |= {
+        "memory_mb": {
+            "first_tenth": memory.at(0.1),
+            "middle": memory.at(0.5),
+            "end": memory.at(1.0),
+        }
+    }
     found["memory_samples"] = memory.samples
     if model.device.type == "cuda":
         found["gpu_peak_mb"] = torch.cuda.max_memory_allocated() // 2**20
@@ -140,14 +178,22 @@ def straight(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def rows_by_length(out: Path, model: MaskedLM) -> Counter[int]:
-    """How many rows of each number of tokens the texts of a run have; equal texts of a chunk once."""
+    """How many rows of each number of tokens the texts of a run have; equal texts of a chunk
+    once.
+    """
     import pandas
 
     frame = pandas.read_parquet(out / "scores.parquet", columns=["item", "text", "length"])
     frame["chunk"] = (frame["item"] - 1) // CHUNK_TEXTS[model.device.type]
     frame = frame.drop_duplicates(["chunk", "text"])
     around = sum(map(len, model.around()))
-    return Counter({int(length) + around: int(length) * int(n) for length, n in frame["length"].value_counts().items() if length})
+    return Counter(
+        {
+            int(length) + around: int(length) * int(n)
+            for length, n in frame["length"].value_counts().items()
+            if length
+        }
+    )
 
 
 @torch.no_grad()
@@ -165,12 +211,16 @@ def encoder_seconds(model: MaskedLM, rows: Counter[int]) -> tuple[float, float]:
         return encoder(input_ids=ids)
 
     def ours(ids: torch.Tensor) -> object:
-        return model.logits(ids, torch.ones((len(ids), 1), dtype=torch.long, device=ids.device)).logsumexp(-1)
+        return model.logits(
+            ids, torch.ones((len(ids), 1), dtype=torch.long, device=ids.device)
+        ).logsumexp(-1)
 
     found = []
     with passes():
         for way in (bare, ours):
-            best = min(sizes, key=lambda size: _seconds(way, texts(usual, size), 5 if on_gpu else 1) / size)
+            best = min(
+                sizes, key=lambda size: _seconds(way, texts(usual, size), 5 if on_gpu else 1) / size
+            )
             total = 0.0
             for length, n in rows.items():
                 ids = texts(length, best)
@@ -199,7 +249,9 @@ def killed_and_resumed(options: argparse.Namespace, expected: Path) -> dict[str,
     command = _command(options, out, "--only-score")
     with open(options.work / "killed.log", "w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
-        while process.poll() is None and len(list((out / "parts").glob("*.parquet"))) < max(1, parts * 2 // 5):
+        while process.poll() is None and len(list((out / "parts").glob("*.parquet"))) < max(
+            1, parts * 2 // 5
+        ):
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -231,17 +283,39 @@ def on_ray(options: argparse.Namespace, expected: Path) -> dict[str, Any]:
     workers = torch.cuda.device_count() if options.device == "cuda" else 2
     found = _child(options, options.work / "ray", "--engine", f"ray:{workers}")
     apart = _apart(options.work / "ray", expected)
-    return {"workers": workers, "score_s": found["score_s"], "memory_mb": found["memory_mb"], "largest_difference": apart}
+    return {
+        "workers": workers,
+        "score_s": found["score_s"],
+        "memory_mb": found["memory_mb"],
+        "largest_difference": apart,
+    }
 
 
 def _command(options: argparse.Namespace, out: Path, *more: str) -> list[str]:
-    command = [sys.executable, __file__, "--run", str(options.file), "--out", str(out), "--device", options.device]
-    return [*command, "--dtype", options.dtype, *(["--model", options.model] if options.model else []), *more]
+    command = [
+        sys.executable,
+        __file__,
+        "--run",
+        str(options.file),
+        "--out",
+        str(out),
+        "--device",
+        options.device,
+    ]
+    return [
+        *command,
+        "--dtype",
+        options.dtype,
+        *(["--model", options.model] if options.model else []),
+        *more,
+    ]
 
 
 def _child(options: argparse.Namespace, out: Path, *more: str) -> dict[str, Any]:
     quiet = os.environ | {"PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(_command(options, out, *more), stdout=subprocess.PIPE, check=True, text=True, env=quiet)
+    done = subprocess.run(
+        _command(options, out, *more), stdout=subprocess.PIPE, check=True, text=True, env=quiet
+    )
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -250,31 +324,61 @@ def report(found: dict[str, Any]) -> str:
     n, run = found["lines"], found["score"]
     memory = run["memory_mb"]
     lines = [
-        f"{n:,} texts, {found['tokens']:,} tokens, {run['rows']:,} rows; {found['model']}, {run['dtype']}, {run['device']}",
+        (
+            f"{n:,} texts, {found['tokens']:,} tokens, {run['rows']:,} rows; {found['model']},"
+            f" {run['dtype']}, {run['device']}"
+        ),
         "",
         "| | seconds | sentences per second | share of the bare encoder |",
         "| --- | ---: | ---: | ---: |",
     ]
-    for name, key in (("bare encoder", "bare_s"), ("passes of `unmask score` alone", "passes_s"), ("`unmask.score`", "score_s")):
-        lines.append(f"| {name} | {run[key]:.1f} | {n / run[key]:,.0f} | {run['bare_s'] / run[key]:.0%} |")
+    for name, key in (
+        ("bare encoder", "bare_s"),
+        ("passes of `unmask score` alone", "passes_s"),
+        ("`unmask.score`", "score_s"),
+    ):
+        lines.append(
+            f"| {name} | {run[key]:.1f} | {n / run[key]:,.0f} | {run['bare_s'] / run[key]:.0%} |"
+        )
     if ray := found.get("ray"):
-        lines.append(f"| Ray, {ray['workers']} workers | {ray['score_s']:.1f} | {n / ray['score_s']:,.0f} | |")
+        lines.append(
+            f"| Ray, {ray['workers']} workers | {ray['score_s']:.1f} |"
+            f" {n / ray['score_s']:,.0f} | |"
+        )
     lines += [
         "",
-        "resident memory: {first_tenth} MB in the first tenth, {middle} in the middle, {end} at the end".format(**memory)
+        "resident memory: {first_tenth} MB in the first tenth, {middle} in the middle, {end} at"
+        " the end".format(**memory)
         + (f"; GPU at most {run['gpu_peak_mb']:,} MB" if "gpu_peak_mb" in run else ""),
-        f"beside the passes: {(run['score_s'] - run['passes_s']) / n * 1e6:.1f} microseconds per text",
+        (
+            f"beside the passes: {(run['score_s'] - run['passes_s']) / n * 1e6:.1f} microseconds"
+            " per text"
+        ),
     ]
     if killed := found.get("killed"):
-        same = "the same bytes" if killed["same_bytes"] else f"scores at most {killed['apart']:.1e} nats apart"
-        lines.append(f"killed with {killed['kept']} of {killed['parts']} parts, resumed in {killed['resumed_s']:.1f} s: {same}")
+        same = (
+            "the same bytes"
+            if killed["same_bytes"]
+            else f"scores at most {killed['apart']:.1e} nats apart"
+        )
+        lines.append(
+            f"killed with {killed['kept']} of {killed['parts']} parts, resumed in"
+            f" {killed['resumed_s']:.1f} s: {same}"
+        )
     if ray:
-        lines.append(f"Ray's numbers are at most {ray['largest_difference']:.1e} nats from those of one process")
+        lines.append(
+            f"Ray's numbers are at most {ray['largest_difference']:.1e} nats from those of one"
+            " process"
+        )
     return "\n".join(lines)
 
 
 def _device(model: MaskedLM) -> str:
-    return torch.cuda.get_device_name() if model.device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    return (
+        torch.cuda.get_device_name()
+        if model.device.type == "cuda"
+        else f"CPU, {torch.get_num_threads()} threads"
+    )
 
 
 def _resident() -> int:
@@ -290,14 +394,18 @@ def main(options: argparse.Namespace) -> None:
         return
     if options.prepare:
         with open(options.prepare, "w", encoding="utf-8") as file:
-            file.writelines(line + "\n" for line in islice(sentences(options.corpus), options.lines))
+            file.writelines(
+                line + "\n" for line in islice(sentences(options.corpus), options.lines)
+            )
         print(f"{options.prepare}: {options.prepare.stat().st_size / 2**20:.1f} MiB")
         return
     options.work = Path(tempfile.mkdtemp(prefix="million"))
     try:
         options.file = options.work / "texts.txt"
         with open(options.file, "w", encoding="utf-8") as file:
-            file.writelines(line + "\n" for line in islice(sentences(options.corpus), options.lines))
+            file.writelines(
+                line + "\n" for line in islice(sentences(options.corpus), options.lines)
+            )
         options.model = model_folder(named := options.model, options.work)
         whole = options.work / "whole"
         found: dict[str, Any] = {"model": named or "bundled model", "score": _child(options, whole)}
@@ -317,7 +425,9 @@ def main(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--corpus", type=Path)
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--prepare", type=Path, metavar="FILE")
@@ -325,7 +435,9 @@ if __name__ == "__main__":
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--only-whole", action="store_true", help="without the kill, and without Ray")
+    parser.add_argument(
+        "--only-whole", action="store_true", help="without the kill, and without Ray"
+    )
     parser.add_argument("--only-score", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)

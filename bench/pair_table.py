@@ -1,15 +1,19 @@
-"""The exact joint of two blanks and all its metrics: `unmask` beside the published procedure written plainly.
+"""The exact joint of two blanks and all its metrics: `unmask` beside the published procedure
+written plainly.
 
-    python bench/pair_table.py [--text TEXT --pairs 10,11 3,4] [--threads 2] [--tokens 1024] [--json]
+    python bench/pair_table.py [--text TEXT --pairs 10,11 3,4] [--threads 2] [--tokens 1024]
+        [--json]
 
-Both sides read the same float32 model, over its whole vocabulary of V tokens. The plain side follows section 3 of
-Torroba Hennigen & Kim 2023: 2V texts in batches of 256, logits at all positions, tables on the host, five joints of
-V x V numbers each (Arnold-Gokhale by 50 steps of eq. 5 from uniform), metrics from the joints' conditionals. (It is
-leaner than the published program, which keeps the conditionals of all five joints and adds two more divergences.)
-`unmask` derives all eight constructions, the iterated ones to convergence. Each side runs in a process of its own; memory is
-its peak resident set less that after loading the model. The shared numbers (Arnold-Gokhale once more with 50 steps,
-outside the clock) must agree, or the exit code is 1. `--tokens N` cuts the model's output to its first N tokens, on
-both sides, for a quick look at the numbers; its ratio is not that of the whole vocabulary.
+Both sides read the same float32 model, over its whole vocabulary of V tokens. The plain side
+follows section 3 of Torroba Hennigen & Kim 2023: 2V texts in batches of 256, logits at all
+positions, tables on the host, five joints of V x V numbers each (Arnold-Gokhale by 50 steps of
+eq. 5 from uniform), metrics from the joints' conditionals. (It is leaner than the published
+program, which keeps the conditionals of all five joints and adds two more divergences.)
+`unmask` derives all eight constructions, the iterated ones to convergence. Each side runs in a
+process of its own; memory is its peak resident set less that after loading the model. The
+shared numbers (Arnold-Gokhale once more with 50 steps, outside the clock) must agree, or the
+exit code is 1. `--tokens N` cuts the model's output to its first N tokens, on both sides, for a
+quick look at the numbers; its ratio is not that of the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -44,7 +48,9 @@ TEXT = "The old man walked slowly along the river to look at the boats."
 BATCH = 256
 PUBLISHED_STEPS = 50
 RELATIVE, ABSOLUTE = 1e-3, 5e-5
-"""Agreement asked of two float32 procedures: a thousandth, or 5e-5 nats where the number is near 0."""
+"""Agreement asked of two float32 procedures: a thousandth, or 5e-5 nats where the number is
+near 0.
+"""
 
 
 class FirstTokens(ConditionalModel):
@@ -84,12 +90,18 @@ class Clock:
         return result
 
 
-def ours(model: MaskedLM, cloze: Cloze, tokens: int, clock: Clock) -> tuple[BlockMetrics, Callable[[], BlockMetrics]]:
-    """All constructions to convergence; and, for later, the published number of steps of Arnold-Gokhale."""
+def ours(
+    model: MaskedLM, cloze: Cloze, tokens: int, clock: Clock
+) -> tuple[BlockMetrics, Callable[[], BlockMetrics]]:
+    """All constructions to convergence; and, for later, the published number of steps of
+    Arnold-Gokhale.
+    """
     tables = clock.part("tables", lambda: unary_tables(FirstTokens(model, tokens), cloze))
     joints = clock.part("joints", lambda: derive_all(tables))
     measured = clock.part("metrics", lambda: block_metrics(joints, cloze.gold))
-    return measured, lambda: block_metrics([derive(tables, "arnold_gokhale", steps=PUBLISHED_STEPS)], cloze.gold)
+    return measured, lambda: block_metrics(
+        [derive(tables, "arnold_gokhale", steps=PUBLISHED_STEPS)], cloze.gold
+    )
 
 
 def plain(network: torch.nn.Module, cloze: Cloze, tokens: int, clock: Clock) -> BlockMetrics:
@@ -101,8 +113,12 @@ def plain(network: torch.nn.Module, cloze: Cloze, tokens: int, clock: Clock) -> 
 
 
 @torch.no_grad()
-def plain_tables(network: torch.nn.Module, cloze: Cloze, tokens: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits [x, y] of the first blank given y and of the second given x, and log-probabilities with both masked."""
+def plain_tables(
+    network: torch.nn.Module, cloze: Cloze, tokens: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits [x, y] of the first blank given y and of the second given x, and log-probabilities
+    with both masked.
+    """
     first, second = cloze.block
     text = torch.tensor([cloze.ids])
 
@@ -118,7 +134,9 @@ def plain_tables(network: torch.nn.Module, cloze: Cloze, tokens: int) -> tuple[T
     return predicted(first, second).T.contiguous(), predicted(second, first), masked.log_softmax(1)
 
 
-def plain_joints(logits_a: Tensor, logits_b: Tensor, log_a: Tensor, log_b: Tensor, log_m: Tensor) -> dict[str, Tensor]:
+def plain_joints(
+    logits_a: Tensor, logits_b: Tensor, log_a: Tensor, log_b: Tensor, log_m: Tensor
+) -> dict[str, Tensor]:
     """Log joints of V x V numbers each."""
 
     def normalised(cells: Tensor) -> Tensor:
@@ -144,12 +162,17 @@ def plain_arnold_gokhale(log_a: Tensor, log_b: Tensor) -> Tensor:
     return joint
 
 
-def plain_metrics(joints: dict[str, Tensor], log_a: Tensor, log_b: Tensor, gold: Sequence[int]) -> BlockMetrics:
+def plain_metrics(
+    joints: dict[str, Tensor], log_a: Tensor, log_b: Tensor, gold: Sequence[int]
+) -> BlockMetrics:
     """Section 3 from each joint's two conditionals."""
     x, y = gold
     measured = []
     for name, joint in joints.items():
-        own_a, own_b = joint - joint.logsumexp(0, keepdim=True), joint - joint.logsumexp(1, keepdim=True)
+        own_a, own_b = (
+            joint - joint.logsumexp(0, keepdim=True),
+            joint - joint.logsumexp(1, keepdim=True),
+        )
         kl_a = (log_a.exp() * (log_a - own_a)).sum(0)
         kl_b = (log_b.exp() * (log_b - own_b)).sum(1)
         unary = (log_a, log_b) if name == "product" else (own_a, own_b)
@@ -164,7 +187,12 @@ def plain_metrics(joints: dict[str, Tensor], log_a: Tensor, log_b: Tensor, gold:
             )
         )
     ratio = log_a - log_b
-    gap = ratio + ratio.flatten().logsumexp(0) - ratio.logsumexp(0, keepdim=True) - ratio.logsumexp(1, keepdim=True)
+    gap = (
+        ratio
+        + ratio.flatten().logsumexp(0)
+        - ratio.logsumexp(0, keepdim=True)
+        - ratio.logsumexp(1, keepdim=True)
+    )
     return BlockMetrics(tuple(measured), float(gap.square().mean()))
 
 
@@ -182,7 +210,10 @@ def run_side(options: argparse.Namespace) -> Found:
     clozes = [model.cloze(options.text, positions=pair) for pair in options.pairs]
     largest = max(max(cloze.gold) for cloze in clozes)
     if largest >= tokens:
-        sys.exit(f"--tokens {tokens} leaves out a token of the text at --pairs: give at least {largest + 1}")
+        sys.exit(
+            f"--tokens {tokens} leaves out a token of the text at --pairs: give at least"
+            f" {largest + 1}"
+        )
     network = AutoModelForMaskedLM.from_pretrained(english_model_path(), dtype=torch.float32).eval()
     loaded, clock, found = peak_bytes(), Clock(), []
     for cloze in clozes:
@@ -209,19 +240,46 @@ def disagreements(mine: Found, theirs: Found) -> list[str]:
     """Every shared number of one pair that differs by more than rounding explains."""
     own = {m["construction"]: m for m in mine["metrics"]["joints"]}
     own["arnold_gokhale"] = mine["published_steps"]["joints"][0]
-    pairs = [("incompatibility", mine["metrics"]["incompatibility"], theirs["metrics"]["incompatibility"])]
+    pairs = [
+        (
+            "incompatibility",
+            mine["metrics"]["incompatibility"],
+            theirs["metrics"]["incompatibility"],
+        )
+    ]
     for row in theirs["metrics"]["joints"]:
         same = own[row["construction"]]
-        pairs += [(f"{row['construction']} {key}", same[key], row[key]) for key in ("joint_nll", "a_kl", "g_kl", "objective")]
+        pairs += [
+            (f"{row['construction']} {key}", same[key], row[key])
+            for key in ("joint_nll", "a_kl", "g_kl", "objective")
+        ]
         for t, values in enumerate(zip(same["unary_nll"], row["unary_nll"], strict=True)):
             pairs.append((f"{row['construction']} unary_nll_{t + 1}", *values))
-    return [f"{name}: {a:.6g} and {b:.6g}" for name, a, b in pairs if not isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE)]
+    return [
+        f"{name}: {a:.6g} and {b:.6g}"
+        for name, a, b in pairs
+        if not isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+    ]
 
 
 def in_own_process(side: str, options: argparse.Namespace) -> Found:
     """`run_side` in a fresh interpreter."""
-    command = [sys.executable, __file__, "--side", side, "--text", options.text, "--threads", str(options.threads)]
-    command += ["--tokens", str(options.tokens), "--pairs", *[",".join(map(str, pair)) for pair in options.pairs]]
+    command = [
+        sys.executable,
+        __file__,
+        "--side",
+        side,
+        "--text",
+        options.text,
+        "--threads",
+        str(options.threads),
+    ]
+    command += [
+        "--tokens",
+        str(options.tokens),
+        "--pairs",
+        *[",".join(map(str, pair)) for pair in options.pairs],
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(done.returncode)  # the side has said why
@@ -233,15 +291,22 @@ def show(mine: Found, theirs: Found, problems: list[str]) -> None:
     """The small table."""
     count = len(mine["pairs"])
     print(
-        f"{count} pair(s) {mine['gold']}, text of {mine['text_tokens']} tokens, vocabulary {mine['vocabulary']}; seconds per pair"
+        f"{count} pair(s) {mine['gold']}, text of {mine['text_tokens']} tokens, vocabulary"
+        f" {mine['vocabulary']}; seconds per pair"
     )
     print(f"{'':16}{'tables':>9}{'joints':>9}{'metrics':>9}{'all':>9}{'cpu':>9}{'memory':>10}")
     for name, side in (("unmask, 8 joints", mine), ("plain, 5 joints", theirs)):
         parts = [side["seconds"][part] / count for part in ("tables", "joints", "metrics")]
-        cells = "".join(f"{value:9.2f}" for value in (*parts, sum(parts), sum(side["cpu_seconds"].values()) / count))
+        cells = "".join(
+            f"{value:9.2f}"
+            for value in (*parts, sum(parts), sum(side["cpu_seconds"].values()) / count)
+        )
         print(f"{name:16}{cells}{side['bytes'] / 1e6:7.0f} MB")
     of = ratios(mine, theirs)
-    print(f"ratio: {of['time']:.2f} times faster ({of['cpu_time']:.2f} in processor time), {of['memory']:.2f} times less memory")
+    print(
+        f"ratio: {of['time']:.2f} times faster ({of['cpu_time']:.2f} in processor time),"
+        f" {of['memory']:.2f} times less memory"
+    )
     print(f"\n{'construction':16}{'U-PPL':>9}{'P-PPL':>9}{'A-KL':>9}{'G-KL':>9}   (first pair)")
     first = mine["pairs"][0]
     rows = [(m["construction"], m) for m in first["metrics"]["joints"]]
@@ -263,11 +328,20 @@ def ratios(mine: Found, theirs: Found) -> dict[str, float]:
 
 def main() -> int:
     """Parse, run both sides one after the other, compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--text", default=TEXT)
-    parser.add_argument("--pairs", nargs="+", default=[(10, 11)], type=lambda pair: tuple(int(p) for p in pair.split(",")))
+    parser.add_argument(
+        "--pairs",
+        nargs="+",
+        default=[(10, 11)],
+        type=lambda pair: tuple(int(p) for p in pair.split(",")),
+    )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--tokens", type=int, default=0, help="only the first N tokens of the vocabulary")
+    parser.add_argument(
+        "--tokens", type=int, default=0, help="only the first N tokens of the vocabulary"
+    )
     parser.add_argument("--json", action="store_true", help="print everything measured as JSON")
     parser.add_argument("--side", choices=["ours", "plain"], help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -275,9 +349,16 @@ def main() -> int:
         json.dump(run_side(options), sys.stdout)
         return 0
     mine, theirs = in_own_process("ours", options), in_own_process("plain", options)
-    problems = [p for pair in zip(mine["pairs"], theirs["pairs"], strict=True) for p in disagreements(*pair)]
+    problems = [
+        p for pair in zip(mine["pairs"], theirs["pairs"], strict=True) for p in disagreements(*pair)
+    ]
     if options.json:
-        found = {"unmask": mine, "plain": theirs, "ratio": ratios(mine, theirs), "disagreements": problems}
+        found = {
+            "unmask": mine,
+            "plain": theirs,
+            "ratio": ratios(mine, theirs),
+            "disagreements": problems,
+        }
         print(json.dumps(found, indent=1))
     else:
         show(mine, theirs, problems)

@@ -1,15 +1,18 @@
-"""Passes and proposals per second of the samplers, beside the bare encoder on rows of the same shape, in one run.
+"""Passes and proposals per second of the samplers, beside the bare encoder on rows of the same
+shape, in one run.
 
-    python bench/sampler_throughput.py [--models bundled,base --dtypes float32,float16 --chains 64,1024,4096 --length 20]
-        [--kernels mh,gibbs,block,ancestral,mask-predict] [--seconds 1.5] [--rows N] [--also-rows 256,1024]
-        [--device auto] [--json FILE] [--profile]
+    python bench/sampler_throughput.py [--models bundled,base --dtypes float32,float16 --chains
+        64,1024,4096 --length 20] [--kernels mh,gibbs,block,ancestral,mask-predict] [--seconds
+        1.5] [--rows N] [--also-rows 256,1024] [--device auto] [--json FILE] [--profile]
 
-`bare` runs the network at one position per row, as many rows at a time as it takes, on rows of the same length: what a sampler
-cannot beat. A kernel runs steps of all chains (a decoder: whole texts) from ancestral starts, for at least `--seconds`, after
-64 chains of it have taken two steps that are not timed. passes/s counts the rows that the kernel asked for; proposals/s steps of
-chains; share: of the bare rate. A pass of mask-predict predicts all blanks: `at its positions` is its share of the network at as
-many positions of each row as it has blanks, step by step. On a CPU, seconds are those of the processors. `base` has BERT-base's
-shape, its 28,996 tokens and random weights; texts to start from are drawn by the first number format.
+`bare` runs the network at one position per row, as many rows at a time as it takes, on rows of
+the same length: what a sampler cannot beat. A kernel runs steps of all chains (a decoder: whole
+texts) from ancestral starts, for at least `--seconds`, after 64 chains of it have taken two
+steps that are not timed. passes/s counts the rows that the kernel asked for; proposals/s steps
+of chains; share: of the bare rate. A pass of mask-predict predicts all blanks: `at its
+positions` is its share of the network at as many positions of each row as it has blanks, step
+by step. On a CPU, seconds are those of the processors. `base` has BERT-base's shape, its 28,996
+tokens and random weights; texts to start from are drawn by the first number format.
 """
 
 from __future__ import annotations
@@ -82,7 +85,9 @@ def bare_rate(model: MaskedLM, length: int, rows: int, seconds: float, predicted
 
 
 def rate_at_blanks(model: MaskedLM, settings: SampleSettings, seconds: float) -> float:
-    """Rows per second of the network alone, at as many positions as the steps of mask-predict have blanks."""
+    """Rows per second of the network alone, at as many positions as the steps of mask-predict
+    have blanks.
+    """
     length, steps = settings.length[0], MaskPredict().passes
     blanks = [blanks_left(length, step, steps) for step in range(steps)]
     rates = [bare_rate(model, length, 1024, seconds / steps, count) for count in blanks if count]
@@ -91,7 +96,10 @@ def rate_at_blanks(model: MaskedLM, settings: SampleSettings, seconds: float) ->
 
 def sampler(model: MaskedLM, settings: SampleSettings, passes: Passes, starts: torch.Tensor) -> Any:
     """A group of all chains at its start."""
-    target, everyone = Target(model, blank_template(model, settings.length[0])), list(range(settings.chains))
+    target, everyone = (
+        Target(model, blank_template(model, settings.length[0])),
+        list(range(settings.chains)),
+    )
     own = None if settings.kernel.decodes else starts[: settings.chains]
     run = group_run(settings, Group(everyone, target, own), passes)
     run.begin()
@@ -100,12 +108,19 @@ def sampler(model: MaskedLM, settings: SampleSettings, passes: Passes, starts: t
 
 def ancestral(model: MaskedLM, length: int, chains: int) -> torch.Tensor:
     """Texts to start from."""
-    target, passes = Target(model, blank_template(model, length)), Passes(model, rows_for(model, chains, decodes=True))
-    return decode(Ancestral(target, passes), chains, ChainStreams(0, range(chains), model.device).at(0, 0))[0].ids
+    target, passes = (
+        Target(model, blank_template(model, length)),
+        Passes(model, rows_for(model, chains, decodes=True)),
+    )
+    return decode(
+        Ancestral(target, passes), chains, ChainStreams(0, range(chains), model.device).at(0, 0)
+    )[0].ids
 
 
 def steps_of(run: Any) -> Iterator[int]:
-    """The steps of one sweep after the other; a decoder's only step makes its texts. Yields the proposals made."""
+    """The steps of one sweep after the other; a decoder's only step makes its texts. Yields the
+    proposals made.
+    """
     while True:
         if run.settings.kernel.decodes:
             run.sweep()
@@ -115,7 +130,11 @@ def steps_of(run: Any) -> Iterator[int]:
 
 
 def measure(
-    model: MaskedLM, settings: SampleSettings, seconds: float, rows: int | None, starts: torch.Tensor
+    model: MaskedLM,
+    settings: SampleSettings,
+    seconds: float,
+    rows: int | None,
+    starts: torch.Tensor,
 ) -> dict[str, float]:
     """Passes and proposals per second, and seconds per sweep."""
     passes = Passes(model, rows or rows_for(model, settings.chains, settings.kernel.decodes))
@@ -132,11 +151,19 @@ def measure(
             break
     took = clock(model) - begun
     spent = int(run.spent.sum()) - before
-    texts = run.done if settings.kernel.decodes else proposals / settings.chains / run.kernel.plan.steps
-    return {"passes": spent / took, "proposals": proposals / took, "seconds_per_sweep": took / texts}
+    texts = (
+        run.done if settings.kernel.decodes else proposals / settings.chains / run.kernel.plan.steps
+    )
+    return {
+        "passes": spent / took,
+        "proposals": proposals / took,
+        "seconds_per_sweep": took / texts,
+    }
 
 
-def profile(model: MaskedLM, settings: SampleSettings, rows: int | None, starts: torch.Tensor) -> None:
+def profile(
+    model: MaskedLM, settings: SampleSettings, rows: int | None, starts: torch.Tensor
+) -> None:
     """Print what three steps spend their time on."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as recording
@@ -160,15 +187,24 @@ def profile(model: MaskedLM, settings: SampleSettings, rows: int | None, starts:
 
 def main() -> None:
     """Print one line per model, number format, number of chains and kernel."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--models", default="bundled")
     parser.add_argument("--dtypes", default="float32")
     parser.add_argument("--chains", default="64")
     parser.add_argument("--kernels", default="mh,gibbs,block,ancestral,mask-predict")
     parser.add_argument("--length", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=1.5)
-    parser.add_argument("--rows", type=int, help="rows of a call, instead of what the number of chains gives")
-    parser.add_argument("--also-rows", type=lambda text: [int(n) for n in text.split(",")], default=[], help="mh with these, too")
+    parser.add_argument(
+        "--rows", type=int, help="rows of a call, instead of what the number of chains gives"
+    )
+    parser.add_argument(
+        "--also-rows",
+        type=lambda text: [int(n) for n in text.split(",")],
+        default=[],
+        help="mh with these, too",
+    )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--profile", action="store_true")
@@ -180,28 +216,63 @@ def main() -> None:
         for dtype in options.dtypes.split(","):
             model = model_of(name, options.device, dtype)
             bare = bare_rate(model, options.length, 16384, options.seconds)
-            print(f"{name} {dtype} {model.device}: bare {bare:,.0f} passes/s, {options.length} tokens", flush=True)
             print(
-                f"{'':14} {'chains':>6} {'passes/s':>10} {'share':>6} {'proposals/s':>12} {'s per sweep':>12}  at its positions",
+                f"{name} {dtype} {model.device}: bare {bare:,.0f} passes/s, {options.length}"
+                " tokens",
                 flush=True,
             )
-            starts = ancestral(model, options.length, max(sizes)) if starts is None else starts.to(model.device)
-            positions = {"mask-predict": rate_at_blanks(model, SampleSettings(length=(options.length,)), options.seconds)}
+            print(
+                f"{'':14} {'chains':>6} {'passes/s':>10} {'share':>6} {'proposals/s':>12}"
+                f" {'s per sweep':>12}  at its positions",
+                flush=True,
+            )
+            starts = (
+                ancestral(model, options.length, max(sizes))
+                if starts is None
+                else starts.to(model.device)
+            )
+            positions = {
+                "mask-predict": rate_at_blanks(
+                    model, SampleSettings(length=(options.length,)), options.seconds
+                )
+            }
             for chains in sizes:
-                for kernel, rows in [*product(options.kernels.split(","), [options.rows]), *product(["mh"], options.also_rows)]:
-                    settings = SampleSettings(kernel=KERNELS[kernel](), chains=chains, length=(options.length,), sweeps=10**6)
+                for kernel, rows in [
+                    *product(options.kernels.split(","), [options.rows]),
+                    *product(["mh"], options.also_rows),
+                ]:
+                    settings = SampleSettings(
+                        kernel=KERNELS[kernel](),
+                        chains=chains,
+                        length=(options.length,),
+                        sweeps=10**6,
+                    )
                     if options.profile:
                         profile(model, settings, rows, starts)
                     found = measure(model, settings, options.seconds, rows, starts)
                     label = f"{kernel} {rows}" if rows else kernel
                     print(
-                        f"{label:14} {chains:6} {found['passes']:10,.0f} {found['passes'] / bare:6.2f} "
-                        f"{found['proposals']:12,.0f} {found['seconds_per_sweep']:12.3f}"
-                        + (f" {found['passes'] / positions[kernel]:17.2f}" if kernel in positions else ""),
+                        f"{label:14} {chains:6} {found['passes']:10,.0f}"
+                        f" {found['passes'] / bare:6.2f} {found['proposals']:12,.0f}"
+                        f" {found['seconds_per_sweep']:12.3f}"
+                        + (
+                            f" {found['passes'] / positions[kernel]:17.2f}"
+                            if kernel in positions
+                            else ""
+                        ),
                         flush=True,
                     )
-                    about = {"model": name, "dtype": dtype, "chains": chains, "kernel": kernel, "rows": rows, "bare": bare}
-                    results.append({**about, "bare_at_its_positions": positions.get(kernel), **found})
+                    about = {
+                        "model": name,
+                        "dtype": dtype,
+                        "chains": chains,
+                        "kernel": kernel,
+                        "rows": rows,
+                        "bare": bare,
+                    }
+                    results.append(
+                        {**about, "bare_at_its_positions": positions.get(kernel), **found}
+                    )
                     if options.json:
                         options.json.write_text(json.dumps(results, indent=1))
                     gc.collect()

@@ -1,16 +1,21 @@
-"""Sentences per second of `unmask score`, beside minicons in one run on a CPU, and beside the bare encoder on a GPU.
+"""Sentences per second of `unmask score`, beside minicons in one run on a CPU, and beside the
+bare encoder on a GPU.
 
-    python bench/score_throughput.py cpu --sentences snli-dev.txt --paragraphs english.valid.txt [--minicons FOLDER] [--threads 2]
+    python bench/score_throughput.py cpu --sentences snli-dev.txt --paragraphs english.valid.txt
+        [--minicons FOLDER] [--threads 2]
     python bench/score_throughput.py gpu --sentences snli-dev.txt [--dtype float16]
 
-cpu   pll of `--count` sentences and of 50 paragraphs of 90 to 126 tokens, by the bundled model in float32. The two sides take
-      turns, block by block, so that other work on the machine falls on both. minicons is given the sentences one by one and in
-      batches of ten, and its faster way counts. Both must agree to 1e-4 per token; so must pll_word. Then each side scores the
-      paragraphs once more in a process of its own, for its peak memory, and unmask a text of 350 words in windows.
-      minicons (pip install --no-deps --target FOLDER minicons wonderwords) calls a tokenizer method that newer versions of
-      transformers have dropped; it is given back its name here.
-gpu   pll rows per second on a BERT-base of random weights, and the rate at which its encoder alone passes the same rows;
-      any_order, exact, of sentences of ten tokens by the bundled model.
+cpu   pll of `--count` sentences and of 50 paragraphs of 90 to 126 tokens, by the bundled model
+      in float32. The two sides take turns, block by block, so that other work on the machine
+      falls on both. minicons is given the sentences one by one and in batches of ten, and its
+      faster way counts. Both must agree to 1e-4 per token; so must pll_word. Then each side
+      scores the paragraphs once more in a process of its own, for its peak memory, and unmask a
+      text of 350 words in windows. minicons (pip install --no-deps --target FOLDER minicons
+      wonderwords) calls a tokenizer method that newer versions of transformers have dropped; it
+      is given back its name here.
+gpu   pll rows per second on a BERT-base of random weights, and the rate at which its encoder
+      alone passes the same rows; any_order, exact, of sentences of ten tokens by the bundled
+      model.
 """
 
 from __future__ import annotations
@@ -67,7 +72,9 @@ def minicons_side(batch: int, metric: str = "original") -> Side:
     return run
 
 
-def take_turns(sides: dict[str, Side], texts: Sequence[str], block: int) -> tuple[dict[str, float], dict[str, list[list[float]]]]:
+def take_turns(
+    sides: dict[str, Side], texts: Sequence[str], block: int
+) -> tuple[dict[str, float], dict[str, list[list[float]]]]:
     """Seconds of each side over all texts, and what it found."""
     seconds, found = dict.fromkeys(sides, 0.0), {name: [] for name in sides}
     for start in range(0, len(texts), block):
@@ -81,7 +88,9 @@ def take_turns(sides: dict[str, Side], texts: Sequence[str], block: int) -> tupl
 
 def apart(one: list[list[float]], other: list[list[float]]) -> float:
     """The largest difference of a token's log-probability."""
-    return max(abs(a - b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True))
+    return max(
+        abs(a - b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True)
+    )
 
 
 def on_cpu(options: argparse.Namespace) -> None:
@@ -89,13 +98,19 @@ def on_cpu(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     tokens_of = MaskedLM.load(device="cpu").words.encode
     sentences = _lines(options.sentences)[: options.count]
-    readable = [text for text in _lines(options.paragraphs) if len(text) < 900 and text.isprintable()]
+    readable = [
+        text for text in _lines(options.paragraphs) if len(text) < 900 and text.isprintable()
+    ]
     paragraphs = [text for text in readable if 90 <= len(tokens_of(text)) <= 126][:50]
     sides = {"unmask": unmask_side()} | (
         {} if options.alone else {"minicons 1": minicons_side(1), "minicons 10": minicons_side(10)}
     )
     for what, texts, block in (("sentences", sentences, 250), ("paragraphs", paragraphs, 10)):
-        chosen = {name: side for name, side in sides.items() if what == "sentences" or name != "minicons 10"}
+        chosen = {
+            name: side
+            for name, side in sides.items()
+            if what == "sentences" or name != "minicons 10"
+        }
         for side in chosen.values():
             side(texts[:2])
         seconds, found = take_turns(chosen, texts, block)
@@ -105,11 +120,19 @@ def on_cpu(options: argparse.Namespace) -> None:
         if not options.alone:
             best = min(spent for name, spent in seconds.items() if name != "unmask")
             difference = apart(found["unmask"], found["minicons 1"])
-            print(f"  ratio {best / seconds['unmask']:.2f}; tokens apart by {difference:.1e} at most")
+            print(
+                f"  ratio {best / seconds['unmask']:.2f}; tokens apart by {difference:.1e} at most"
+            )
     if not options.alone:
-        difference = apart(unmask_side("pll_word")(sentences[:100]), minicons_side(1, "within_word_l2r")(sentences[:100]))
+        difference = apart(
+            unmask_side("pll_word")(sentences[:100]),
+            minicons_side(1, "within_word_l2r")(sentences[:100]),
+        )
         print(f"\npll_word of 100 sentences: tokens apart by {difference:.1e} at most")
-    print("\npeak memory of a process that scores the paragraphs, and (unmask) a text of 350 words in windows")
+    print(
+        "\npeak memory of a process that scores the paragraphs, and (unmask) a text of 350 words in"
+        " windows"
+    )
     for name in sides:
         if name != "minicons 10":
             print(f"  {name:12} {_peak(name, paragraphs, options)}")
@@ -147,13 +170,26 @@ def on_gpu(options: argparse.Namespace) -> None:
         regular[:, [0, -1]] = False
         batch, settings = TextBatch.of(ids, regular=regular), [PLL()]
         rows = texts * (length - 2)
-        ours = rows / _seconds(lambda batch=batch, settings=settings: score_batch(model, batch, settings), 3)
-        bare = max(_bare(model.network.base_model, ids, size) for size in (2**13 // length, 2**15 // length, 2**17 // length))
-        print(f"BERT-base, {length} tokens: pll {ours:,.0f} rows/s; bare encoder {bare:,.0f} rows/s; share {ours / bare:.0%}")
-    tens = [text for text in _lines(options.sentences) if len(bundled.words.encode(text)) == 12][: options.count]
+        ours = rows / _seconds(
+            lambda batch=batch, settings=settings: score_batch(model, batch, settings), 3
+        )
+        bare = max(
+            _bare(model.network.base_model, ids, size)
+            for size in (2**13 // length, 2**15 // length, 2**17 // length)
+        )
+        print(
+            f"BERT-base, {length} tokens: pll {ours:,.0f} rows/s; bare encoder {bare:,.0f} rows/s;"
+            f" share {ours / bare:.0%}"
+        )
+    tens = [text for text in _lines(options.sentences) if len(bundled.words.encode(text)) == 12][
+        : options.count
+    ]
     for name in ("pll", "any_order"):
         spent = _seconds(lambda name=name: score(tens, name, model=bundled), 2)
-        print(f"bundled model, {len(tens)} sentences of 10 tokens: {name} {len(tens) / spent:,.1f} sentences/s")
+        print(
+            f"bundled model, {len(tens)} sentences of 10 tokens: {name} {len(tens) / spent:,.1f}"
+            " sentences/s"
+        )
 
 
 @torch.no_grad()
@@ -173,9 +209,19 @@ def _seconds(work: Callable[[], object], times: int) -> float:
 
 
 def _peak(name: str, texts: Sequence[str], options: argparse.Namespace) -> str:
-    command = [sys.executable, __file__, "memory", "--side", name.split()[0], "--threads", str(options.threads)]
+    command = [
+        sys.executable,
+        __file__,
+        "memory",
+        "--side",
+        name.split()[0],
+        "--threads",
+        str(options.threads),
+    ]
     command += ["--minicons", str(options.minicons)] if options.minicons else []
-    done = subprocess.run(command, input=json.dumps(list(texts)), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, input=json.dumps(list(texts)), capture_output=True, text=True, check=True
+    )
     return done.stdout.strip().splitlines()[-1]
 
 
@@ -188,7 +234,9 @@ def _lines(path: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("where", choices=("cpu", "gpu", "memory"))
     parser.add_argument("--sentences", type=Path)
     parser.add_argument("--paragraphs", type=Path)

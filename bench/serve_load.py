@@ -1,10 +1,12 @@
-"""What the page costs its clients, as ratios measured side by side in one run; each server is a process of its own.
+"""What the page costs its clients, as ratios measured side by side in one run; each server is a
+process of its own.
 
     python bench/serve_load.py [--requests 16] [--candidates 64] [--against OTHER/src]
 
-- One client: the median of each kind of question; with --against its ratio to the same question asked of another checkout.
-- 32 clients at once: seconds over those of one client after the other.
-- One-blank fills beside a long job (any_order of two sentences, an exact joint): their 95th percentile over that without it.
+- One client: the median of each kind of question; with --against its ratio to the same question
+asked of another checkout. - 32 clients at once: seconds over those of one client after the
+other. - One-blank fills beside a long job (any_order of two sentences, an exact joint): their
+95th percentile over that without it.
 """
 
 from __future__ import annotations
@@ -44,9 +46,18 @@ def kinds(count: int, candidates: int) -> dict[str, list[Question]]:
     return {
         "fill, one blank": [("fill", {"text": text}) for text in texts(count, "saw")],
         "score, pll": [("score", {"texts": [text]}) for text in whole],
-        "fill, two blanks": [("fill", {"text": text, "joint": "balanced", "candidates": candidates}) for text in texts(count)],
-        "dependence": [("dependence", {"text": "The [MASK] saw [MASK] [MASK].", "candidates": 16}) for _ in whole],
-        "sample": [("sample", {"template": text, "sweeps": 5, "seed": n}) for n, text in enumerate(texts(count))],
+        "fill, two blanks": [
+            ("fill", {"text": text, "joint": "balanced", "candidates": candidates})
+            for text in texts(count)
+        ],
+        "dependence": [
+            ("dependence", {"text": "The [MASK] saw [MASK] [MASK].", "candidates": 16})
+            for _ in whole
+        ],
+        "sample": [
+            ("sample", {"template": text, "sweeps": 5, "seed": n})
+            for n, text in enumerate(texts(count))
+        ],
     }
 
 
@@ -56,10 +67,17 @@ class Server:
     def __init__(self, port: int) -> None:
         self.port = port
 
-    def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> http.client.HTTPResponse:
+    def request(
+        self, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> http.client.HTTPResponse:
         """A request, whose answer has begun."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=1800)
-        connection.request(method, path, None if body is None else json.dumps(body), {"content-type": "application/json"})
+        connection.request(
+            method,
+            path,
+            None if body is None else json.dumps(body),
+            {"content-type": "application/json"},
+        )
         return connection.getresponse()
 
     def ask(self, question: Question) -> float:
@@ -123,9 +141,12 @@ def one_client(server: Server, other: Server | None, questions: dict[str, list[Q
 def all_at_once(server: Server, questions: dict[str, list[Question]]) -> None:
     """Seconds of all clients at once over one after the other, each measured twice in turn."""
     for name, some in questions.items():
-        alone, together = np.sum([[server.load(some, n)[1] for n in (1, CLIENTS)] for _ in range(2)], axis=0) / 2
+        alone, together = (
+            np.sum([[server.load(some, n)[1] for n in (1, CLIENTS)] for _ in range(2)], axis=0) / 2
+        )
         print(
-            f"{name:20s} {len(some)} one after the other {alone:.2f} s, at once {together:.2f} s: {together / alone:.2f} times",
+            f"{name:20s} {len(some)} one after the other {alone:.2f} s, at once {together:.2f} s:"
+            f" {together / alone:.2f} times",
             flush=True,
         )
 
@@ -149,14 +170,17 @@ def beside_long_jobs(server: Server, questions: list[Question]) -> None:
         before += server.load(questions, 1)[0]
         slow, usual = (float(np.quantile(seconds, 0.95)) for seconds in (beside, before))
         print(
-            f"one-blank fills beside {name}{ended}: 95 % within {slow:.3f} s, {slow / usual:.2f} times the {usual:.3f} s alone",
+            f"one-blank fills beside {name}{ended}: 95 % within {slow:.3f} s, {slow / usual:.2f}"
+            f" times the {usual:.3f} s alone",
             flush=True,
         )
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--requests", type=int, default=16)
     parser.add_argument("--candidates", type=int, default=64)
     parser.add_argument("--against", type=Path, help="src folder of another checkout")

@@ -1,23 +1,30 @@
-"""Passes against nats per token, and against BLEU, of every decoder with a law that translates with a masked model.
+"""Passes against nats per token, and against BLEU, of every decoder with a law that translates
+with a masked model.
 
     python bench/translation_frontier.py MODEL test.de test.en --out RESULTS --valid val.de val.en
-    python bench/translation_frontier.py MODEL test.de test.en --out RESULTS --bleu [--share 0/4 --seconds 300]
-    python bench/translation_frontier.py MODEL test.de test.en --out RESULTS --rounds [--sentences 500]
+    python bench/translation_frontier.py MODEL test.de test.en --out RESULTS --bleu [--share 0/4
+        --seconds 300]
+    python bench/translation_frontier.py MODEL test.de test.en --out RESULTS --rounds
+        [--sentences 500]
 
-MODEL is a folder of `unmask train --parallel`. The first command measures the model's dependence profile on the validation pairs
-(sources are seen, sites are the tokens of targets) and stores it in MODEL, where decoders find it. Then the law of each decoder
-on the references, given source and length:
+MODEL is a folder of `unmask train --parallel`. The first command measures the model's
+dependence profile on the validation pairs (sources are seen, sites are the tokens of targets)
+and stores it in MODEL, where decoders find it. Then the law of each decoder on the references,
+given source and length:
 
     nats      mean over texts of -log law(y | s, L) / L
-    entropy   mean over texts of the mean entropy of the conditionals that the tokens were drawn from
+    entropy   mean over texts of the mean entropy of the conditionals that the tokens were drawn
+              from
 
-at numbers of passes, at bounds, and at one token per pass. The second command translates at temperature 0, each source at its
-five likeliest lengths. One JSON line per case is written as it is ready; a case that RESULTS has is not computed again. `--share
-I/N` takes every N-th case, for N processes side by side. The table is printed at the end, from all lines that are there.
+at numbers of passes, at bounds, and at one token per pass. The second command translates at
+temperature 0, each source at its five likeliest lengths. One JSON line per case is written as
+it is ready; a case that RESULTS has is not computed again. `--share I/N` takes every N-th case,
+for N processes side by side. The table is printed at the end, from all lines that are there.
 
-The third command translates sources that the model has room for, each at its likeliest length, at temperature 1 and 0: one token
-per pass in the order of the sets, verified sets, and mask-predict. It prints rounds and rows per text, nats per token (-log_prob,
-in a random order), BLEU with its 95 %, and how many verified texts are those of one token per pass.
+The third command translates sources that the model has room for, each at its likeliest length,
+at temperature 1 and 0: one token per pass in the order of the sets, verified sets, and
+mask-predict. It prints rounds and rows per text, nats per token (-log_prob, in a random order),
+BLEU with its 95 %, and how many verified texts are those of one token per pass.
 """
 
 from __future__ import annotations
@@ -62,7 +69,9 @@ GREEDY = {"surest first": "lowest-entropy", "random order": "random"}
 
 @dataclass(frozen=True)
 class Case:
-    """A decoder and what it is given: a number of passes, a bound, or neither (one token per pass)."""
+    """A decoder and what it is given: a number of passes, a bound, or neither (one token per
+    pass).
+    """
 
     decoder: str
     passes: int | None = None
@@ -87,7 +96,9 @@ class Case:
         """What `unmask.translate` is given."""
         if self.bound is not None:
             return {"kernel": KERNELS[self.decoder](**{KERNELS[self.decoder].bound: self.bound})}
-        return {"kernel": KERNELS[GREEDY.get(self.decoder, self.decoder)](passes=self.passes or longest)}
+        return {
+            "kernel": KERNELS[GREEDY.get(self.decoder, self.decoder)](passes=self.passes or longest)
+        }
 
 
 def laws(passes: Sequence[int]) -> list[Case]:
@@ -97,60 +108,93 @@ def laws(passes: Sequence[int]) -> list[Case]:
 
 
 def translations(passes: Sequence[int]) -> list[Case]:
-    """The same, as far as `translate` can; mask-predict beside them. All decoders are the same with one pass."""
+    """The same, as far as `translate` can; mask-predict beside them. All decoders are the same
+    with one pass.
+    """
     found = [Case(BASELINE[0], int(BASELINE[1])), *(Case(name) for name in GREEDY)]
     names = [*with_law(), BASELINE[0]]
-    return found + [Case(name, n) for n in passes for name in (names if n > 1 else names[-1:])] + bounds()
+    return (
+        found
+        + [Case(name, n) for n in passes for name in (names if n > 1 else names[-1:])]
+        + bounds()
+    )
 
 
 def bounds() -> list[Case]:
     """Every decoder that takes a bound, at some of them."""
-    return [Case(name, bound=bound) for name in with_law() for bound in BOUNDS.get(KERNELS[name].bound, ())]
+    return [
+        Case(name, bound=bound)
+        for name in with_law()
+        for bound in BOUNDS.get(KERNELS[name].bound, ())
+    ]
 
 
 class Pairs:
-    """Sources and targets as texts of the model; those that it cannot hold or spell are left out (`skipped`)."""
+    """Sources and targets as texts of the model; those that it cannot hold or spell are left
+    out (`skipped`).
+    """
 
     def __init__(self, pair: PairModel, sources: Sequence[str], targets: Sequence[str]) -> None:
-        self.pair, layout, special = pair, pair.layout, {*pair.model.special_ids, pair.model.mask_id}
+        self.pair, layout, special = (
+            pair,
+            pair.layout,
+            {*pair.model.special_ids, pair.model.mask_id},
+        )
         both = zip(pair.spelling.encode(sources), pair.spelling.encode(targets), strict=True)
         self.kept = [
             (tuple(source), tuple(target))
             for source, target in both
-            if 0 < len(source) <= layout.longest_source and 0 < len(target) <= layout.longest_target and not special & set(target)
+            if 0 < len(source) <= layout.longest_source
+            and 0 < len(target) <= layout.longest_target
+            and not special & set(target)
         ]
         self.skipped = len(sources) - len(self.kept)
         self.lengths = np.array([len(target) for _, target in self.kept])
 
     def groups(self) -> Iterator[tuple[list[int], Target, Tensor, Passes]]:
-        """Texts with equally long targets, side by side (on a CPU: and equal rooms), by their numbers."""
+        """Texts with equally long targets, side by side (on a CPU: and equal rooms), by their
+        numbers.
+        """
         alike: dict[tuple[int, int], list[int]] = {}
         for number, (source, target) in enumerate(self.kept):
-            alike.setdefault((len(target), self.pair.in_room(source).layout.source_length), []).append(number)
+            alike.setdefault(
+                (len(target), self.pair.in_room(source).layout.source_length), []
+            ).append(number)
         on_gpu = self.pair.model.device.type == "cuda"
         for (length, room), numbers in sorted(alike.items()):
             pair = self.pair.in_room(self.kept[numbers[0]][0])
             layout, model = pair.layout, pair.model
-            target = Target(model, layout.template(self.kept[numbers[0]][0], length), given=range(room))
+            target = Target(
+                model, layout.template(self.kept[numbers[0]][0], length), given=range(room)
+            )
             passes = Passes(model, GPU_ROWS if on_gpu else CPU_ROWS, form="logits")
             at_once = logit_rows(model, length)
             for start in range(0, len(numbers), at_once):
                 some = numbers[start : start + at_once]
-                texts = [(*layout.room(self.kept[i][0]), *self.kept[i][1], layout.end) for i in some]
+                texts = [
+                    (*layout.room(self.kept[i][0]), *self.kept[i][1], layout.end) for i in some
+                ]
                 yield some, target, torch.tensor(texts, device=model.device), passes
 
     def profile(self, name: str) -> Profile:
-        """The profile of targets whose sources are seen; distances with too few pairs have the last value."""
+        """The profile of targets whose sources are seen; distances with too few pairs have the
+        last value.
+        """
         layout = self.pair.layout
         rows = [
-            ([*layout.room(source), *target, layout.end], [False] * layout.source_length + [True] * len(target) + [False])
+            (
+                [*layout.room(source), *target, layout.end],
+                [False] * layout.source_length + [True] * len(target) + [False],
+            )
             for source, target in self.kept
             if len(target) > 1
         ]
         found = profile_of(self.pair.model, rows, name, skipped=self.skipped)
         missing = layout.longest_target - len(found.by_distance)
         about = {**found.about, "measured_distances": len(found.by_distance)}
-        return replace(found, by_distance=found.by_distance + found.by_distance[-1:] * missing, about=about)
+        return replace(
+            found, by_distance=found.by_distance + found.by_distance[-1:] * missing, about=about
+        )
 
 
 def law_of(pairs: Pairs, case: Case, seed: int) -> dict[str, Any]:
@@ -158,27 +202,45 @@ def law_of(pairs: Pairs, case: Case, seed: int) -> dict[str, Any]:
     found = np.zeros((3, len(pairs.kept)))
     for numbers, target, ids, passes in pairs.groups():
         one = law(case.build(target, passes), ids, ChainStreams(seed, numbers, ids.device).at(0, 0))
-        found[:, numbers] = torch.stack([-one.log_q.mean(1), one.entropy.mean(1), one.passes.double()]).cpu().numpy()
+        found[:, numbers] = (
+            torch.stack([-one.log_q.mean(1), one.entropy.mean(1), one.passes.double()])
+            .cpu()
+            .numpy()
+        )
     each = dict(zip(("nats", "entropy", "passes"), found.round(5).tolist(), strict=True))
     return {**{name: float(np.mean(values)) for name, values in each.items()}, "each": each}
 
 
-def translated(pair: PairModel, case: Case, sources: Sequence[str], references: Sequence[str], seed: int) -> dict[str, Any]:
+def translated(
+    pair: PairModel, case: Case, sources: Sequence[str], references: Sequence[str], seed: int
+) -> dict[str, Any]:
     """Figures of the translations, their texts, and the passes that decoding one draft took."""
     made = unmask.translate(
-        sources, reference=references, model=pair, lengths=LENGTHS, seed=seed, **case.options(pair.layout.longest_target)
+        sources,
+        reference=references,
+        model=pair,
+        lengths=LENGTHS,
+        seed=seed,
+        **case.options(pair.layout.longest_target),
     )
     drafts = pair.likely_lengths([ids for ids in pair.spelling.encode(sources) if ids], LENGTHS)
     scored = sum(length for likely in drafts for length, _ in likely)
     assert made.figures is not None
     passes = (sum(row["passes"] for row in made.rows) - scored) / (LENGTHS * len(drafts))
     rows = [{"text": row["text"]} for row in made.rows]
-    return {**made.figures.to_dict(), "all_passes": made.figures.passes, "passes": passes, "translations": rows}
+    return {
+        **made.figures.to_dict(),
+        "all_passes": made.figures.passes,
+        "passes": passes,
+        "translations": rows,
+    }
 
 
 @contextmanager
 def counted_rounds(one_by_one: bool) -> Iterator[list[int]]:
-    """A list of the rounds of all texts that verified sets decode; `one_by_one`: in one token per pass, in the same order."""
+    """A list of the rounds of all texts that verified sets decode; `one_by_one`: in one token
+    per pass, in the same order.
+    """
     rounds, step = [], RevealingDecoder.step if one_by_one else Verified.step
 
     def counting(self: Verified, state: Any, rng: Any) -> Any:
@@ -191,17 +253,30 @@ def counted_rounds(one_by_one: bool) -> Iterator[list[int]]:
         yield rounds
 
 
-def in_rounds(pair: PairModel, sources: Sequence[str], references: Sequence[str], sets: Sequence[int], seed: int) -> str:
+def in_rounds(
+    pair: PairModel,
+    sources: Sequence[str],
+    references: Sequence[str],
+    sets: Sequence[int],
+    seed: int,
+) -> str:
     """The table of the third command."""
     rows = [["temperature", "method", "rounds", "rows", "nats per token", "BLEU", "equal texts"]]
     for temperature in (1.0, 0.0):
         heat, alone = {"decoding_temperature": temperature}, {}
-        cases = [(name, n) for n in sets for name in ("one by one", "verified")] + [("mask-predict", n) for n in (4, 10)]
+        cases = [(name, n) for n in sets for name in ("one by one", "verified")] + [
+            ("mask-predict", n) for n in (4, 10)
+        ]
         for name, n in cases:
             kind = unmask.MaskPredict if name == "mask-predict" else unmask.Verified
             with counted_rounds(name == "one by one") as rounds:
                 made = unmask.translate(
-                    sources, reference=references, model=pair, lengths=1, seed=seed, kernel=kind(passes=n, **heat)
+                    sources,
+                    reference=references,
+                    model=pair,
+                    lengths=1,
+                    seed=seed,
+                    kernel=kind(passes=n, **heat),
                 )
             texts = [row for row in made.rows if row["text"]]
             passes = sum(row["passes"] for row in texts) / len(texts)
@@ -210,7 +285,11 @@ def in_rounds(pair: PairModel, sources: Sequence[str], references: Sequence[str]
             assert made.figures is not None
             if name == "one by one":
                 alone[n] = made.texts
-            equal = sum(a == b for a, b in zip(made.texts, alone[n], strict=True)) if name == "verified" else None
+            equal = (
+                sum(a == b for a, b in zip(made.texts, alone[n], strict=True))
+                if name == "verified"
+                else None
+            )
             rows.append(
                 [
                     f"{temperature:g}",
@@ -227,10 +306,22 @@ def in_rounds(pair: PairModel, sources: Sequence[str], references: Sequence[str]
 
 
 def law_table(found: Sequence[Mapping[str, Any]], seed: int) -> str:
-    """Nats per token, with intervals paired by text against the best order of one token per pass."""
+    """Nats per token, with intervals paired by text against the best order of one token per
+    pass.
+    """
     points = against_best(found, np.array([line["each"]["nats"] for line in found]), seed)
     best = next(point["decoder"] for point in points if point["best"])
-    rows = [["decoder", "given", "rounds", "rows", "nats per token", f"minus {best}", "entropy per token"]]
+    rows = [
+        [
+            "decoder",
+            "given",
+            "rounds",
+            "rows",
+            "nats per token",
+            f"minus {best}",
+            "entropy per token",
+        ]
+    ]
     for point in points:
         rows.append(
             [
@@ -246,12 +337,24 @@ def law_table(found: Sequence[Mapping[str, Any]], seed: int) -> str:
 def bleu_table(found: Sequence[dict[str, Any]], references: Sequence[str]) -> str:
     """BLEU, with paired intervals of its difference from mask-predict of 10 steps."""
     baseline = next((line for line in found if (line["decoder"], line["asked"]) == BASELINE), None)
-    rows = [["decoder", "given", "passes", "BLEU", f"minus {' '.join(BASELINE)}", "chrF", "stutter"]]
+    rows = [
+        ["decoder", "given", "passes", "BLEU", f"minus {' '.join(BASELINE)}", "chrF", "stutter"]
+    ]
     for line in found:
         apart = bootstrap(references, line, baseline)
-        gain = f"{apart['gain']:+.2f} [{apart['gain_low']:+.2f}, {apart['gain_high']:+.2f}]" if "gain" in apart else ""
+        gain = (
+            f"{apart['gain']:+.2f} [{apart['gain_low']:+.2f}, {apart['gain_high']:+.2f}]"
+            if "gain" in apart
+            else ""
+        )
         own = f"{line['bleu']:.2f} [{apart['low']:.1f}, {apart['high']:.1f}]"
-        shown = [f"{line['passes']:.1f}", own, gain, f"{line['chrf']:.2f}", f"{100 * line['stutter']:.2f} %"]
+        shown = [
+            f"{line['passes']:.1f}",
+            own,
+            gain,
+            f"{line['chrf']:.2f}",
+            f"{100 * line['stutter']:.2f} %",
+        ]
         rows.append([line["decoder"], line["asked"] or "", *shown])
     return table(rows)
 
@@ -269,13 +372,21 @@ def main() -> None:
     parser.add_argument("sources", type=Path)
     parser.add_argument("references", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--valid", type=Path, nargs=2, help="sources and targets that the profile is measured on")
+    parser.add_argument(
+        "--valid", type=Path, nargs=2, help="sources and targets that the profile is measured on"
+    )
     parser.add_argument("--bleu", action="store_true", help="translate, instead of the law")
-    parser.add_argument("--rounds", action="store_true", help="translate by verified sets and mask-predict, instead of the law")
+    parser.add_argument(
+        "--rounds",
+        action="store_true",
+        help="translate by verified sets and mask-predict, instead of the law",
+    )
     parser.add_argument("--passes", default="1,2,3,4,6,8")
     parser.add_argument("--share", default="0/1")
     parser.add_argument("--sentences", type=int, default=10**9)
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing new after this time")
+    parser.add_argument(
+        "--seconds", type=float, default=1e9, help="begin nothing new after this time"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
@@ -287,44 +398,79 @@ def main() -> None:
     if given.valid and not stored.exists():
         profile = Pairs(pair, *(lines(path) for path in given.valid)).profile(given.valid[1].name)
         profile.save(stored)
-        print(f"profile of {profile.texts:,} pairs, {time.monotonic() - since:.1f} s:", *profile.by_distance[:12], flush=True)
+        print(
+            f"profile of {profile.texts:,} pairs, {time.monotonic() - since:.1f} s:",
+            *profile.by_distance[:12],
+            flush=True,
+        )
     if stored.exists():
         Profile.load(stored).save(given.out / FILE)
-    sources, references = (lines(path, given.sentences) for path in (given.sources, given.references))
+    sources, references = (
+        lines(path, given.sentences) for path in (given.sources, given.references)
+    )
     if given.rounds:
         sets = [int(n) for n in given.passes.split(",") if int(n) > 1]
         room = [0 < len(ids) <= pair.layout.longest_source for ids in pair.spelling.encode(sources)]
-        sources, references = ([text for text, fits in zip(some, room, strict=True) if fits] for some in (sources, references))
-        (given.out / "rounds.md").write_text(shown := in_rounds(pair, sources, references, sets, given.seed))
+        sources, references = (
+            [text for text, fits in zip(some, room, strict=True) if fits]
+            for some in (sources, references)
+        )
+        (given.out / "rounds.md").write_text(
+            shown := in_rounds(pair, sources, references, sets, given.seed)
+        )
         print(shown)
         return
     pairs = Pairs(pair, sources, references)
     hashed = content_hash("\n".join((*sources, *references)))
     same = {"model": pair.model.fingerprint, "data": hashed, "seed": given.seed}
     part, parts = map(int, given.share.split("/"))
-    numbers, all_cases = [int(n) for n in given.passes.split(",")], translations if given.bleu else laws
+    numbers, all_cases = (
+        [int(n) for n in given.passes.split(",")],
+        translations if given.bleu else laws,
+    )
     known = {(line["decoder"], line["asked"]) for line in kept(given.out, kind, same)}
     with (given.out / f"{kind}-{part}.jsonl").open("a") as stream:
         for case in all_cases(numbers)[part::parts]:
             if (case.decoder, case.asked) in known or time.monotonic() - since > given.seconds:
                 continue
             began = time.monotonic()
-            found = translated(pair, case, sources, references, given.seed) if given.bleu else law_of(pairs, case, given.seed)
-            line = {"decoder": case.decoder, "asked": case.asked, **same, **found, "took": round(time.monotonic() - began, 2)}
+            found = (
+                translated(pair, case, sources, references, given.seed)
+                if given.bleu
+                else law_of(pairs, case, given.seed)
+            )
+            line = {
+                "decoder": case.decoder,
+                "asked": case.asked,
+                **same,
+                **found,
+                "took": round(time.monotonic() - began, 2),
+            }
             stream.write(json.dumps(line) + "\n")
             stream.flush()
             measure = "bleu" if given.bleu else "nats"
-            print(f"{case.decoder:16} {case.asked or '':10} @ {line['passes']:5.2f}  {measure} {line[measure]:7.3f}  "
-                  f"{line['took']:.1f} s", flush=True)  # fmt: skip
+            print(
+                f"{case.decoder:16} {case.asked or '':10} @ {line['passes']:5.2f}  {measure}"
+                f" {line[measure]:7.3f}  {line['took']:.1f} s",
+                flush=True,
+            )
     place = {(case.decoder, case.asked): i for i, case in enumerate(all_cases(sorted(numbers)))}
-    done = [line for line in kept(given.out, kind, same) if (line["decoder"], line["asked"]) in place]
+    done = [
+        line for line in kept(given.out, kind, same) if (line["decoder"], line["asked"]) in place
+    ]
     done.sort(key=lambda line: place[line["decoder"], line["asked"]])
     if not given.bleu and all(line["asked"] is not None for line in done):
         print("no case of one token per pass is done: no table yet", flush=True)
         return
     shown = bleu_table(done, references) if given.bleu else law_table(done, given.seed)
-    count = f"{len(references):,} texts" if given.bleu else f"{len(pairs.kept):,} texts of {pairs.lengths.mean():.1f} tokens"
-    told = f"{count}, {0 if given.bleu else pairs.skipped} left out; model {given.model}.\n\n{shown}"
+    count = (
+        f"{len(references):,} texts"
+        if given.bleu
+        else f"{len(pairs.kept):,} texts of {pairs.lengths.mean():.1f} tokens"
+    )
+    told = (
+        f"{count}, {0 if given.bleu else pairs.skipped} left out; model {given.model}.\n\n{shown}"
+    )
     (given.out / f"{kind}.md").write_text(told)
     print(told, flush=True)
 
@@ -332,7 +478,12 @@ def main() -> None:
 def kept(folder: Path, kind: str, same: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The lines of all processes that are about the same model and texts."""
     paths = sorted(folder.glob(f"{kind}-*.jsonl"))
-    whole = [line for path in paths for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    whole = [
+        line
+        for path in paths
+        for line in path.read_text().splitlines(keepends=True)
+        if line.endswith("\n")
+    ]
     return [line for line in map(json.loads, whole) if same.items() <= line.items()]
 
 

@@ -1,12 +1,15 @@
-"""German to English with a masked language model: every decoder and kernel on one table, with and without distillation.
+"""German to English with a masked language model: every decoder and kernel on one table, with
+and without distillation.
 
     python bench/translation_table.py DATA --out RESULTS --seconds 570
 
-DATA holds train.de, train.en, val.*, test_2016_flickr.* (Multi30k). One command trains the autoregressive model, a masked model
-of the same shape, and one on the first one's translations, each in its share of the time; measures on val.* by what the best of
-five lengths is taken; translates the test set in all ways; and writes table.md, table.json and, as they come, the translations.
-A fourth model also learns to correct its own output (refinement). What is not done by the end of the time is left out of the
-table. Rows are made side by side; `--part timing:masked` and `--part timing:causal`, on an idle device, time the main ones alone.
+DATA holds train.de, train.en, val.*, test_2016_flickr.* (Multi30k). One command trains the
+autoregressive model, a masked model of the same shape, and one on the first one's translations,
+each in its share of the time; measures on val.* by what the best of five lengths is taken;
+translates the test set in all ways; and writes table.md, table.json and, as they come, the
+translations. A fourth model also learns to correct its own output (refinement). What is not
+done by the end of the time is left out of the table. Rows are made side by side; `--part
+timing:masked` and `--part timing:causal`, on an idle device, time the main ones alone.
 """
 
 from __future__ import annotations
@@ -38,8 +41,17 @@ ROWS: dict[str, dict[str, Any]] = {
     "block MH (product)": {"kernel": "block", "sweeps": 5, "block_size": 2, **ONE_STEP},
     "always-accept 0.5": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 0.5, **ONE_STEP},
     "always-accept 0.8": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 0.8, **ONE_STEP},
-    "always-accept 1.0 from mask-predict 10": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 1.0},
-    "block MH (sequential)": {"kernel": "sequential-block", "sweeps": 5, "block_size": 2, **ONE_STEP},
+    "always-accept 1.0 from mask-predict 10": {
+        "kernel": "gibbs",
+        "sweeps": 10,
+        "proposal_temperature": 1.0,
+    },
+    "block MH (sequential)": {
+        "kernel": "sequential-block",
+        "sweeps": 5,
+        "block_size": 2,
+        **ONE_STEP,
+    },
 }
 """In the order in which they are made; every `workers`-th by one process."""
 REVISED: dict[str, dict[str, Any]] = {
@@ -55,7 +67,14 @@ WAYS = {"causal": AUTOREGRESSIVE, "masked": ROWS, "distilled": ROWS, "refined": 
 """The models, and the ways that each translates."""
 ORDER = [(model, name) for model, ways in WAYS.items() for name in ways]
 """Of the rows in the table."""
-TIMED = ("mask-predict 10", "one step", "mask-predict 4", "MH norm from mask-predict 10", "always-accept 1.0", *AUTOREGRESSIVE)
+TIMED = (
+    "mask-predict 10",
+    "one step",
+    "mask-predict 4",
+    "MH norm from mask-predict 10",
+    "always-accept 1.0",
+    *AUTOREGRESSIVE,
+)
 """Ways that are timed alone."""
 BASELINE = "mask-predict 10"
 LENGTHS = 5
@@ -66,12 +85,16 @@ LIKELIEST = 4
 
 def main() -> None:
     """Train, translate and make the table; or one part of that."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--work", type=Path, help="models and cache; by default beside the results")
     parser.add_argument("--seconds", type=float, default=570)
-    parser.add_argument("--end", type=float, help="of a part: when to begin nothing new, as a time of the clock")
+    parser.add_argument(
+        "--end", type=float, help="of a part: when to begin nothing new, as a time of the clock"
+    )
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--vocab", type=int, default=8192)
@@ -80,10 +103,15 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--lr", type=float, default=2.5e-3)
     parser.add_argument("--dtype", default="float16")
-    parser.add_argument("--workers", type=int, default=5, help="processes that make rows, for each model")
+    parser.add_argument(
+        "--workers", type=int, default=5, help="processes that make rows, for each model"
+    )
     parser.add_argument(
         "--part",
-        help="train, choose, dependence, scores, ordering or timing:MODEL, rows:MODEL:WORKER, or differences",
+        help=(
+            "train, choose, dependence, scores, ordering or timing:MODEL, rows:MODEL:WORKER, or"
+            " differences"
+        ),
     )
     given = parser.parse_args()
     given.work = given.work or given.out / "work"
@@ -96,9 +124,15 @@ def main() -> None:
     kind, _, rest = given.part.partition(":")
     model, _, name = rest.partition(":")
     parts = {
-        "train": train, "choose": choose, "dependence": dependence, "scores": scores, "rows": rows, "ordering": ordering,
-        "timing": timing, "differences": differences,
-    }  # fmt: skip
+        "train": train,
+        "choose": choose,
+        "dependence": dependence,
+        "scores": scores,
+        "rows": rows,
+        "ordering": ordering,
+        "timing": timing,
+        "differences": differences,
+    }
     parts[kind](given, model, name)
 
 
@@ -108,13 +142,17 @@ def left(given: argparse.Namespace) -> float:
 
 
 class Table:
-    """Runs the parts as processes of their own, and collects what they leave. None is killed: each ends by itself in time."""
+    """Runs the parts as processes of their own, and collects what they leave. None is killed:
+    each ends by itself in time.
+    """
 
     def __init__(self, given: argparse.Namespace) -> None:
         self.given = given
 
     def run(self) -> None:
-        """Two chains of parts side by side: the masked and the refined model; the autoregressive and the distilled one."""
+        """Two chains of parts side by side: the masked and the refined model; the
+        autoregressive and the distilled one.
+        """
         self.together(self.masked_model, self.distilled_model)
         collect(self.given, ORDER)
         differences(self.given)
@@ -122,7 +160,9 @@ class Table:
             ordering(self.given, model, "")
 
     def masked_model(self) -> None:
-        """Train on the corpus itself, choose, and translate; go on to a model that also corrects its own output."""
+        """Train on the corpus itself, choose, and translate; go on to a model that also
+        corrects its own output.
+        """
         self.part("train:masked")
         self.part("choose:masked")
         self.together(lambda: self.rows("masked"), self.refined_model)
@@ -136,12 +176,22 @@ class Table:
     def refined_model(self) -> None:
         """From the masked model, one that also corrects its own output, and its translations."""
         self.part("train:refined")
-        self.together(*[partial(self.part, f"rows:refined:{worker}") for worker in range(workers("refined", self.given))])
+        self.together(
+            *[
+                partial(self.part, f"rows:refined:{worker}")
+                for worker in range(workers("refined", self.given))
+            ]
+        )
 
     def rows(self, model: str) -> None:
         """All rows of one model, and what is measured besides."""
         names = [f"rows:{model}:{worker}" for worker in range(self.given.workers)]
-        self.together(*[partial(self.part, name) for name in (*names, f"dependence:{model}", f"scores:{model}")])
+        self.together(
+            *[
+                partial(self.part, name)
+                for name in (*names, f"dependence:{model}", f"scores:{model}")
+            ]
+        )
 
     def together(self, *parts: Callable[[], None]) -> None:
         """Several parts side by side."""
@@ -160,7 +210,10 @@ class Table:
             if key not in ("data", "part"):
                 words += [f"--{key.replace('_', '-')}", str(value)]
         code = subprocess.run(words).returncode
-        print(f"{name}: {time.monotonic() - since:.1f} s, exit {code}, {left(self.given):.0f} s left", flush=True)
+        print(
+            f"{name}: {time.monotonic() - since:.1f} s, exit {code}, {left(self.given):.0f} s left",
+            flush=True,
+        )
 
 
 LEAST = 20
@@ -182,45 +235,75 @@ TRIAL = 150
 
 
 def train(given: argparse.Namespace, model: str, _: str) -> None:
-    """Train one model for its share of the time: a trial, whose compiled code is kept, tells how many steps fit into it."""
+    """Train one model for its share of the time: a trial, whose compiled code is kept, tells
+    how many steps fit into it.
+    """
     import unmask
     from unmask.signature import arguments
 
     corpus = (given.data / "train.de", given.data / "train.en")
     options: dict[str, Any] = {
-        "layers": given.layers, "width": given.width, "heads": given.width // 64 or 1,
-        "vocab": given.vocab, "max_length": given.max_length, "batch_tokens": given.batch_tokens, "lr": given.lr, "warmup": 400,
-        "valid_share": 0.005, **MODELS[model],
-    }  # fmt: skip
+        "layers": given.layers,
+        "width": given.width,
+        "heads": given.width // 64 or 1,
+        "vocab": given.vocab,
+        "max_length": given.max_length,
+        "batch_tokens": given.batch_tokens,
+        "lr": given.lr,
+        "warmup": 400,
+        "valid_share": 0.005,
+        **MODELS[model],
+    }
     if model == "refined":
         options["init"] = given.work / "masked"
     share = min(SHARES[model] * given.seconds, left(given) - 2 * LEAST)
     options = {name: value for name, value in options.items() if value is not None}
     trial = unmask.train(
-        **arguments(unmask.train, {**options, "parallel": corpus, "out": given.work / f"{model}-trial", "steps": TRIAL})
+        **arguments(
+            unmask.train,
+            {**options, "parallel": corpus, "out": given.work / f"{model}-trial", "steps": TRIAL},
+        )
     )
     speeds = trial.to_frame()["tokens_per_second"].dropna()
     per_second = float(speeds.iloc[len(speeds) // 2 :].median()) / options["batch_tokens"]
     epoch = trial.tokens / options["batch_tokens"]
     steps = int(max(100, min(per_second * share, EPOCHS[model] * epoch)))
-    print(f"{model}: {per_second:.1f} steps per second, {steps} steps, {steps / epoch:.0f} epochs", flush=True)
+    print(
+        f"{model}: {per_second:.1f} steps per second, {steps} steps, {steps / epoch:.0f} epochs",
+        flush=True,
+    )
     since = time.monotonic()
     if model == "distilled":
-        teacher = unmask.translate(corpus[0], model=_loaded(given, "causal"), kernel=unmask.Beam(beam=5))
+        teacher = unmask.translate(
+            corpus[0], model=_loaded(given, "causal"), kernel=unmask.Beam(beam=5)
+        )
         corpus, options["tokenizer"] = (lines(corpus[0]), teacher.texts), given.work / "causal"
         options.pop("vocab")
-    options |= {"parallel": corpus, "out": given.work / model, "steps": steps, "max_minutes": 1.35 * share / 60}
+    options |= {
+        "parallel": corpus,
+        "out": given.work / model,
+        "steps": steps,
+        "max_minutes": 1.35 * share / 60,
+    }
     made = unmask.train(**arguments(unmask.train, options))
     print(f"{made}, {time.monotonic() - since:.1f} s, {made.parameters:,} parameters", flush=True)
-    keep(given, f"train-{model}", {**made.to_dict(), "epochs": steps / epoch, "seconds": time.monotonic() - since})
+    keep(
+        given,
+        f"train-{model}",
+        {**made.to_dict(), "epochs": steps / epoch, "seconds": time.monotonic() - since},
+    )
 
 
 def choose(given: argparse.Namespace, model: str, _: str) -> None:
-    """On val.*: by what the best of five lengths is best taken, and what lengths are worth at all."""
+    """On val.*: by what the best of five lengths is best taken, and what lengths are worth at
+    all.
+    """
     from unmask.translation.translators import PairModel
 
     pair = PairModel.load(given.work / model, dtype=given.dtype)
-    told = choices(pair, *(lines(given.data / f"val.{side}", given.sentences) for side in ("de", "en")))
+    told = choices(
+        pair, *(lines(given.data / f"val.{side}", given.sentences) for side in ("de", "en"))
+    )
     keep(given, f"choose-{model}", told)
     print(model, told, flush=True)
 
@@ -254,11 +337,16 @@ def workers(model: str, given: argparse.Namespace) -> int:
 
 
 def timing(given: argparse.Namespace, model: str, _: str) -> None:
-    """Seconds per sentence of the main ways, loading apart, the first time and once more; nothing else should run."""
+    """Seconds per sentence of the main ways, loading apart, the first time and once more;
+    nothing else should run.
+    """
     loaded, found = _loaded(given, model), {}
     for name in (name for name in TIMED if name in WAYS[model]):
         found[name] = [_translated(given, model, loaded, name)[0].figures.seconds for _ in range(2)]
-        print(f"{model} {name}: {found[name][0]:.5f}, then {found[name][1]:.5f} s per sentence", flush=True)
+        print(
+            f"{model} {name}: {found[name][0]:.5f}, then {found[name][1]:.5f} s per sentence",
+            flush=True,
+        )
         keep(given, f"timing-{model}", found)
 
 
@@ -270,19 +358,31 @@ def _loaded(given: argparse.Namespace, model: str) -> Any:
     return load_translator(folder, dtype=given.dtype)
 
 
-def _translated(given: argparse.Namespace, model: str, loaded: Any, name: str) -> tuple[Any, list[str]]:
+def _translated(
+    given: argparse.Namespace, model: str, loaded: Any, name: str
+) -> tuple[Any, list[str]]:
     """The test set, translated in one of the ways, and its sources."""
     import unmask
     from unmask.signature import arguments
 
-    sources, references = (lines(given.data / f"test_2016_flickr.{side}", given.sentences) for side in ("de", "en"))
-    return unmask.translate(
-        sources, reference=references, model=loaded, **arguments(unmask.translate, WAYS[model][name])
-    ), sources
+    sources, references = (
+        lines(given.data / f"test_2016_flickr.{side}", given.sentences) for side in ("de", "en")
+    )
+    return (
+        unmask.translate(
+            sources,
+            reference=references,
+            model=loaded,
+            **arguments(unmask.translate, WAYS[model][name]),
+        ),
+        sources,
+    )
 
 
 def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:
-    """The norm energy of all rows, those that were sampled with another energy too, so that they compare."""
+    """The norm energy of all rows, those that were sampled with another energy too, so that
+    they compare.
+    """
     from unmask.translation.translators import Draft, Drafting
 
     if told["settings"]["energy"] == "norm":
@@ -299,12 +399,21 @@ def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:
 
 
 def scores(given: argparse.Namespace, model: str, _: str) -> None:
-    """Energies of the references, and of the autoregressive model's translations, under a masked model."""
+    """Energies of the references, and of the autoregressive model's translations, under a
+    masked model.
+    """
     from unmask.translation.translators import Draft, Drafting, PairModel
 
     pair = PairModel.load(given.work / model, dtype=given.dtype)
-    sources = [tuple(one) for one in pair.spelling.encode(lines(given.data / "test_2016_flickr.de", given.sentences))]
-    told = {"reference": pair.spelling.encode(lines(given.data / "test_2016_flickr.en", given.sentences))}
+    sources = [
+        tuple(one)
+        for one in pair.spelling.encode(lines(given.data / "test_2016_flickr.de", given.sentences))
+    ]
+    told = {
+        "reference": pair.spelling.encode(
+            lines(given.data / "test_2016_flickr.en", given.sentences)
+        )
+    }
     for name in AUTOREGRESSIVE:
         path = given.out / f"row-causal-{name}.json"
         if path.exists():
@@ -314,7 +423,8 @@ def scores(given: argparse.Namespace, model: str, _: str) -> None:
         drafts = [
             Draft(source, len(tokens), 0.0, tuple(tokens))
             for source, tokens in zip(sources, texts, strict=True)
-            if 0 < len(tokens) <= pair.layout.longest_target and not set(tokens) & set(pair.model.special_ids)
+            if 0 < len(tokens) <= pair.layout.longest_target
+            and not set(tokens) & set(pair.model.special_ids)
         ]
         drafting = Drafting(pair, 0)
         found[name] = {kind: drafting.scores(drafts, kind) for kind in ("norm", "raw", "any-order")}  # type: ignore[arg-type]
@@ -323,9 +433,11 @@ def scores(given: argparse.Namespace, model: str, _: str) -> None:
 
 
 def dependence(given: argparse.Namespace, model: str, _: str) -> None:
-    """Neighbouring sites of all-blank translations: how much one tells of the other, and whether one step stutters there.
+    """Neighbouring sites of all-blank translations: how much one tells of the other, and
+    whether one step stutters there.
 
-    I(i, i + 1) = sum_v p(v) KL(q_{i+1}(. | x_i = v) || q_{i+1}),   v over the likeliest tokens of i, p renormalised over them
+    I(i, i + 1) = sum_v p(v) KL(q_{i+1}(. | x_i = v) || q_{i+1}),
+            v over the likeliest tokens of i, p renormalised over them
     """
     import torch
 
@@ -345,7 +457,12 @@ def dependence(given: argparse.Namespace, model: str, _: str) -> None:
         rows = blank.repeat(LIKELIEST * (length - 1), 1)
         where = sites[:-1].repeat_interleave(LIKELIEST)
         rows[torch.arange(len(rows), device=rows.device), where] = likely.indices.flatten()
-        told = pair.model.logits(rows, where.unsqueeze(1) + 1)[:, 0].double().log_softmax(-1).view(length - 1, LIKELIEST, -1)
+        told = (
+            pair.model.logits(rows, where.unsqueeze(1) + 1)[:, 0]
+            .double()
+            .log_softmax(-1)
+            .view(length - 1, LIKELIEST, -1)
+        )
         apart = (told.exp() * (told - alone[1:].unsqueeze(1))).sum(-1)
         information = (likely.values.softmax(-1) * apart).sum(-1)
         best = alone.argmax(-1)
@@ -355,11 +472,15 @@ def dependence(given: argparse.Namespace, model: str, _: str) -> None:
     keep(given, f"dependence-{model}", summary_of(pairs))
 
 
-def choices(pair: Any, sources: Sequence[str], references: Sequence[str], steps: int = 10) -> dict[str, Any]:
-    """BLEU of mask-predict by each choice among five lengths, at the likeliest and at the reference's length; and more.
+def choices(
+    pair: Any, sources: Sequence[str], references: Sequence[str], steps: int = 10
+) -> dict[str, Any]:
+    """BLEU of mask-predict by each choice among five lengths, at the likeliest and at the
+    reference's length; and more.
 
-    "length is right": how often the likeliest length, or one of the five, is the reference's. "nats per token" is -log p of the
-    references by one random order each, given their lengths. "stutter" is that of the texts chosen by norm, per token.
+    "length is right": how often the likeliest length, or one of the five, is the reference's.
+    "nats per token" is -log p of the references by one random order each, given their lengths.
+    "stutter" is that of the texts chosen by norm, per token.
     """
     from sacrebleu.metrics import BLEU
 
@@ -373,19 +494,34 @@ def choices(pair: Any, sources: Sequence[str], references: Sequence[str], steps:
     drafting = Drafting(pair, 0)
 
     def bleu(chosen: Sequence[Draft]) -> float:
-        return float(BLEU().corpus_score([pair.spelling.text(draft.tokens) for draft in chosen], [list(references)]).score)
+        return float(
+            BLEU()
+            .corpus_score(
+                [pair.spelling.text(draft.tokens) for draft in chosen], [list(references)]
+            )
+            .score
+        )
 
-    told = [Draft(source, len(target), 0.0, target) for source, target in zip(ids, wanted, strict=True)]
+    told = [
+        Draft(source, len(target), 0.0, target) for source, target in zip(ids, wanted, strict=True)
+    ]
     spelled = [draft for draft in told if not set(draft.tokens) & set(pair.model.special_ids)]
     nats = -sum(drafting.scores(spelled, "any-order")) / sum(draft.length for draft in spelled)
-    found = {"the reference's length": bleu(drafting.run([Draft(d.source, d.length) for d in told], decoder, "norm"))}
+    found = {
+        "the reference's length": bleu(
+            drafting.run([Draft(d.source, d.length) for d in told], decoder, "norm")
+        )
+    }
     likely = pair.likely_lengths(ids, LENGTHS)
     drafts = [Draft(source, *one) for i, source in enumerate(ids) for one in likely[i]]
     drafts = drafting.run(drafts, decoder, "norm")
     found["likeliest length"] = bleu(drafts[::LENGTHS])
     right = [draft.length == len(wanted[i // LENGTHS]) for i, draft in enumerate(drafts)]
     groups = range(0, len(drafts), LENGTHS)
-    exact = {"first": sum(right[::LENGTHS]) / len(ids), "five": sum(any(right[i : i + LENGTHS]) for i in groups) / len(ids)}
+    exact = {
+        "first": sum(right[::LENGTHS]) / len(ids),
+        "five": sum(any(right[i : i + LENGTHS]) for i in groups) / len(ids),
+    }
     stutter = 0.0
     for score in ("norm", "any-order", "raw"):
         values = drafting.scores(drafts, score)  # type: ignore[arg-type]
@@ -413,7 +549,9 @@ def lines(path: Path, most: int = 10**9) -> list[str]:
 
 
 def collect(given: argparse.Namespace, order: Sequence[tuple[str, str]]) -> None:
-    """table.json and table.md from all rows that are there, with paired bootstrap intervals against mask-predict of 10 steps."""
+    """table.json and table.md from all rows that are there, with paired bootstrap intervals
+    against mask-predict of 10 steps.
+    """
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(given.out.glob("row-*.json")):
         found[path.stem.removeprefix("row-")] = json.loads(path.read_text())
@@ -423,9 +561,19 @@ def collect(given: argparse.Namespace, order: Sequence[tuple[str, str]]) -> None
         if key not in found:
             continue
         baseline = found.get(f"{'distilled' if model == 'causal' else model}-{BASELINE}")
-        table.append({"model": model, "row": name, **found[key]["figures"], **bootstrap(references, found[key], baseline)})
+        table.append(
+            {
+                "model": model,
+                "row": name,
+                **found[key]["figures"],
+                **bootstrap(references, found[key], baseline),
+            }
+        )
     keep(given, "table", table)
-    heading = "model | decoding | BLEU | 95 % | against mask-predict 10 | chrF | energy | accepted | novel"
+    heading = (
+        "model | decoding | BLEU | 95 % | against mask-predict 10 | chrF | energy | accepted |"
+        " novel"
+    )
     marks = [f"| {heading} | stutter | in texts | passes | s |", "| --- | --- |" + " ---: |" * 11]
     for one in table:
         marks.append("| " + " | ".join(cells(one)) + " |")
@@ -440,26 +588,51 @@ def cells(one: Mapping[str, Any]) -> list[str]:
         return "" if value is None else f"{100 * value:.{digits}f} %"
 
     interval = f"{one['low']:.1f} to {one['high']:.1f}" if one.get("low") is not None else ""
-    against = f"{one['gain']:+.2f} ({one['gain_low']:+.2f} to {one['gain_high']:+.2f})" if one.get("gain") is not None else ""
+    against = (
+        f"{one['gain']:+.2f} ({one['gain_low']:+.2f} to {one['gain_high']:+.2f})"
+        if one.get("gain") is not None
+        else ""
+    )
     energy = "" if one["energy"] is None else f"{one['energy']:.2f}"
     return [
-        one["model"], one["row"], f"{one['bleu']:.2f}", interval, against, f"{one['chrf']:.2f}", energy, share(one["accepted"]),
-        share(one["novel"]), share(one["stutter"], 2), share(one["stuttering"]), f"{one['passes']:.0f}", f"{one['seconds']:.4f}",
-    ]  # fmt: skip
+        one["model"],
+        one["row"],
+        f"{one['bleu']:.2f}",
+        interval,
+        against,
+        f"{one['chrf']:.2f}",
+        energy,
+        share(one["accepted"]),
+        share(one["novel"]),
+        share(one["stutter"], 2),
+        share(one["stuttering"]),
+        f"{one['passes']:.0f}",
+        f"{one['seconds']:.4f}",
+    ]
 
 
 def bootstrap(
-    references: Sequence[str], one: dict[str, Any], baseline: dict[str, Any] | None, times: int = 1000
+    references: Sequence[str],
+    one: dict[str, Any],
+    baseline: dict[str, Any] | None,
+    times: int = 1000,
 ) -> dict[str, Any]:
-    """95 % intervals of BLEU, and of its difference from the baseline on the same resampled sentences (Koehn 2004)."""
+    """95 % intervals of BLEU, and of its difference from the baseline on the same resampled
+    sentences (Koehn 2004).
+    """
     import numpy as np
     from sacrebleu.metrics import BLEU
 
     def counts(found: dict[str, Any]) -> Any:
         if "counts" not in found:
             bleu, texts = BLEU(effective_order=True), [row["text"] for row in found["translations"]]
-            stats = [bleu.sentence_score(text, [reference]) for text, reference in zip(texts, references, strict=True)]
-            found["counts"] = np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in stats])
+            stats = [
+                bleu.sentence_score(text, [reference])
+                for text, reference in zip(texts, references, strict=True)
+            ]
+            found["counts"] = np.array(
+                [[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in stats]
+            )
         return found["counts"]
 
     def bleu_of(sums: Any) -> float:
@@ -477,7 +650,11 @@ def bootstrap(
         other = counts(baseline)
         gains = values - np.array([bleu_of(other[some].sum(0)) for some in drawn])
         point = bleu_of(own.sum(0)) - bleu_of(other.sum(0))
-        found |= {"gain": point, "gain_low": float(np.percentile(gains, 2.5)), "gain_high": float(np.percentile(gains, 97.5))}
+        found |= {
+            "gain": point,
+            "gain_low": float(np.percentile(gains, 2.5)),
+            "gain_high": float(np.percentile(gains, 97.5)),
+        }
     return found
 
 
@@ -501,7 +678,9 @@ PAIRS = [
 
 
 def differences(given: argparse.Namespace, *_: str) -> None:
-    """BLEU of one row minus that of another, on the same resampled sentences, from rows that are there."""
+    """BLEU of one row minus that of another, on the same resampled sentences, from rows that
+    are there.
+    """
     found, references = [], lines(given.data / "test_2016_flickr.en", given.sentences)
     for names in PAIRS:
         paths = [given.out / f"row-{name}.json" for name in names]
@@ -510,16 +689,19 @@ def differences(given: argparse.Namespace, *_: str) -> None:
             told = bootstrap(references, one, other)
             found.append({"row": names[0], "minus": names[1], **told})
             print(
-                f"{names[0]} minus {names[1]}: {told['gain']:+.2f} ({told['gain_low']:+.2f} to {told['gain_high']:+.2f})",
+                f"{names[0]} minus {names[1]}: {told['gain']:+.2f} ({told['gain_low']:+.2f} to"
+                f" {told['gain_high']:+.2f})",
                 flush=True,
             )
     keep(given, "differences", found)
 
 
 def ordering(given: argparse.Namespace, model: str, _: str) -> None:
-    """Whether energies order translations as references do: between ways to decode, and between translations of one sentence.
+    """Whether energies order translations as references do: between ways to decode, and between
+    translations of one sentence.
 
-    Of two ways' different translations of a sentence, how often the one with the lower energy (per token) has the higher chrF.
+    Of two ways' different translations of a sentence, how often the one with the lower energy
+    (per token) has the higher chrF.
     """
     import numpy as np
     from sacrebleu.metrics import CHRF
@@ -532,18 +714,29 @@ def ordering(given: argparse.Namespace, model: str, _: str) -> None:
         rows_ = told["translations"]
         energy.append([one["energy"] for one in rows_])
         per_token.append([one["energy"] / max(1, one["length"]) for one in rows_])
-        quality.append([chrf.sentence_score(one["text"], [wanted]).score for one, wanted in zip(rows_, references, strict=True)])
+        quality.append(
+            [
+                chrf.sentence_score(one["text"], [wanted]).score
+                for one, wanted in zip(rows_, references, strict=True)
+            ]
+        )
         texts.append([one["text"] for one in rows_])
         bleu.append(told["figures"]["bleu"])
     if len(bleu) < 2:
         return
-    found: dict[str, Any] = {"ways": len(bleu), "spearman of mean energy and BLEU": spearmanr(np.mean(energy, 1), bleu).statistic}
+    found: dict[str, Any] = {
+        "ways": len(bleu),
+        "spearman of mean energy and BLEU": spearmanr(np.mean(energy, 1), bleu).statistic,
+    }
     for name, table in (("energy", np.array(energy)), ("energy per token", np.array(per_token))):
         agree = pairs = 0
         for a in range(len(table)):
             for b in range(a):
                 differ = np.array([x != y for x, y in zip(texts[a], texts[b], strict=True)])
-                gap, gain = (table[a] - table[b])[differ], (np.array(quality[a]) - np.array(quality[b]))[differ]
+                gap, gain = (
+                    (table[a] - table[b])[differ],
+                    (np.array(quality[a]) - np.array(quality[b]))[differ],
+                )
                 decided = (gap != 0) & (gain != 0)
                 pairs += int(decided.sum())
                 agree += int(((gap < 0) == (gain > 0))[decided].sum())
@@ -553,7 +746,9 @@ def ordering(given: argparse.Namespace, model: str, _: str) -> None:
 
 
 def summary_of(pairs: Sequence[Sequence[float]]) -> dict[str, Any]:
-    """Stutter by tenths of measured dependence, its mean where there is and is no stutter, and the area under the curve."""
+    """Stutter by tenths of measured dependence, its mean where there is and is no stutter, and
+    the area under the curve.
+    """
     import numpy as np
 
     table = np.array(pairs)
@@ -567,7 +762,8 @@ def summary_of(pairs: Sequence[Sequence[float]]) -> dict[str, Any]:
         if len(part)
     ]
     means = {
-        name: float(information[where].mean()) if where.any() else None for name, where in (("yes", stutter), ("no", ~stutter))
+        name: float(information[where].mean()) if where.any() else None
+        for name, where in (("yes", stutter), ("no", ~stutter))
     }
     return {
         "neighbours": len(table),

@@ -1,4 +1,6 @@
-"""Runs a command line in this process, with streams of its own; or in another one, which a signal stops at a known moment."""
+"""Runs a command line in this process, with streams of its own; or in another one, which a
+signal stops at a known moment.
+"""
 
 import io
 import os
@@ -31,14 +33,22 @@ class Done:
 
 
 def invoke(
-    words: Sequence[str], input: str | bytes | None = None, env: Mapping[str, str] | None = None, catch_exceptions: bool = True
+    words: Sequence[str],
+    input: str | bytes | None = None,
+    env: Mapping[str, str] | None = None,
+    catch_exceptions: bool = True,
 ) -> Done:
-    """`unmask WORDS`; a defect of ours is raised, or (by default) returned as `exception` with exit code 1.
+    """`unmask WORDS`; a defect of ours is raised, or (by default) returned as `exception` with
+    exit code 1.
 
-    How long work takes is not printed: what a test reads does not depend on how busy the machine is.
+    How long work takes is not printed: what a test reads does not depend on how busy the
+    machine is.
     """
     given = input.encode() if isinstance(input, str) else input or b""
-    streams = {name: io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for name in ("stdout", "stderr")}
+    streams = {
+        name: io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+        for name in ("stdout", "stderr")
+    }
     streams["stdin"] = io.TextIOWrapper(io.BytesIO(given), "utf-8")
     error = None
     no_lines = patch.object(terminal, "LINE_SECONDS", inf)
@@ -54,20 +64,32 @@ def invoke(
 
 
 def refused(words: Sequence[object], input: str | bytes | None = None) -> str:
-    """The line of a command that ends with exit code 2: one on standard error, besides warnings, and nothing printed."""
-    done = invoke([str(word) for word in words], input, env={"COLUMNS": "80"}, catch_exceptions=False)
+    """The line of a command that ends with exit code 2: one on standard error, besides
+    warnings, and nothing printed.
+    """
+    done = invoke(
+        [str(word) for word in words], input, env={"COLUMNS": "80"}, catch_exceptions=False
+    )
     assert done.exit_code == 2 and done.stdout == "", done.output[-1000:]
     lines = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
-    assert len(lines) == 1 and lines[0].startswith("error: ") and len(lines[0]) > len("error: ") + 10, done.stderr
+    assert (
+        len(lines) == 1 and lines[0].startswith("error: ") and len(lines[0]) > len("error: ") + 10
+    ), done.stderr
     return lines[0].removeprefix("error: ")
 
 
-HEARD = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+HEARD = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
 
 
 @contextmanager
 def signals_heard() -> Iterator[None]:
-    """Processes that begin here hear signals, also where the caller ignores them (nohup, a job in the background)."""
+    """Processes that begin here hear signals, also where the caller ignores them (nohup, a job
+    in the background).
+    """
     before = {number: signal.signal(number, action) for number, action in HEARD.items()}
     try:
         yield
@@ -110,9 +132,22 @@ main()
 
 
 def stopped(words: Sequence[object], moment: str, *numbers: int) -> subprocess.Popen[str]:
-    """`unmask WORDS` in a process that gets the signals at a moment: a file of this name appears, or a module is imported."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(unmask.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    """`unmask WORDS` in a process that gets the signals at a moment: a file of this name
+    appears, or a module is imported.
+    """
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(unmask.__file__).parents[1]),
+        "OMP_NUM_THREADS": "1",
+    }
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
-    command = [sys.executable, "-c", STOPPED, moment, ",".join(str(int(number)) for number in numbers), *map(str, words)]
+    command = [
+        sys.executable,
+        "-c",
+        STOPPED,
+        moment,
+        ",".join(str(int(number)) for number in numbers),
+        *map(str, words),
+    ]
     with signals_heard():
         return subprocess.Popen(command, text=True, env=environment, **streams)

@@ -1,7 +1,9 @@
-"""Compiles every Triton program of the library for a card of compute capability 9.0, without one; run as a script.
+"""Compiles every Triton program of the library for a card of compute capability 9.0, without
+one; run as a script.
 
-The modules are imported under the tests' shape checks. Launches on tensors of the CPU are compiled and go no further. Prints the
-functions that no program reached, then what the compiler says of a program that the shape checks decorate.
+The modules are imported under the tests' shape checks. Launches on tensors of the CPU are
+compiled and go no further. Prints the functions that no program reached, then what the compiler
+says of a program that the shape checks decorate.
 """
 
 from collections.abc import Callable
@@ -38,13 +40,23 @@ def launches() -> list[Callable[[], object]]:
     """One of each program."""
     from unmask.joints import precompile
     from unmask.models.encoder.layers import Turn
-    from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
+    from unmask.models.encoder.triton_programs import (
+        add_norm,
+        linear_activated,
+        long_attention,
+        short_attention,
+        turned,
+    )
     from unmask.sampling.engine import triton_programs as drawing
     from unmask.sampling.engine.randomness import TokenDraw
     from unmask.tables import triton_cells
 
     half = {"dtype": torch.float16}
-    states, norm, inner = torch.zeros(2, 16, 64, **half), nn.LayerNorm(64, **half), nn.Linear(64, 256, **half)
+    states, norm, inner = (
+        torch.zeros(2, 16, 64, **half),
+        nn.LayerNorm(64, **half),
+        nn.Linear(64, 256, **half),
+    )
     in_float32, stored_in_half = nn.Linear(64, 256), nn.Linear(64, 256).half().float()
     sites, logits = torch.zeros(3, dtype=torch.long), torch.zeros(3, 50)
     allowed, uniform = torch.ones(1, 50, dtype=torch.bool), torch.zeros(3, dtype=torch.float64)
@@ -53,7 +65,9 @@ def launches() -> list[Callable[[], object]]:
         lambda: add_norm(norm, states, states),
         lambda: add_norm(norm, states, states, before=True),
         lambda: short_attention(states, states, states, 2),
-        lambda: short_attention(states, states, states, 2, Turn(states[0, :, :32], states[0, :, :32]), 8),
+        lambda: short_attention(
+            states, states, states, 2, Turn(states[0, :, :32], states[0, :, :32]), 8
+        ),
         lambda: long_attention(states, states, states, 2, 8),
         lambda: turned(states, Turn(states[0, :, :32], states[0, :, :32])),
         lambda: linear_activated(inner, "gelu", states),
@@ -72,15 +86,27 @@ def launches() -> list[Callable[[], object]]:
 
 def unreached() -> list[str]:
     """Functions for Triton that have no key of compiled code."""
-    found = [value for name in shape_checks.triton_modules() for value in vars(import_module(name)).values()]
-    return sorted({f"{f.__module__}.{f.__name__}" for f in found if isinstance(f, JITFunction) and f.hash is None})
+    found = [
+        value
+        for name in shape_checks.triton_modules()
+        for value in vars(import_module(name)).values()
+    ]
+    return sorted(
+        {
+            f"{f.__module__}.{f.__name__}"
+            for f in found
+            if isinstance(f, JITFunction) and f.hash is None
+        }
+    )
 
 
 def main() -> None:
     """Compile, then decorate one module and compile its program again."""
     shape_checks.install()
     driver.set_active(Card())
-    JITFunction.__getitem__ = lambda program, grid: lambda *given, **constants: program.warmup(*given, grid=grid, **constants)
+    JITFunction.__getitem__ = lambda program, grid: (
+        lambda *given, **constants: program.warmup(*given, grid=grid, **constants)
+    )
     for launch in launches():
         launch()
     print("unreached:", *unreached())

@@ -1,10 +1,12 @@
 """How all tests run, and what many of them need.
 
-Without a GPU, Triton interprets its kernels; it must be told so before anything imports it. In CI, Hypothesis draws
-the same cases every time. No test has a deadline, and cases may be drawn slowly: a busy machine is no failure. A shell that
-runs the tests in the background has interrupts ignored, in every process that they start too; here they are heard again. Ray
-waits longer for its own processes than it does by default, and its start is tried six times, each in a folder of its own: on a
-busy machine they take minutes to appear, and another Ray that starts beside it may take a port that it has chosen.
+Without a GPU, Triton interprets its kernels; it must be told so before anything imports it. In
+CI, Hypothesis draws the same cases every time. No test has a deadline, and cases may be drawn
+slowly: a busy machine is no failure. A shell that runs the tests in the background has
+interrupts ignored, in every process that they start too; here they are heard again. Ray waits
+longer for its own processes than it does by default, and its start is tried six times, each in
+a folder of its own: on a busy machine they take minutes to appear, and another Ray that starts
+beside it may take a port that it has chosen.
 """
 
 import os
@@ -24,7 +26,11 @@ settings.register_profile("here", **BUSY)
 settings.register_profile("ci", **BUSY, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
-for name in ("gcs_server_port_wait_time_s", "gcs_server_request_timeout_seconds", "worker_register_timeout_seconds"):
+for name in (
+    "gcs_server_port_wait_time_s",
+    "gcs_server_request_timeout_seconds",
+    "worker_register_timeout_seconds",
+):
     os.environ.setdefault(f"RAY_{name}", "300")
 
 if shutil.which("nvidia-smi") is None:
@@ -62,13 +68,17 @@ WORDS = "the a cat dog sat ran on under mat tree . s".split()
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory):
-    """A saved BERT of 12 regular and 5 special tokens with random weights, and texts of at most 16 tokens."""
+    """A saved BERT of 12 regular and 5 special tokens with random weights, and texts of at most
+    16 tokens.
+    """
     from tokenizers.pre_tokenizers import BertPreTokenizer
 
     from small_models import save_bert
 
     folder = tmp_path_factory.mktemp("tiny")
-    return save_bert(folder, WORDS, BertPreTokenizer(), positions=16, seed=3, spread=0.5, model_max_length=16)
+    return save_bert(
+        folder, WORDS, BertPreTokenizer(), positions=16, seed=3, spread=0.5, model_max_length=16
+    )
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +91,9 @@ def tiny(tiny_folder):
 
 @pytest.fixture(scope="session")
 def roberta_folder(tmp_path_factory):
-    """A saved RoBERTa with random weights and a byte-level vocabulary, whose tokens carry the space before them."""
+    """A saved RoBERTa with random weights and a byte-level vocabulary, whose tokens carry the
+    space before them.
+    """
     import torch
     from tokenizers.processors import RobertaProcessing
     from transformers import RobertaConfig, RobertaForMaskedLM
@@ -89,9 +101,16 @@ def roberta_folder(tmp_path_factory):
     from small_models import SHAPE, byte_tokenizer
 
     around = RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
-    tokenizer = byte_tokenizer(["The old dog sat on a mat.", "A dog ran to the old house."], 320, around)
+    tokenizer = byte_tokenizer(
+        ["The old dog sat on a mat.", "A dog ran to the old house."], 320, around
+    )
     torch.manual_seed(11)
-    size = {"vocab_size": len(tokenizer), "max_position_embeddings": 42, "pad_token_id": 1, "initializer_range": 0.6}
+    size = {
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": 42,
+        "pad_token_id": 1,
+        "initializer_range": 0.6,
+    }
     folder = tmp_path_factory.mktemp("roberta")
     RobertaForMaskedLM(RobertaConfig(**size, **SHAPE)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -100,20 +119,39 @@ def roberta_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def ray_here():
-    """A new Ray on this machine with two CPUs, whose workers find what these tests can import; it joins no other cluster."""
+    """A new Ray on this machine with two CPUs, whose workers find what these tests can import;
+    it joins no other cluster.
+    """
     import sys
 
     ray = pytest.importorskip("ray")
     with pytest.MonkeyPatch.context() as patch, ExitStack() as folders:
         patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
         patch.delenv("RAY_ADDRESS", raising=False)
-        options = {"num_cpus": 2, "num_gpus": 0, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+        options = {
+            "num_cpus": 2,
+            "num_gpus": 0,
+            "object_store_memory": 100 * 2**20,
+            "include_dashboard": False,
+        }
         for left in range(6)[::-1]:
-            short = folders.enter_context(TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True))
+            short = folders.enter_context(
+                TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True)
+            )
             try:
-                ray.init("local", **options, namespace=short, _temp_dir=short, log_to_driver=False, logging_level="ERROR")
+                ray.init(
+                    "local",
+                    **options,
+                    namespace=short,
+                    _temp_dir=short,
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                )
                 break
-            except (Exception, SystemExit):  # which kinds, Ray does not say: its processes did not appear in time
+            except (
+                Exception,
+                SystemExit,
+            ):  # which kinds, Ray does not say: its processes did not appear in time
                 ray.shutdown()
                 if not left:
                     raise

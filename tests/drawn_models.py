@@ -1,4 +1,6 @@
-"""Masked language models of a few tokens whose logits are hashed from the text: laws to enumerate, of any shape."""
+"""Masked language models of a few tokens whose logits are hashed from the text: laws to
+enumerate, of any shape.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +22,8 @@ class Law:
 
     scale    their standard deviation: 0 is flat, 30 puts everything on one filling
     step     they are multiples of it, so that many tie (0: none do)
-    twins    tokens 2i and 2i + 1 have the same logits, and what stands beside them does not tell them apart
+    twins    tokens 2i and 2i + 1 have the same logits, and what stands beside them does not
+             tell them apart
     apart    the second of two twins has so much more
     ruled_out  share of tokens with a logit of -inf
     noise    logits of a pass are off by up to so much, by how many rows it has
@@ -66,8 +69,12 @@ class DrawnLM(MaskedLM):
     def logits(self, ids, positions):
         found = self.exact_logits(ids.numpy(), positions.numpy())
         if self.law.noise:
-            key = np.arange(found.numel(), dtype=np.uint64).reshape(found.shape) + np.uint64(10**6 * len(ids))
-            found = found + self.law.noise * torch.from_numpy(_uniform(_mixed(key)) * 2 - 1).to(found.dtype)
+            key = np.arange(found.numel(), dtype=np.uint64).reshape(found.shape) + np.uint64(
+                10**6 * len(ids)
+            )
+            found = found + self.law.noise * torch.from_numpy(_uniform(_mixed(key)) * 2 - 1).to(
+                found.dtype
+            )
         return found
 
     def substitutions(self, ids, vary, values, predict):
@@ -90,7 +97,9 @@ def _frame(pieces):
 
 
 def every_filling(model, cloze, support):
-    """{tokens: log p} of all fillings: the chain rule in a random order, followed through all partial fillings."""
+    """{tokens: log p} of all fillings: the chain rule in a random order, followed through all
+    partial fillings.
+    """
     k, size = len(cloze.block), len(support)
     reached = {(): np.zeros([1] * k)}
     for _ in range(k):
@@ -99,23 +108,29 @@ def every_filling(model, cloze, support):
             hidden = [site for site in range(k) if site not in revealed]
             grid = list(product(range(size), repeat=len(revealed)))
             rows = np.tile(np.array(cloze.ids), (len(grid), 1))
-            rows[:, [cloze.block[site] for site in revealed]] = np.array(support)[np.array(grid, dtype=int)].reshape(
-                len(grid), -1
-            )
+            rows[:, [cloze.block[site] for site in revealed]] = np.array(support)[
+                np.array(grid, dtype=int)
+            ].reshape(len(grid), -1)
             places = np.tile(np.array([cloze.block[site] for site in hidden]), (len(grid), 1))
             logits = model.exact_logits(rows, places).double().numpy()[:, :, support]
             log_q = logits - np.logaddexp.reduce(logits, 2, keepdims=True)
             for column, site in enumerate(hidden):
                 shape = [size if s in revealed or s == site else 1 for s in range(k)]
                 moved = np.moveaxis(
-                    log_q[:, column].reshape([size] * (len(revealed) + 1)), -1, sorted([*revealed, site]).index(site)
+                    log_q[:, column].reshape([size] * (len(revealed) + 1)),
+                    -1,
+                    sorted([*revealed, site]).index(site),
                 )
                 after = before + moved.reshape(shape) - np.log(len(hidden))
                 key = tuple(sorted([*revealed, site]))
-                log_reach[key] = after if key not in log_reach else np.logaddexp(log_reach[key], after)
+                log_reach[key] = (
+                    after if key not in log_reach else np.logaddexp(log_reach[key], after)
+                )
         reached = log_reach
     (log_p,) = reached.values()
-    return {tuple(support[i] for i in index): float(value) for index, value in np.ndenumerate(log_p)}
+    return {
+        tuple(support[i] for i in index): float(value) for index, value in np.ndenumerate(log_p)
+    }
 
 
 def _mixed(key):

@@ -1,4 +1,6 @@
-"""What Triton's programs are compiled for: noted where Triton interprets them, heard from the compiler elsewhere."""
+"""What Triton's programs are compiled for: noted where Triton interprets them, heard from the
+compiler elsewhere.
+"""
 
 from importlib import import_module
 from inspect import signature
@@ -13,8 +15,9 @@ Kind = tuple[object, ...]
 
 
 class Recorder:
-    """Takes a program's place. A kind has the program's constants, the types of its arguments, and which addresses and numbers
-    are multiples of 16 or are 1. The program is launched unless `launched` is false.
+    """Takes a program's place. A kind has the program's constants, the types of its arguments,
+    and which addresses and numbers are multiples of 16 or are 1. The program is launched unless
+    `launched` is false.
     """
 
     def __init__(self, kinds: set[Kind], program, launched: bool) -> None:
@@ -22,8 +25,13 @@ class Recorder:
 
     def __getitem__(self, grid):
         def launch(*given, **constants):
-            names, free = list(signature(self.program.fn).parameters), self.program.kwargs["do_not_specialize"]
-            arguments = tuple(_kind(value, name not in free) for name, value in zip(names, given, strict=False))
+            names, free = (
+                list(signature(self.program.fn).parameters),
+                self.program.kwargs["do_not_specialize"],
+            )
+            arguments = tuple(
+                _kind(value, name not in free) for name, value in zip(names, given, strict=False)
+            )
             self.kinds.add((self.program.fn.__name__, arguments, tuple(sorted(constants.items()))))
             if self.launched:
                 self.program[grid](*given, **constants)
@@ -37,7 +45,9 @@ def _kind(value, specialized):
     return (value % 16 == 0, value == 1) if specialized else None
 
 
-def record(patch: pytest.MonkeyPatch, module: ModuleType, *names: str, launched: bool = True) -> set[Kind]:
+def record(
+    patch: pytest.MonkeyPatch, module: ModuleType, *names: str, launched: bool = True
+) -> set[Kind]:
     """The kinds of all launches of these programs from here on."""
     kinds: set[Kind] = set()
     for name in names:
@@ -46,7 +56,9 @@ def record(patch: pytest.MonkeyPatch, module: ModuleType, *names: str, launched:
 
 
 def compilations(patch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the programs that are compiled from here on; those that were compiled before are forgotten."""
+    """The names of the programs that are compiled from here on; those that were compiled before
+    are forgotten.
+    """
     from triton import knobs
     from triton.runtime.jit import JITFunction
 

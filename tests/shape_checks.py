@@ -1,8 +1,10 @@
-"""Shapes and types of the modules below are checked while the tests run, wherever beartype is installed.
+"""Shapes and types of the modules below are checked while the tests run, wherever beartype is
+installed.
 
-jaxtyping's import hook decorates every function of a module that it is given. Triton reads the source and the globals of a
-decorated function's wrapper, and torch compiles the wrapper with the function, which can move the last bits of a result: modules
-that hold Triton programs, or functions that torch compiles, stay as they are.
+jaxtyping's import hook decorates every function of a module that it is given. Triton reads the
+source and the globals of a decorated function's wrapper, and torch compiles the wrapper with
+the function, which can move the last bits of a result: modules that hold Triton programs, or
+functions that torch compiles, stay as they are.
 """
 
 import ast
@@ -31,14 +33,21 @@ CHECKED = [
     "unmask.evaluation.table",
     *(f"unmask.lab.{name}" for name in ("dynamics", "estimation", "schedules", "studies")),
     "unmask.sampling.decoders",
-    *(f"unmask.sampling.{name}" for name in ("engine.passes", "engine.randomness", "kernels", "target")),
+    *(
+        f"unmask.sampling.{name}"
+        for name in ("engine.passes", "engine.randomness", "kernels", "target")
+    ),
     "unmask.sampling.run",
     "unmask.scoring.batch",
     *(f"unmask.training.{name}" for name in ("objectives", "packing", "trainer")),
 ]
-"""Where tensors of given shapes come in; checks in the solvers' inner loops would triple their tests' time."""
+"""Where tensors of given shapes come in; checks in the solvers' inner loops would triple their
+tests' time.
+"""
 PRIVATE_ONLY = ["unmask.lab.studies"]
-"""Public functions and classes there refuse wrong arguments in words of their own, so only private ones are checked."""
+"""Public functions and classes there refuse wrong arguments in words of their own, so only
+private ones are checked.
+"""
 CHECKS = 2000
 """Calls checked in each test: in long chains the checks would take longer than the steps."""
 
@@ -63,7 +72,10 @@ def sources() -> dict[str, str]:
     """The source of each module of the library, by name, without those of packages."""
     (top,) = find_spec("unmask").submodule_search_locations
     files = (path for path in Path(top).rglob("*.py") if path.name != "__init__.py")
-    return {".".join(("unmask", *path.relative_to(top).with_suffix("").parts)): path.read_text("utf-8") for path in files}
+    return {
+        ".".join(("unmask", *path.relative_to(top).with_suffix("").parts)): path.read_text("utf-8")
+        for path in files
+    }
 
 
 def triton_modules() -> list[str]:
@@ -72,14 +84,22 @@ def triton_modules() -> list[str]:
 
 
 def checked_modules() -> list[str]:
-    """The modules of CHECKED, by their own names: the hook takes every module below a package that it is given."""
+    """The modules of CHECKED, by their own names: the hook takes every module below a package
+    that it is given.
+    """
     below = tuple(f"{name}." for name in CHECKED)
     compiled = {name for name, source in sources().items() if "torch.compile(" in source}
-    return sorted(name for name in sources().keys() - set(triton_modules()) - compiled if f"{name}.".startswith(below))
+    return sorted(
+        name
+        for name in sources().keys() - set(triton_modules()) - compiled
+        if f"{name}.".startswith(below)
+    )
 
 
 def known_to_type_checkers(module: str) -> dict[str, Any]:
-    """The names of a module, with those that stand under TYPE_CHECKING and do not exist where it runs."""
+    """The names of a module, with those that stand under TYPE_CHECKING and do not exist where
+    it runs.
+    """
     names = dict(vars(sys.modules[module]))
     for node in ast.parse(sources()[module]).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -88,9 +108,11 @@ def known_to_type_checkers(module: str) -> dict[str, Any]:
 
 
 def evaluated(function: Callable[..., Any], owner: type | None) -> dict[str, Any]:
-    """The types of a function's parameters and of what it returns; raises NameError where one cannot be evaluated.
+    """The types of a function's parameters and of what it returns; raises NameError where one
+    cannot be evaluated.
 
-    owner   the dataclass whose `__init__` it is: each field has the names of the module that declares it
+    owner   the dataclass whose `__init__` it is: each field has the names of the module that
+            declares it
     """
     modules = {function.__module__}
     if owner is not None:
@@ -102,10 +124,12 @@ def evaluated(function: Callable[..., Any], owner: type | None) -> dict[str, Any
 
 
 def check_later(given: Any, typechecker: Callable[[Any], Any], owner: type | None = None) -> Any:
-    """A function, or a dataclass's `__init__`, whose types are checked; they are evaluated at its first call.
+    """A function, or a dataclass's `__init__`, whose types are checked; they are evaluated at
+    its first call.
 
-    jaxtyping evaluates them where the function is defined, and drops the check of one that it cannot evaluate, without a word:
-    names under TYPE_CHECKING, and classes that the module defines further down.
+    jaxtyping evaluates them where the function is defined, and drops the check of one that it
+    cannot evaluate, without a word: names under TYPE_CHECKING, and classes that the module
+    defines further down.
     """
     if isinstance(given, type):
         if is_dataclass(given) and not hasattr(given.__init__, "checks_types"):
@@ -129,7 +153,9 @@ def check_later(given: Any, typechecker: Callable[[Any], Any], owner: type | Non
 
 
 def in_place_of_jaxtyped(*given: Any, **settings: Any) -> Any:
-    """jaxtyping's decorator. The import hook gives no function to it; `jaxtyped("context")` is something else."""
+    """jaxtyping's decorator. The import hook gives no function to it; `jaxtyped("context")` is
+    something else.
+    """
     if given:
         return JAXTYPED(*given, **settings)
     return partial(check_later, **settings)

@@ -1,4 +1,6 @@
-"""Checkpoints and tokenizers of a few tokens, with random weights, that the tests of several rooms need."""
+"""Checkpoints and tokenizers of a few tokens, with random weights, that the tests of several
+rooms need.
+"""
 
 import json
 import random
@@ -8,7 +10,16 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 from unmask.errors import ModelError
@@ -17,19 +28,36 @@ from unmask.models.masked_lm import MaskedLM
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
-SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+SHAPE = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
 
 
 def tokenizer_of(
-    tokens: Sequence[str], splits: pre_tokenizers.PreTokenizer | None = None, lowercase: bool = False, **more: Any
+    tokens: Sequence[str],
+    splits: pre_tokenizers.PreTokenizer | None = None,
+    lowercase: bool = False,
+    **more: Any,
 ) -> PreTrainedTokenizerFast:
-    """Over SPECIAL and `tokens`, [CLS] and [SEP] around a text: words that `splits` cuts, or word pieces without it."""
+    """Over SPECIAL and `tokens`, [CLS] and [SEP] around a text: words that `splits` cuts, or
+    word pieces without it.
+    """
     vocabulary = {token: i for i, token in enumerate([*SPECIAL, *tokens])}
-    core = Tokenizer((models.WordLevel if splits else models.WordPiece)(vocabulary, unk_token="[UNK]"))
+    core = Tokenizer(
+        (models.WordLevel if splits else models.WordPiece)(vocabulary, unk_token="[UNK]")
+    )
     core.pre_tokenizer = splits or pre_tokenizers.BertPreTokenizer()
     if not splits:
-        core.normalizer, core.decoder = normalizers.BertNormalizer(lowercase=lowercase), decoders.WordPiece()
-    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+        core.normalizer, core.decoder = (
+            normalizers.BertNormalizer(lowercase=lowercase),
+            decoders.WordPiece(),
+        )
+    core.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
     names = {f"{name[1:-1].lower()}_token": name for name in SPECIAL}
     return PreTrainedTokenizerFast(tokenizer_object=core, **{**names, **more})
 
@@ -37,7 +65,9 @@ def tokenizer_of(
 def random_bert(vocabulary: int, positions: int, seed: int, spread: float) -> BertForMaskedLM:
     """Weights of deviation `spread` make conditionals that depend by nats."""
     torch.manual_seed(seed)
-    config = BertConfig(vocab_size=vocabulary, max_position_embeddings=positions, initializer_range=spread, **SHAPE)
+    config = BertConfig(
+        vocab_size=vocabulary, max_position_embeddings=positions, initializer_range=spread, **SHAPE
+    )
     return BertForMaskedLM(config).eval()
 
 
@@ -58,7 +88,10 @@ def save_bert(
 
 
 def byte_tokenizer(
-    sentences: Sequence[str], size: int, around: processors.PostProcessor, mask_takes_space: bool = True
+    sentences: Sequence[str],
+    size: int,
+    around: processors.PostProcessor,
+    mask_takes_space: bool = True,
 ) -> PreTrainedTokenizerFast:
     """A byte-level BPE tokenizer as RoBERTa has it, trained on a few sentences."""
     core = Tokenizer(models.BPE())
@@ -74,8 +107,18 @@ def byte_tokenizer(
     mask = AddedToken("<mask>", lstrip=mask_takes_space, special=True)
     core.add_special_tokens([mask])
     core.post_processor = around
-    names = {"bos": "<s>", "cls": "<s>", "pad": "<pad>", "eos": "</s>", "sep": "</s>", "unk": "<unk>", "mask": mask}
-    return PreTrainedTokenizerFast(tokenizer_object=core, **{f"{name}_token": token for name, token in names.items()})
+    names = {
+        "bos": "<s>",
+        "cls": "<s>",
+        "pad": "<pad>",
+        "eos": "</s>",
+        "sep": "</s>",
+        "unk": "<unk>",
+        "mask": mask,
+    }
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, **{f"{name}_token": token for name, token in names.items()}
+    )
 
 
 def refusal(folder: Path | str, load: Callable[..., Any] = MaskedLM.load, **options: Any) -> str:
@@ -88,11 +131,15 @@ def refusal(folder: Path | str, load: Callable[..., Any] = MaskedLM.load, **opti
 
 
 def shuffle_vocabulary(folder: Path) -> None:
-    """Give the regular tokens of a folder's tokenizer each other's ids, as another model's tokenizer does."""
+    """Give the regular tokens of a folder's tokenizer each other's ids, as another model's
+    tokenizer does.
+    """
     rule = json.loads((folder / "tokenizer.json").read_text())
     regular = [token for token in rule["model"]["vocab"] if not token.startswith("[")]
     shuffled = dict(zip(regular, random.Random(0).sample(regular, len(regular)), strict=True))
-    rule["model"]["vocab"] = {shuffled.get(token, token): i for token, i in rule["model"]["vocab"].items()}
+    rule["model"]["vocab"] = {
+        shuffled.get(token, token): i for token, i in rule["model"]["vocab"].items()
+    }
     (folder / "tokenizer.json").write_text(json.dumps(rule))
 
 

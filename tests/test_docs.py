@@ -1,4 +1,6 @@
-"""Every block of README and docs/ runs as pasted and prints what is shown, or says why not; every link leads somewhere."""
+"""Every block of README and docs/ runs as pasted and prints what is shown, or says why not;
+every link leads somewhere.
+"""
 
 import ast
 import os
@@ -16,8 +18,13 @@ import unmask
 ROOT = Path(__file__).parents[1]
 SHOWN = runpy.run_path(str(ROOT / "tools" / "shown.py"), run_name="shown")
 DOCUMENTS, REASONS, Session = SHOWN["DOCUMENTS"], SHOWN["REASONS"], SHOWN["Session"]
-blocks, commands, same, simple_commands = (SHOWN[name] for name in ("blocks", "commands", "same", "simple_commands"))
-QUESTION = re.compile(r"unmask (fill|compare|score|dependence) (?!.*(\$|--(model|file|out|figure|pairs|profile)|\.txt|\.csv|>))")
+blocks, commands, same, simple_commands = (
+    SHOWN[name] for name in ("blocks", "commands", "same", "simple_commands")
+)
+QUESTION = re.compile(
+    r"unmask (fill|compare|score|dependence)"
+    r" (?!.*(\$|--(model|file|out|figure|pairs|profile)|\.txt|\.csv|>))"
+)
 """Commands that print and do nothing else: one that several documents show is run once."""
 answered = cache(Session().command)
 PAGES = {document: blocks(document.read_text()) for document in DOCUMENTS}
@@ -29,11 +36,17 @@ def name(path: Path) -> str:
 
 
 def pages_with(reason: str) -> list[Path]:
-    return [document for document in DOCUMENTS if any(one.reason == reason for one in PAGES[document] + CLAIMS[document])]
+    return [
+        document
+        for document in DOCUMENTS
+        if any(one.reason == reason for one in PAGES[document] + CLAIMS[document])
+    ]
 
 
 def paste(document: Path, *reasons: str) -> None:
-    """Run the blocks of a page that need nothing, or what is named, and compare what they print; so with numbers in prose."""
+    """Run the blocks of a page that need nothing, or what is named, and compare what they
+    print; so with numbers in prose.
+    """
     session = Session()
     hold_numbers(session, document, 0, reasons)
     for number, block in enumerate(PAGES[document], 1):
@@ -45,7 +58,11 @@ def hold_numbers(session: Session, document: Path, after: int, reasons: tuple[st
     """Hold the numbers in the prose after so many blocks to what their commands print."""
     for claim in CLAIMS[document]:
         if claim.after == after and claim.command and claim.reason in ("", *reasons):
-            came = answered(claim.command) if QUESTION.match(claim.command) else session.command(claim.command)
+            came = (
+                answered(claim.command)
+                if QUESTION.match(claim.command)
+                else session.command(claim.command)
+            )
             missing = [number for number in claim.numbers if not SHOWN["has_number"](came, number)]
             assert not missing, f"{claim.command}\nprints no {', '.join(missing)}:\n{came}"
 
@@ -56,11 +73,15 @@ def paste_block(session: Session, block, reasons: tuple[str, ...]) -> None:
         return
     if block.kind == "python" or block.shown is not None:
         came = session.run(block)
-        assert block.shown is None or not block.compared or same(block.shown, came), f"{block.code}\n{came}"
+        assert block.shown is None or not block.compared or same(block.shown, came), (
+            f"{block.code}\n{came}"
+        )
         return
     for command, output in commands(block):
         came = answered(command) if QUESTION.match(command) else session.command(command)
-        assert block.kind == "bash" or not block.compared or same(output, came), f"$ {command}\n{came}"
+        assert block.kind == "bash" or not block.compared or same(output, came), (
+            f"$ {command}\n{came}"
+        )
 
 
 @pytest.mark.parametrize("document", pages_with(""), ids=name)
@@ -89,7 +110,12 @@ def test_what_needs_antiberty_prints_what_is_shown(document, tmp_path, monkeypat
 def test_the_first_pages_show_something_and_all_of_it_runs():
     for document in ("README.md", "docs/index.md", "docs/tutorial.md"):
         found = {block.reason for block in PAGES[ROOT / document]}
-        assert "" in found and found <= {"", "sets up", "needs a download", "needs AntiBERTy"}, document
+        assert "" in found and found <= {
+            "",
+            "sets up",
+            "needs a download",
+            "needs AntiBERTy",
+        }, document
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
@@ -97,7 +123,9 @@ def test_every_block_has_a_kind_and_none_is_indented_only(document):
     fences = re.findall(r"^ *```(.*)\n(?:.*\n)*?^ *```$", document.read_text(), re.MULTILINE)
     assert set(fences) <= set(SHOWN["KINDS"]), "name the kind of a block, so that commands are run"
     outside = re.sub(r"^ *```.*?^ *```$", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
-    assert not re.findall(r"^\n    +(?!<!--)\S.*", outside, re.MULTILINE), "put a block between fences, so that commands are run"
+    assert not re.findall(r"^\n    +(?!<!--)\S.*", outside, re.MULTILINE), (
+        "put a block between fences, so that commands are run"
+    )
 
 
 def test_every_reason_is_needed():
@@ -105,10 +133,16 @@ def test_every_reason_is_needed():
 
 
 def refuse_unknown_arguments(tree: ast.AST) -> None:
-    """Raise if a call `unmask.NAME(...)` has an argument that the function, or class, does not take."""
+    """Raise if a call `unmask.NAME(...)` has an argument that the function, or class, does not
+    take.
+    """
     for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and (called := re.fullmatch(r"unmask\.(\w+)", ast.unparse(call.func))):
-            signature(getattr(unmask, called[1])).bind_partial(**{one.arg: None for one in call.keywords if one.arg})
+        if isinstance(call, ast.Call) and (
+            called := re.fullmatch(r"unmask\.(\w+)", ast.unparse(call.func))
+        ):
+            signature(getattr(unmask, called[1])).bind_partial(
+                **{one.arg: None for one in call.keywords if one.arg}
+            )
 
 
 FILE = re.compile(r"[\w./*?-]+\.(?:txt|xz|gz|jsonl?|csv|fasta|conllu|de|en|pt|pdb|parquet|py)")
@@ -117,24 +151,46 @@ TABLE = (ROOT / "docs" / "results.md").read_text().partition("## The data")[2]
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_blocks_that_are_not_run_could_be(document, monkeypatch):
-    """Their commands parse, their calls have known arguments; the page or docs/results.md explains files that they name."""
+    """Their commands parse, their calls have known arguments; the page or docs/results.md
+    explains files that they name.
+    """
     monkeypatch.syspath_prepend(ROOT / "docs" / "examples")
     text, earlier = document.read_text(), ""
     explained = set(
-        FILE.findall(" ".join(re.findall(r"`[^`\n]+`", re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE))))
+        FILE.findall(
+            " ".join(
+                re.findall(
+                    r"`[^`\n]+`",
+                    re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE),
+                )
+            )
+        )
     )
     for block in PAGES[document]:
         if block.reason and block.kind == "python":
             tree = ast.parse(block.code)
             refuse_unknown_arguments(tree)
-            tree.body = [line for line in tree.body if isinstance(line, ast.ImportFrom | ast.Import)]
+            tree.body = [
+                line for line in tree.body if isinstance(line, ast.ImportFrom | ast.Import)
+            ]
             exec(compile(tree, "imports", "exec"), {})
         for command, _ in commands(block) if block.reason else ():
             for words in simple_commands(command):
                 SHOWN["parse"](words)
-            earlier += "\n" + " ".join(re.findall(r"(?:--(?:out|save|figure|work)|>>?) (\S+)", command))
-            read = {file for word in command.split() if "://" not in word for file in FILE.findall(word.rpartition("=")[2])}
-            unknown = {file for file in read - explained if file not in earlier + TABLE and not (ROOT / file).exists()}
+            earlier += "\n" + " ".join(
+                re.findall(r"(?:--(?:out|save|figure|work)|>>?) (\S+)", command)
+            )
+            read = {
+                file
+                for word in command.split()
+                if "://" not in word
+                for file in FILE.findall(word.rpartition("=")[2])
+            }
+            unknown = {
+                file
+                for file in read - explained
+                if file not in earlier + TABLE and not (ROOT / file).exists()
+            }
             assert not unknown, f"{command}: say where {', '.join(sorted(unknown))} comes from"
         earlier += block.code
 
@@ -157,7 +213,10 @@ def test_a_command_with_a_mistake_does_not_parse(wrong, capsys):
 def test_commands_of_a_page_share_a_folder_and_variables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     session = Session()
-    lines = 'NAME=casino\nunmask fill "The $NAME [MASK]." --top 1 --json > out.json\nhead -2 \\\n  out.json | tail -1\n'
+    lines = (
+        'NAME=casino\nunmask fill "The $NAME [MASK]." --top 1 --json > out.json\nhead -2 \\\n '
+        " out.json | tail -1\n"
+    )
     (block,) = blocks(f"```bash\n{lines}```\n")
     assert session.run(block) == '  "text": "The casino [MASK].",\n'
     with pytest.raises(AssertionError, match="false"):
@@ -166,10 +225,18 @@ def test_commands_of_a_page_share_a_folder_and_variables(tmp_path, monkeypatch):
 
 def test_blocks_are_found_changed_and_left_out():
     text = "<!-- in the tests: n=9 -> n=1; k=8 -> k=2 -->\n```python\nf(n=9, k=8)\n```\n"
-    text += "<!-- not run: needs R -->\n```python\ng()\n```\n\n```text\n3\n```\n\n```console\n$ unmask fill\nx\n```\n"
-    text += "- a list\n\n    <!-- not run: needs a GPU -->\n    <!-- not compared: a clock -->\n    ```bash\n    date\n    ```\n"
+    text += (
+        "<!-- not run: needs R -->\n```python\ng()\n```\n\n```text\n3\n```\n\n```console\n$ unmask"
+        " fill\nx\n```\n"
+    )
+    text += (
+        "- a list\n\n    <!-- not run: needs a GPU -->\n    <!-- not compared: a clock -->\n   "
+        " ```bash\n    date\n    ```\n"
+    )
     found = blocks(text)
-    assert [(block.kind, block.changed, block.reason, block.shown, block.compared) for block in found] == [
+    assert [
+        (block.kind, block.changed, block.reason, block.shown, block.compared) for block in found
+    ] == [
         ("python", "f(n=1, k=2)\n", "", None, False),
         ("python", "g()\n", "needs R", "3\n", True),
         ("console", "$ unmask fill\nx\n", "", None, True),
@@ -231,11 +298,26 @@ def test_a_number_in_prose_is_found_in_an_output(written, output, there):
 
 
 def test_numbers_in_prose_are_read_with_what_proves_them():
-    text = "```console\n$ unmask fill --top 9\nrank 4.25\n```\n\n<!-- numbers 4.3: shown above -->\nRank 4.3 of 12.\n\n"
-    text += "<!-- not run: takes long -->\n<!-- numbers 1,321; 41: python -c 'print(41)' -->\n| 41 | 1,321 |\n"
+    text = (
+        "```console\n$ unmask fill --top 9\nrank 4.25\n```\n\n<!-- numbers 4.3: shown above"
+        " -->\nRank 4.3 of 12.\n\n"
+    )
+    text += (
+        "<!-- not run: takes long -->\n<!-- numbers 1,321; 41: python -c 'print(41)' -->\n| 41 |"
+        " 1,321 |\n"
+    )
     shown, printed = SHOWN["claims"](text)
-    assert (shown.numbers, shown.command, shown.above, shown.after) == (("4.3",), "", "rank 4.25\n", 1)
-    assert (printed.numbers, printed.command, printed.reason) == (("1,321", "41"), "python -c 'print(41)'", "takes long")
+    assert (shown.numbers, shown.command, shown.above, shown.after) == (
+        ("4.3",),
+        "",
+        "rank 4.25\n",
+        1,
+    )
+    assert (printed.numbers, printed.command, printed.reason) == (
+        ("1,321", "41"),
+        "python -c 'print(41)'",
+        "takes long",
+    )
     with pytest.raises(AssertionError, match="has no 5"):
         SHOWN["claims"]("<!-- numbers 5: shown above -->\nFour.\n")
 
@@ -249,7 +331,9 @@ def test_links_lead_somewhere(document):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_blanks_side_by_side_are_code(document):
     """In prose Markdown takes [MASK] [MASK] for a link."""
-    text = re.sub(r"^```.*?^```$|`[^`\n]*`|^    .*$", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(
+        r"^```.*?^```$|`[^`\n]*`|^    .*$", "", document.read_text(), flags=re.DOTALL | re.MULTILINE
+    )
     assert not re.search(r"\[[A-Z]+\] ?\[[A-Z]+\]", text), "put the text into backticks"
 
 

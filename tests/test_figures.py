@@ -17,7 +17,8 @@ from unmask.figures import Figure, rc_context
 with rc_context({"font.size": 8}):
     figure = Figure()
     figure.subplots().plot([1, 2])
-    assert figure.drawn("png").startswith(b"\\x89PNG") and b"<svg" in figure.drawn("svg") and figure.drawn("pdf")[:4] == b"%PDF"
+    assert figure.drawn("png").startswith(b"\\x89PNG")
+    assert b"<svg" in figure.drawn("svg") and figure.drawn("pdf")[:4] == b"%PDF"
 import matplotlib
 assert "matplotlib.pyplot" not in sys.modules
 print(os.environ.get("MPLBACKEND"), dict.__getitem__(matplotlib.rcParams, "backend"))
@@ -25,19 +26,32 @@ print(os.environ.get("MPLBACKEND"), dict.__getitem__(matplotlib.rcParams, "backe
 
 
 @pytest.mark.parametrize(
-    ("backend", "kept"), [("nonsense", False), ("module://not_there", True), ("tkagg", True), ("svg", True), (None, False)]
+    ("backend", "kept"),
+    [
+        ("nonsense", False),
+        ("module://not_there", True),
+        ("tkagg", True),
+        ("svg", True),
+        (None, False),
+    ],
 )
 def test_a_backend_that_is_not_there_is_no_error_and_one_that_is_stays_the_users(backend, kept):
     environment = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
-    environment |= {"PYTHONPATH": str(PACKAGE.parent)} | ({} if backend is None else {"MPLBACKEND": backend})
-    done = subprocess.run([sys.executable, "-c", DRAWS], capture_output=True, text=True, env=environment, timeout=600)
+    environment |= {"PYTHONPATH": str(PACKAGE.parent)} | (
+        {} if backend is None else {"MPLBACKEND": backend}
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", DRAWS], capture_output=True, text=True, env=environment, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     named, chosen = done.stdout.split(maxsplit=1)
     assert named == str(backend) and (chosen.strip() == backend) == kept
 
 
 def test_no_other_module_imports_matplotlib():
-    """They would read MPLBACKEND themselves. Names that only types need are not imported when the program runs."""
+    """They would read MPLBACKEND themselves. Names that only types need are not imported when
+    the program runs.
+    """
     importing = set()
     for path in PACKAGE.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))

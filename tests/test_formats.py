@@ -1,4 +1,6 @@
-"""Bounds as text: never on the wrong side of what they bound, and less than one digit away from it."""
+"""Bounds as text: never on the wrong side of what they bound, and less than one digit away from
+it.
+"""
 
 from decimal import Decimal
 
@@ -11,13 +13,19 @@ from unmask.formats import around_blanks, count_at_most, excerpt, percent_at_lea
 
 @given(st.floats(0, 1))
 def test_percentages_of_bounds(share):
-    low, high = (Decimal(text.removesuffix(" %")) for text in (percent_at_least(share), percent_at_most(share)))
+    low, high = (
+        Decimal(text.removesuffix(" %"))
+        for text in (percent_at_least(share), percent_at_most(share))
+    )
     assert low <= 100 * Decimal(share) <= high <= 100
     assert high <= Decimal("1.1") * 100 * Decimal(share)
     assert low >= Decimal("0.9") * 100 * Decimal(share)
 
 
-@pytest.mark.parametrize("count, shown", [(7, "7"), (28_996, "28,996"), (1_010 * 10**12, "1.1e+15"), (10**300, "1.0e+300")])
+@pytest.mark.parametrize(
+    "count, shown",
+    [(7, "7"), (28_996, "28,996"), (1_010 * 10**12, "1.1e+15"), (10**300, "1.0e+300")],
+)
 def test_counts(count, shown):
     assert count_at_most(count) == shown
 
@@ -36,7 +44,9 @@ def test_a_text_without_spaces_is_cut_around_its_blanks():
 
 @given(st.text(st.sampled_from("ab "), min_size=1, max_size=200), st.data(), st.integers(20, 60))
 def test_spans_stay_on_their_letters_and_the_width_is_kept(text, data, width):
-    places = sorted(data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=3, unique=True)))
+    places = sorted(
+        data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=3, unique=True))
+    )
     spans = [(place, place + 1) for place in places]
     shown, there = excerpt(text, spans, width)
     assert [shown[a:b] for a, b in there] == [text[a:b] for a, b in spans]

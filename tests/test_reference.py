@@ -1,4 +1,6 @@
-"""Every public name has its place in the reference, and an example in its docstring that runs, except groups of options."""
+"""Every public name has its place in the reference, and an example in its docstring that runs,
+except groups of options.
+"""
 
 import doctest
 import re
@@ -12,12 +14,17 @@ import unmask
 
 ROOT = Path(__file__).parents[1]
 VALUES = {"CONSTRUCTIONS", "__version__"}
-"""Public names that are no functions or classes: they have no docstring, and an example in docs/reference."""
+"""Public names that are no functions or classes: they have no docstring, and an example in
+docs/reference.
+"""
 
 REFERENCE = {path.name: path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md")}
 OPTIONS = set(re.findall(r"^::: unmask\.(\w+)$", REFERENCE["options.md"], re.MULTILINE))
 """Groups of options and methods: the examples of the verbs show how they are given."""
-TRANSLATED = ("translation.md", "unmask translate test.de --model masked --reference test.en --save test.jsonl")
+TRANSLATED = (
+    "translation.md",
+    "unmask translate test.de --model masked --reference test.en --save test.jsonl",
+)
 IN_PAGES = {
     "load_translator": TRANSLATED,
     "serve": ("serve.md", "unmask serve --model bert-base-cased --port 8001"),
@@ -28,7 +35,9 @@ IN_PAGES = {
     "translate": TRANSLATED,
     "Translations": TRANSLATED,
 }
-"""Names whose example is on a page: it trains a model, needs one that takes minutes to train, or does not end by itself."""
+"""Names whose example is on a page: it trains a model, needs one that takes minutes to train,
+or does not end by itself.
+"""
 
 
 @pytest.mark.parametrize("name", sorted(set(unmask.__all__) - VALUES - OPTIONS - set(IN_PAGES)))
@@ -36,7 +45,9 @@ def test_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"unmask": unmask, "torch": torch}
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    examples = doctest.DocTestParser().get_doctest(getattr(unmask, name).__doc__, names, name, None, 0)
+    examples = doctest.DocTestParser().get_doctest(
+        getattr(unmask, name).__doc__, names, name, None, 0
+    )
     told: list[str] = []
     found = doctest.DocTestRunner(optionflags=flags).run(examples, out=told.append)
     assert found.attempted > 0
@@ -50,19 +61,29 @@ def test_only_groups_of_options_have_no_example():
 
 def test_the_reference_has_every_public_name():
     pages = "".join(REFERENCE.values())
-    assert set(re.findall(r"^::: unmask\.(\w+)$", pages, re.MULTILINE)) == set(unmask.__all__) - VALUES
+    assert (
+        set(re.findall(r"^::: unmask\.(\w+)$", pages, re.MULTILINE)) == set(unmask.__all__) - VALUES
+    )
     assert all(f"unmask.{name}" in pages for name in VALUES)
     for page, example in IN_PAGES.values():
         assert example in (ROOT / "docs" / page).read_text().splitlines()
 
 
 def test_the_site_reads_every_docstring(caplog, monkeypatch):
-    """As mkdocs builds it, where a warning ends the build: parameters that are in the signature, sections that parse."""
+    """As mkdocs builds it, where a warning ends the build: parameters that are in the
+    signature, sections that parse.
+    """
     griffe = pytest.importorskip("griffe")
     monkeypatch.chdir(ROOT)
     extensions = griffe.load_extensions("dataclasses", "tools/docstring_tables.py")
-    package = griffe.load("unmask", search_paths=["src"], docstring_parser="numpy", extensions=extensions)
+    package = griffe.load(
+        "unmask", search_paths=["src"], docstring_parser="numpy", extensions=extensions
+    )
     names = re.findall(r"^::: unmask\.(\w+)$", "".join(REFERENCE.values()), re.MULTILINE)
-    sections = {name: [section.kind.value for section in package[name].docstring.parsed] for name in names}
+    sections = {
+        name: [section.kind.value for section in package[name].docstring.parsed] for name in names
+    }
     assert not caplog.records
-    assert "parameters" in sections["Search"] and {"parameters", "examples"} <= set(sections["fill"])
+    assert "parameters" in sections["Search"] and {"parameters", "examples"} <= set(
+        sections["fill"]
+    )

@@ -1,4 +1,6 @@
-"""Shapes are checked while the tests run, except in compiled code; Triton's programs compile as the tests import them."""
+"""Shapes are checked while the tests run, except in compiled code; Triton's programs compile as
+the tests import them.
+"""
 
 import os
 import re
@@ -65,12 +67,17 @@ WRONG = {
     "tables.conditionals": ("lost_nats", "outside", (TABLE, TABLE.long(), FLAT)),
     "tables.lattice": ("log_mean_of_sampled", "log_probs", (FLAT,)),
     "tables.unary": ("pass_count", "sizes", (TABLE,)),
-    "training.objectives": ("hide", "block", ("factorised", object.__new__(PackedText), FLAT > 0, None)),
+    "training.objectives": (
+        "hide",
+        "block",
+        ("factorised", object.__new__(PackedText), FLAT > 0, None),
+    ),
     "training.packing": ("PackedText.count", "chosen", (None, FLAT > 0)),
     "training.trainer": ("orthogonalise", "matrices", (TABLE,)),
 }
-"""A function or class of each checked module, one of its parameters, and what to call it with so that this one is wrong: an array
-with too few or too many axes, or of another kind where the module takes none."""
+"""A function or class of each checked module, one of its parameters, and what to call it with
+so that this one is wrong: an array with too few or too many axes, or of another kind where the
+module takes none."""
 
 
 def test_shapes_are_checked_while_the_tests_run():
@@ -85,16 +92,24 @@ def test_shapes_are_checked_while_the_tests_run():
 def test_every_listed_module_is_there_and_checked():
     checked = shape_checks.checked_modules()
     for name in shape_checks.CHECKED:
-        assert any(f"{module}.".startswith(f"{name}.") for module in checked), f"{name} is listed, but nothing of it is checked"
+        assert any(f"{module}.".startswith(f"{name}.") for module in checked), (
+            f"{name} is listed, but nothing of it is checked"
+        )
 
 
-@pytest.mark.parametrize("module", sorted(set(shape_checks.checked_modules()) | {f"unmask.{name}" for name in WRONG}))
+@pytest.mark.parametrize(
+    "module", sorted(set(shape_checks.checked_modules()) | {f"unmask.{name}" for name in WRONG})
+)
 def test_each_listed_module_refuses_a_wrong_shape(module):
     pytest.importorskip("beartype")
     name, parameter, given = WRONG[module.removeprefix("unmask.")]
     with pytest.raises(jaxtyping.TypeCheckError) as refused:
         attrgetter(name)(import_module(module))(*given)
-    function, wrong = re.findall(r"the parameters of (\S+)\.$|typechecking parameter '(\w+)'", str(refused.value), re.MULTILINE)
+    function, wrong = re.findall(
+        r"the parameters of (\S+)\.$|typechecking parameter '(\w+)'",
+        str(refused.value),
+        re.MULTILINE,
+    )
     assert function[0].removesuffix(".__init__") == f"{module}.{name}"
     assert wrong[1] == parameter
 
@@ -112,8 +127,13 @@ def test_compiled_code_is_not_checked():
 def test_every_program_compiles_under_the_shape_checks(tmp_path):
     pytest.importorskip("triton")
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    environment |= {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "TRITON_CACHE_DIR": str(tmp_path)}
-    environment["TRITON_ALWAYS_COMPILE"] = "1"  # A decorated program may have the key of one that was compiled before.
+    environment |= {
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "TRITON_CACHE_DIR": str(tmp_path),
+    }
+    environment["TRITON_ALWAYS_COMPILE"] = (
+        "1"  # A decorated program may have the key of one that was compiled before.
+    )
     script = [sys.executable, Path(__file__).parent / "compile_programs.py"]
     ended = subprocess.run(script, env=environment, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
@@ -125,5 +145,7 @@ def test_every_program_compiles_under_the_shape_checks(tmp_path):
 
 def test_types_are_left_out_where_triton_reads_functions_itself():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["mypy"]
-    (listed,) = (one["module"] for one in settings["overrides"] if one.get("disallow_untyped_defs") is False)
+    (listed,) = (
+        one["module"] for one in settings["overrides"] if one.get("disallow_untyped_defs") is False
+    )
     assert sorted(listed) == shape_checks.triton_modules()

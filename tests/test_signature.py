@@ -1,4 +1,6 @@
-"""One signature: what is declared in it is what Python checks, the command line reads and the page's request has."""
+"""One signature: what is declared in it is what Python checks, the command line reads and the
+page's request has.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,17 @@ from unmask.cli.command import value
 from unmask.cli.lab import COMMANDS
 from unmask.errors import InputError
 from unmask.results import Result
-from unmask.signature import HIDDEN, PYTHON_ONLY, Method, Written, arguments, checked, documentation, options, settings
+from unmask.signature import (
+    HIDDEN,
+    PYTHON_ONLY,
+    Method,
+    Written,
+    arguments,
+    checked,
+    documentation,
+    options,
+    settings,
+)
 from unmask.verbs import VERBS, verb
 
 Count = Annotated[int, Interval(ge=1, le=9)]
@@ -105,8 +117,14 @@ def _registry_can_be_imported(monkeypatch):
 
 def test_values_of_other_libraries_become_plain_ones():
     made = work("a", top=np.int64(4), positions=torch.tensor([1, 2]), flag=np.True_)
-    assert (made["top"], made["positions"], made["flag"]) == (4, [1, 2], True) and type(made["top"]) is int
-    assert work("a", positions=np.array([3]))["positions"] == [3] == work("a", positions=[np.int64(3)])["positions"]
+    assert (made["top"], made["positions"], made["flag"]) == (4, [1, 2], True) and type(
+        made["top"]
+    ) is int
+    assert (
+        work("a", positions=np.array([3]))["positions"]
+        == [3]
+        == work("a", positions=[np.int64(3)])["positions"]
+    )
     assert work("a", positions=range(2))["positions"] == [0, 1]
     with pytest.raises(InputError, match="has a key twice: give each once"):
         Group(allow={torch.tensor(1): ["a"], 1: ["b"]})
@@ -122,7 +140,10 @@ def test_values_of_other_libraries_become_plain_ones():
         ({"flag": 1}, "flag 1 is not valid: give True or False"),
         ({"positions": "34"}, "positions '34' is not valid: give a list"),
         ({"positions": b"34"}, "positions b'34' is not valid: give a list"),
-        ({"positions": [3, 4, "x"]}, "positions [3, 4, 'x'] is not valid: give a whole number as item 3"),
+        (
+            {"positions": [3, 4, "x"]},
+            "positions [3, 4, 'x'] is not valid: give a whole number as item 3",
+        ),
         ({"array": object}, "array <class 'object'> is not valid: give "),
         ({"method": "slaw"}, "method 'slaw' is unknown: did you mean slow?"),
         ({"group": 3}, "group 3 is not valid: give an instance of Group"),
@@ -139,7 +160,9 @@ def test_a_wrong_argument_is_one_line(wrong, words):
 
 
 def test_of_a_list_the_first_wrong_item_is_named_and_nothing_else():
-    with pytest.raises(InputError, match=r"text \['a', 1, 2\] is not valid: give a text as item 2$"):
+    with pytest.raises(
+        InputError, match=r"text \['a', 1, 2\] is not valid: give a text as item 2$"
+    ):
         unmask.fill(["a", 1, 2])
 
 
@@ -162,18 +185,29 @@ def test_options_are_parameters_and_fields():
     assert list(listed) == "text top kind method size rate allow pairs positions path flag".split()
     assert listed["size"].readers == ("slow", "fast") and listed["rate"].readers == ("fast",)
     assert listed["rate"].help == "Things per second." and listed["size"].help == "Things at once."
-    assert listed["text"].positional and listed["text"].required and listed["allow"].written.metavar == "PLACE=WORDS"
+    assert (
+        listed["text"].positional
+        and listed["text"].required
+        and listed["allow"].written.metavar == "PLACE=WORDS"
+    )
 
 
 def test_flat_values_become_arguments():
     made = arguments(work, {"text": "a", "method": "fast", "rate": 0.1, "size": 4, "pairs": [1]})
     assert made == {"text": "a", "method": Fast(size=4, rate=0.1), "group": Group(pairs=(1,))}
     assert arguments(work, {"text": "a", "size": 4})["method"] == Slow(size=4)
-    with pytest.raises(InputError, match="rate was given, which method slow does not use: leave it out, or use fast"):
+    with pytest.raises(
+        InputError,
+        match="rate was given, which method slow does not use: leave it out, or use fast",
+    ):
         arguments(work, {"text": "a", "method": "slow", "rate": 0.1})
 
 
-@given(st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=5), st.integers(1, 9), st.sampled_from(["red", "green"]))
+@given(
+    st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=5),
+    st.integers(1, 9),
+    st.sampled_from(["red", "green"]),
+)
 def test_words_of_the_command_line_become_the_values(positions, top, kind):
     by_name = {option.name: option for option in options(work)}
     assert value(by_name["positions"], ",".join(map(str, positions))) == positions
@@ -189,11 +223,15 @@ def test_every_verb_declares_itself(name):
     parameters = inspect.signature(function).parameters
     assert len(parameters) <= 15
     assert set(documentation(function)) | {"model"} | set(HIDDEN) >= set(parameters)
-    assert all(option.help for option in options(function)), [o.name for o in options(function) if not o.help]
+    assert all(option.help for option in options(function)), [
+        o.name for o in options(function) if not o.help
+    ]
     assert getattr(unmask, name) is function
     for option in options(function):
         if isinstance(option.owner, type):
-            assert set(documentation(option.owner)) >= {field.name for field in fields(option.owner)}
+            assert set(documentation(option.owner)) >= {
+                field.name for field in fields(option.owner)
+            }
             assert getattr(unmask, option.owner.__name__) is option.owner or option.readers
 
 
@@ -204,7 +242,10 @@ def test_there_are_at_most_190_options():
         for option in options(function):
             owner = option.owner or function
             bases = owner.__mro__ if isinstance(owner, type) else ()
-            home = next((base for base in bases if option.name in base.__dict__.get("__annotations__", {})), owner)
+            home = next(
+                (base for base in bases if option.name in base.__dict__.get("__annotations__", {})),
+                owner,
+            )
             declared.add(("", "model") if option.name == "model" else (home.__name__, option.name))
     assert len(declared) <= 190
 
@@ -236,5 +277,11 @@ def test_results_have_one_form():
     parts = [{"text": "a", "gold": True}, {"text": "b", "gold": False, "note": "x"}]
     assert made.to_dict() == {"count": 2, "parts": parts, "rows": [[1.0, 2.0]]}
     assert made.to_frame()["text"].tolist() == ["a", "b"] and "<table" in made._repr_html_()
-    declared = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "site_pages.py"))["schema"](Whole)
-    assert declared["properties"]["count"]["type"] == "integer" and declared["required"] == ["count", "parts", "rows"]
+    declared = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "site_pages.py"))["schema"](
+        Whole
+    )
+    assert declared["properties"]["count"]["type"] == "integer" and declared["required"] == [
+        "count",
+        "parts",
+        "rows",
+    ]

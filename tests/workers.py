@@ -11,7 +11,9 @@ def workers() -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                parents[int(entry.name)] = int(
+                    (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
+                )
                 names[int(entry.name)] = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
@@ -20,12 +22,16 @@ def workers() -> list[int]:
         return process == os.getpid() or (process in parents and ours(parents[process]))
 
     return [
-        process for process, name in names.items() if (b"ray::Worker" in name or b"unmask.runs.engine" in name) and ours(process)
+        process
+        for process, name in names.items()
+        if (b"ray::Worker" in name or b"unmask.runs.engine" in name) and ours(process)
     ]
 
 
 class Losing:
-    """`runs.engine.each` in this process: an item has its own worker, and a quarter of the results is lost with it."""
+    """`runs.engine.each` in this process: an item has its own worker, and a quarter of the
+    results is lost with it.
+    """
 
     def __init__(self) -> None:
         self.luck, self.deaths = random.Random(4), 0

@@ -3,8 +3,9 @@
     name     what it is        lines of names with two spaces or more after them become a table
     >>> example                becomes a block of code, up to the next empty line
 
-The section "Parameters:" is left to mkdocstrings, in NumPy's form, which adds types and defaults from the signature; examples
-after it become a section of their own. A class that `unmask.signature.settings` decorates is a dataclass.
+The section "Parameters:" is left to mkdocstrings, in NumPy's form, which adds types and
+defaults from the signature; examples after it become a section of their own. A class that
+`unmask.signature.settings` decorates is a dataclass.
 """
 
 from __future__ import annotations
@@ -23,8 +24,12 @@ PARAMETERS = "\nParameters\n----------\n"
 def markdown(docstring: str) -> str:
     """The docstring with its tables and examples as Markdown."""
     text, parameters, rest = docstring.partition(PARAMETERS)
-    plain = "\n\n".join(part for paragraph in text.split("\n\n") for part in parts(paragraph.strip("\n")))
-    return plain + parameters + rest.replace(f"\n\n{EXAMPLE}", f"\n\nExamples\n--------\n{EXAMPLE}", 1)
+    plain = "\n\n".join(
+        part for paragraph in text.split("\n\n") for part in parts(paragraph.strip("\n"))
+    )
+    return (
+        plain + parameters + rest.replace(f"\n\n{EXAMPLE}", f"\n\nExamples\n--------\n{EXAMPLE}", 1)
+    )
 
 
 def parts(paragraph: str) -> Iterator[str]:
@@ -56,12 +61,19 @@ def parts(paragraph: str) -> Iterator[str]:
 
 def table(rows: list[list[str]]) -> str:
     """A Markdown table of names and meanings."""
-    cells = [(names if "`" in names else f"`{names}`", meaning.replace("|", "\\|")) for names, meaning in rows]
-    return "\n".join(f"| {name} | {meaning} |" for name, meaning in [("name", "meaning"), ("---", "---"), *cells])
+    cells = [
+        (names if "`" in names else f"`{names}`", meaning.replace("|", "\\|"))
+        for names, meaning in rows
+    ]
+    return "\n".join(
+        f"| {name} | {meaning} |" for name, meaning in [("name", "meaning"), ("---", "---"), *cells]
+    )
 
 
 def as_numpy(docstring: str, function: griffe.Object) -> str:
-    """The docstring with its section "Parameters:" as mkdocstrings reads it, and with the help that types have."""
+    """The docstring with its section "Parameters:" as mkdocstrings reads it, and with the help
+    that types have.
+    """
     section = re.search(r"^Parameters:\n((?: .*\n?)+)", docstring, re.MULTILINE)
     if section is None:
         return docstring

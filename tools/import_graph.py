@@ -1,9 +1,11 @@
 """The import graph between the rooms of src/unmask: checked against their order, and drawn.
 
-    python tools/import_graph.py [FIGURE]     prints imports against the order, and cycles of modules; exits with 1 if any
+    python tools/import_graph.py [FIGURE]     prints imports against the order, and cycles of
+                                              modules; exits with 1 if any
 
-An import counts wherever it stands: at the top, inside a function, for types only, or as a "module:attribute" string.
-Two kinds of fault are told: an import of a room that is not to the left, and modules whose top-level imports go in a circle.
+An import counts wherever it stands: at the top, inside a function, for types only, or as a
+"module:attribute" string. Two kinds of fault are told: an import of a room that is not to the
+left, and modules whose top-level imports go in a circle.
 """
 
 from __future__ import annotations
@@ -36,10 +38,11 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("serving",),
     ("cli",),
 )
-"""Left to right: a room may import those to its left. Rooms that share a place do not import each other, except the plain modules
-of the first. `registries` are the modules `registry` of several rooms: plain lists, which name what their own room has and load
-none of it. `verbs.serve`, which starts the page, counts as serving. `translation` is to the left of `training`, which uses its
-beam search and fits the head of its lengths."""
+"""Left to right: a room may import those to its left. Rooms that share a place do not import
+each other, except the plain modules of the first. `registries` are the modules `registry` of
+several rooms: plain lists, which name what their own room has and load none of it.
+`verbs.serve`, which starts the page, counts as serving. `translation` is to the left of
+`training`, which uses its beam search and fits the head of its lengths."""
 DOTTED = re.compile(rf"{PACKAGE}(\.\w+)+(:\w+)?")
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 
@@ -59,7 +62,9 @@ class Import:
 
 
 def room(module: str) -> str:
-    """ "unmask.joints.closed_forms" is in "joints", "unmask.joints.registry" in "registries"; the package itself is in ""."""
+    """ "unmask.joints.closed_forms" is in "joints", "unmask.joints.registry" in "registries";
+    the package itself is in "".
+    """
     if module.endswith(".registry"):
         return "registries"
     if module == "unmask.verbs.serve":
@@ -68,7 +73,9 @@ def room(module: str) -> str:
 
 
 def imports(source: Path) -> list[Import]:
-    """Every import of the package by its own modules, the public names of the package itself apart."""
+    """Every import of the package by its own modules, the public names of the package itself
+    apart.
+    """
     modules = {_dotted(path, source): path for path in sorted(source.rglob("*.py"))}
     found = []
     for name, path in modules.items():
@@ -84,20 +91,31 @@ def faults(found: Sequence[Import]) -> list[str]:
     lines = []
     for one in found:
         here, there = one.rooms
-        home = one.module.split(".")[1]  # a registry may load, when it is used, what its own room may
-        later = here == "registries" and not one.at_once and place.get(there, 99) <= place.get(home, 0)
+        home = one.module.split(".")[
+            1
+        ]  # a registry may load, when it is used, what its own room may
+        later = (
+            here == "registries" and not one.at_once and place.get(there, 99) <= place.get(home, 0)
+        )
         if here == there or not there or later:
             continue
         unknown = [name for name in (here, there) if name not in place]
         if unknown:
-            lines.append(f"{one.module}:{one.line} is or imports {unknown[0]}, which has no place in ORDER")
+            lines.append(
+                f"{one.module}:{one.line} is or imports {unknown[0]}, which has no place in ORDER"
+            )
         elif place[there] > place[here] or (place[there] == place[here] != 0):
-            lines.append(f"{one.module}:{one.line} imports {one.imported}: {there} is not to the left of {here}")
+            lines.append(
+                f"{one.module}:{one.line} imports {one.imported}: {there} is not to the left of"
+                f" {here}"
+            )
     return lines + [f"modules in a circle: {' -> '.join(cycle)}" for cycle in cycles(found)]
 
 
 def cycles(found: Sequence[Import]) -> list[list[str]]:
-    """Circles of modules that load each other at once, each told once, beginning with the first name."""
+    """Circles of modules that load each other at once, each told once, beginning with the first
+    name.
+    """
     after: dict[str, list[str]] = {}
     for one in found:
         if one.at_once and one.module != one.imported:
@@ -121,7 +139,9 @@ def cycles(found: Sequence[Import]) -> list[list[str]]:
 
 
 def draw(found: Sequence[Import], path: Path) -> None:
-    """The rooms on a line in their order, and an arc from every room to each that it imports, as wide as there are many."""
+    """The rooms on a line in their order, and an arc from every room to each that it imports,
+    as wide as there are many.
+    """
     from matplotlib import rcParams
     from matplotlib.figure import Figure
     from matplotlib.patches import Arc
@@ -139,13 +159,32 @@ def draw(found: Sequence[Import], path: Path) -> None:
             x, u = line.index(here), line.index(there)
             shape = {"width": abs(x - u), "height": 0.9 * abs(x - u), "theta1": 0, "theta2": 180}
             style = {"color": f"C{x % 10}"} if x > u else {"color": "red", "linestyle": "--"}
-            panel.add_patch(Arc(((x + u) / 2, 0.35), **shape, **style, linewidth=0.6 + 0.5 * count**0.5, alpha=0.8))
+            panel.add_patch(
+                Arc(
+                    ((x + u) / 2, 0.35),
+                    **shape,
+                    **style,
+                    linewidth=0.6 + 0.5 * count**0.5,
+                    alpha=0.8,
+                )
+            )
     for x, name in enumerate(line):
-        panel.text(x, 0, name, ha="center", va="center", fontsize=9, bbox={"boxstyle": "round,pad=0.4", "fc": "white"})
+        panel.text(
+            x,
+            0,
+            name,
+            ha="center",
+            va="center",
+            fontsize=9,
+            bbox={"boxstyle": "round,pad=0.4", "fc": "white"},
+        )
     panel.set_xlim(-0.6, len(line) - 0.4)
     panel.set_ylim(-0.5, 0.5 * len(line))
     panel.set_axis_off()
-    panel.set_title("Which room imports which: an arc has the colour of its right end, the room that imports", fontsize=10)
+    panel.set_title(
+        "Which room imports which: an arc has the colour of its right end, the room that imports",
+        fontsize=10,
+    )
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
@@ -155,7 +194,9 @@ def _dotted(path: Path, source: Path) -> str:
 
 
 def _named(tree: ast.Module, modules: dict[str, Path]) -> Iterator[tuple[str, int, bool]]:
-    """(module, line, whether it is loaded at once) for everything of the package that the tree names."""
+    """(module, line, whether it is loaded at once) for everything of the package that the tree
+    names.
+    """
     waiting = [(node, True) for node in tree.body]
     while waiting:
         node, at_once = waiting.pop(0)
@@ -167,18 +208,30 @@ def _named(tree: ast.Module, modules: dict[str, Path]) -> Iterator[tuple[str, in
             for alias in node.names:
                 inside = f"{node.module}.{alias.name}"
                 yield inside if inside in modules else str(node.module), node.lineno, at_once
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.fullmatch(node.value):
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and DOTTED.fullmatch(node.value)
+        ):
             yield node.value.split(":")[0], node.lineno, False
-        later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or _for_types(node)
+        later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or _for_types(
+            node
+        )
         waiting += [(child, at_once and not later) for child in ast.iter_child_nodes(node)]
 
 
 def _for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("figure", nargs="?", type=Path)
     figure = parser.parse_args().figure
     graph = imports(SOURCE)

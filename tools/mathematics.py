@@ -1,6 +1,8 @@
-"""For mkdocs: formulas in TeX become MathML while the site is built, so a page needs no script and no network to show them.
+"""For mkdocs: formulas in TeX become MathML while the site is built, so a page needs no script
+and no network to show them.
 
-A block is fenced as ```math, a formula within a line stands between dollars: both are what GitHub renders too.
+A block is fenced as ```math, a formula within a line stands between dollars: both are what
+GitHub renders too.
 """
 
 from __future__ import annotations
@@ -32,8 +34,16 @@ class Blocks(Preprocessor):
 
     def run(self, lines: list[str]) -> list[str]:
         def shown(match: re.Match[str]) -> str:
-            lines = [rendered(line.strip(), "block") for line in match["formula"].splitlines() if line.strip()]
-            return "\n" + self.md.htmlStash.store(f'<div class="formula">{"".join(lines)}</div>') + "\n"
+            lines = [
+                rendered(line.strip(), "block")
+                for line in match["formula"].splitlines()
+                if line.strip()
+            ]
+            return (
+                "\n"
+                + self.md.htmlStash.store(f'<div class="formula">{"".join(lines)}</div>')
+                + "\n"
+            )
 
         return BLOCK.sub(shown, "\n".join(lines)).split("\n")
 

@@ -2,7 +2,8 @@
 
     python tools/notebooks.py     writes them again
 
-Snippets become cells, commands become cells that call a shell, and what they printed is left out: a notebook prints its own.
+Snippets become cells, commands become cells that call a shell, and what they printed is left
+out: a notebook prints its own.
 """
 
 from __future__ import annotations

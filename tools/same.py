@@ -1,7 +1,10 @@
-"""Compare two checkouts of unmask bit for bit: about 2,000 calls, a third of them also on two threads.
+"""Compare two checkouts of unmask bit for bit: about 2,000 calls, a third of them also on two
+threads.
 
-    python tools/same.py OLD NEW              folders with checkouts, or revisions of this repository
-    python tools/same.py --since 57           the end of issue 57 (settings.toml), and the working tree
+    python tools/same.py OLD NEW              folders with checkouts, or revisions of this
+                                              repository
+    python tools/same.py --since 57           the end of issue 57 (settings.toml), and the
+                                              working tree
     python tools/same.py OLD NEW --after 57   the list of intended changes, from the issues after 57
     python tools/same.py OLD NEW --quick      a twelfth of the calls
     python tools/same.py OLD NEW --only 'fill/*|joint/*'
@@ -40,7 +43,9 @@ def main(words: Sequence[str] | None = None) -> int:
         (scratch / "materials").mkdir(parents=True)
         write_materials(scratch / "materials", calls)
         if chosen.faults:
-            code = find_faults(chosen.new or chosen.old or str(running.REPOSITORY), chosen.only, scratch)
+            code = find_faults(
+                chosen.new or chosen.old or str(running.REPOSITORY), chosen.only, scratch
+            )
         else:
             old = running.commit_of_issue(chosen.since) if chosen.since else chosen.old
             new = chosen.old if chosen.since else chosen.new
@@ -51,10 +56,14 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("old", nargs="?", help="a folder with a checkout, or a revision")
     parser.add_argument("new", nargs="?", help="another one [default: the working tree]")
-    parser.add_argument("--since", metavar="ISSUE", help="the commit at the end of this issue in the place of OLD")
+    parser.add_argument(
+        "--since", metavar="ISSUE", help="the commit at the end of this issue in the place of OLD"
+    )
     parser.add_argument(
         "--after",
         metavar="ISSUE",
@@ -68,10 +77,18 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
         help="calls whose names fit, such as 'fill/*|joint/*'",
     )
     parser.add_argument("--quick", action="store_true", help=f"one call in {QUICK}")
-    parser.add_argument("--faults", action="store_true", help="plant faults, and see that each is found")
-    parser.add_argument("--one-thread", action="store_true", help="leave out the calls with two threads")
-    parser.add_argument("--report", metavar="FILE", help="write every difference to this file, JSON")
-    parser.add_argument("--keep", metavar="FOLDER", help="leave models and values in this folder, which must be new")
+    parser.add_argument(
+        "--faults", action="store_true", help="plant faults, and see that each is found"
+    )
+    parser.add_argument(
+        "--one-thread", action="store_true", help="leave out the calls with two threads"
+    )
+    parser.add_argument(
+        "--report", metavar="FILE", help="write every difference to this file, JSON"
+    )
+    parser.add_argument(
+        "--keep", metavar="FOLDER", help="leave models and values in this folder, which must be new"
+    )
     chosen = parser.parse_args(words)
     if not chosen.faults and not chosen.since and not chosen.old:
         parser.error("give OLD and NEW, or --since ISSUE, or --faults")
@@ -88,15 +105,24 @@ def chosen_calls(pattern: str, quick: bool) -> list[Call]:
 
 def faults_calls(pattern: str) -> list[Call]:
     """The calls of all faults whose names fit the pattern."""
-    return [call for name, fault in FAULTS.items() if fits(name, pattern) for call in chosen_calls(fault.calls, quick=False)]
+    return [
+        call
+        for name, fault in FAULTS.items()
+        if fits(name, pattern)
+        for call in chosen_calls(fault.calls, quick=False)
+    ]
 
 
 def fits(name: str, patterns: str) -> bool:
-    """Whether a name fits one of the patterns between bars, in which only `*` has a meaning of its own."""
+    """Whether a name fits one of the patterns between bars, in which only `*` has a meaning of
+    its own.
+    """
     return any(fnmatchcase(name, pattern.replace("[", "[[]")) for pattern in patterns.split("|"))
 
 
-def compare_checkouts(old: str, new: str, calls: Sequence[Call], scratch: Path, chosen: argparse.Namespace) -> int:
+def compare_checkouts(
+    old: str, new: str, calls: Sequence[Call], scratch: Path, chosen: argparse.Namespace
+) -> int:
     """Make the calls of both checkouts side by side, and print how they differ."""
     sources = {"old": running.checkout(old, scratch), "new": running.checkout(new, scratch)}
     runs = {1: calls, 2: [] if chosen.one_thread else running.with_two_threads(calls)}
@@ -104,7 +130,10 @@ def compare_checkouts(old: str, new: str, calls: Sequence[Call], scratch: Path, 
     for threads, made in runs.items():
         if not made:
             continue
-        workers = {side: running.start(source, made, scratch, f"{side}-{threads}", threads) for side, source in sources.items()}
+        workers = {
+            side: running.start(source, made, scratch, f"{side}-{threads}", threads)
+            for side, source in sources.items()
+        }
         for side, worker in workers.items():
             of_calls = comparison.read_values([worker.finish()])
             end = "" if threads == 1 else f"@{threads} threads"
@@ -116,7 +145,9 @@ def compare_checkouts(old: str, new: str, calls: Sequence[Call], scratch: Path, 
         report.not_seen.clear()  # they may occur in calls that were not made
     print(comparison.as_text(report))
     if chosen.report:
-        Path(chosen.report).write_text(json.dumps(comparison.as_json(report), indent=1), encoding="utf-8")
+        Path(chosen.report).write_text(
+            json.dumps(comparison.as_json(report), indent=1), encoding="utf-8"
+        )
     return 0 if report.passed else 1
 
 
@@ -138,7 +169,10 @@ def find_faults(checkout: str, pattern: str, scratch: Path) -> int:
         if found:
             first = found[0]
             number = len({one.call for one in found})
-            print(f"found   {name} ({fault.about}): {number} of {len(calls)} calls, first {first.name}: {first.what}")
+            print(
+                f"found   {name} ({fault.about}): {number} of {len(calls)} calls, first"
+                f" {first.name}: {first.what}"
+            )
         else:
             missed += 1
             print(f"MISSED  {name} ({fault.about}): none of {len(calls)} calls differs")

@@ -1,26 +1,35 @@
-"""What README and docs/ show is what comes: runs their commands and snippets, and compares or renews the output beside them.
+"""What README and docs/ show is what comes: runs their commands and snippets, and compares or
+renews the output beside them.
 
-    python tools/shown.py [DOCUMENT ...]      runs everything again, and puts what comes in the place of what was shown
-                                              (with UNMASK_ANTIBERTY=FOLDER also what needs AntiBERTy)
+    python tools/shown.py [DOCUMENT ...]      runs everything again, and puts what comes in the
+                                              place of what was shown (with
+                                              UNMASK_ANTIBERTY=FOLDER also what needs AntiBERTy)
 
 In a document,
 
-    ```bash                       commands, one per line; all blocks of a document run in one folder and one process
+    ```bash                       commands, one per line; all blocks of a document run in one
+                                  folder and one process
     ```console                    a `$ command`, then what it prints
     ```python                     a snippet
 
-If a ```text block follows commands or a snippet at once, that is what they print, and the value of the snippet's last line.
-A comment on the line before a block says otherwise:
+If a ```text block follows commands or a snippet at once, that is what they print, and the value
+of the snippet's last line. A comment on the line before a block says otherwise:
 
-    <!-- in the tests: sweeps=50 -> sweeps=2; n=9 -> n=1 -->     the tests run it with smaller settings, and compare no output
+    <!-- in the tests: sweeps=50 -> sweeps=2; n=9 -> n=1 -->
+            the tests run it with smaller settings, and compare no output
     <!-- not compared: why -->    runs as it stands; what it prints depends on the machine
-    <!-- not run: why -->         one of `REASONS`; its commands are parsed, and the files that it names must be known
+    <!-- not run: why -->         one of `REASONS`; its commands are parsed, and the files that
+                                  it names must be known
 
-A number in prose that a command prints is held to it by a comment on the line before its paragraph, list or table:
+A number in prose that a command prints is held to it by a comment on the line before its
+paragraph, list or table:
 
-    <!-- numbers 16.3; 7.2: shown above -->           the output of a block above on the page has these numbers of the paragraph
-    <!-- numbers 1,321; 37,041: COMMAND -->           so has what this command prints, run after the blocks above
-                                                      (with a line `<!-- not run: why -->` before it, as before a block)
+    <!-- numbers 16.3; 7.2: shown above -->           the output of a block above on the page
+                                                      has these numbers of the paragraph
+    <!-- numbers 1,321; 37,041: COMMAND -->           so has what this command prints, run after
+                                                      the blocks above (with a line `<!-- not
+                                                      run: why -->` before it, as before a
+                                                      block)
 """
 
 from __future__ import annotations
@@ -44,14 +53,19 @@ from typing import Any, NoReturn
 from unittest.mock import patch
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 BLOCK = re.compile(
-    r"(?P<notes>(?:^ *<!-- [^\n]*? -->\n)*)^ *```(?P<kind>bash|console|python|r)\n(?P<code>.*?)^ *```$"
+    r"(?P<notes>(?:^ *<!-- [^\n]*? -->\n)*)^ *```(?P<kind>bash|console|python|r)\n(?P<code>.*?)^"
+    r" *```$"
     r"(?P<out>\n+ *```text\n(?P<text>.*?)^ *```$)?",
     re.DOTALL | re.MULTILINE,
 )
 CLAIM = re.compile(
-    r"(?:^ *<!-- not run: (?P<reason>[^\n]*?) -->\n)?^ *<!-- numbers (?P<numbers>[^:\n]+): (?P<source>[^\n]+?) -->\n"
+    r"(?:^ *<!-- not run: (?P<reason>[^\n]*?) -->\n)?^ *<!-- numbers (?P<numbers>[^:\n]+):"
+    r" (?P<source>[^\n]+?) -->\n"
     r"(?P<paragraph>(?:^.*\S.*\n)+)",
     re.MULTILINE,
 )
@@ -104,7 +118,9 @@ def blocks(text: str) -> list[Block]:
 def block_of(match: re.Match[str]) -> Block:
     """What a match of `BLOCK` says."""
     code, shown = textwrap.dedent(match["code"]), match["text"]
-    notes = dict(note.partition(": ")[::2] for note in re.findall(r"<!-- (.*?) -->", match["notes"]))
+    notes = dict(
+        note.partition(": ")[::2] for note in re.findall(r"<!-- (.*?) -->", match["notes"])
+    )
     changed, reason = code, notes.get("not run", "")
     for change in filter(None, notes.get("in the tests", "").split("; ")):
         old, _, new = (part.strip() for part in change.partition("->"))
@@ -138,14 +154,24 @@ def claims(text: str) -> list[Claim]:
     found = []
     for match in CLAIM.finditer(text):
         numbers = tuple(match["numbers"].split("; "))
-        missing = [number for number in numbers if number not in written_numbers(match["paragraph"])]
+        missing = [
+            number for number in numbers if number not in written_numbers(match["paragraph"])
+        ]
         assert not missing, f"the paragraph after {match[0].splitlines()[0]!r} has no {missing[0]}"
         above = [one for one in BLOCK.finditer(text) if one.end() <= match.start()]
         shown = [output_of(one) for one in above if block_of(one).compared]
         command = "" if match["source"] == ABOVE else match["source"]
         reason = match["reason"] or ""
         assert not reason or reason in REASONS, f"{reason!r} is not one of {', '.join(REASONS)}"
-        found.append(Claim(numbers=numbers, command=command, above="\n".join(shown), after=len(above), reason=reason))
+        found.append(
+            Claim(
+                numbers=numbers,
+                command=command,
+                above="\n".join(shown),
+                after=len(above),
+                reason=reason,
+            )
+        )
     return found
 
 
@@ -162,7 +188,8 @@ def written_numbers(text: str) -> list[str]:
 
 
 def has_number(output: str, written: str) -> bool:
-    """Whether an output has this number, without its sign: a whole number exactly, another to one unit of its last place.
+    """Whether an output has this number, without its sign: a whole number exactly, another to
+    one unit of its last place.
 
     Prose rounds; the output may have more places.
     """
@@ -174,7 +201,9 @@ def has_number(output: str, written: str) -> bool:
 
 
 def commands(block: Block) -> list[tuple[str, str]]:
-    """The commands of a block as the tests run them, each with what the document shows of its output."""
+    """The commands of a block as the tests run them, each with what the document shows of its
+    output.
+    """
     if block.kind == "console":
         return [(one["command"], one["output"]) for one in COMMAND.finditer(block.changed)]
     if block.kind != "bash":
@@ -184,7 +213,9 @@ def commands(block: Block) -> list[tuple[str, str]]:
 
 
 class Session:
-    """Runs the blocks of a document one after the other, in one folder and with one set of names and shell variables."""
+    """Runs the blocks of a document one after the other, in one folder and with one set of
+    names and shell variables.
+    """
 
     def __init__(self) -> None:
         self.names: dict[str, Any] = {"__name__": "__main__"}
@@ -197,7 +228,9 @@ class Session:
         return "".join(self.command(command) for command, _ in commands(block))
 
     def command(self, command: str) -> str:
-        """What a shell command prints; `unmask` and scripts of this repository run in this process, which has the model."""
+        """What a shell command prints; `unmask` and scripts of this repository run in this
+        process, which has the model.
+        """
         if assigned := re.fullmatch(r"(\w+)=(\S*)", command):
             self.variables[assigned[1]] = assigned[2]
             return ""
@@ -215,21 +248,39 @@ class Session:
 
     def shell(self, command: str) -> str:
         """What a shell prints."""
-        modules = {"unmask": "unmask", "pip": "pip", "torchrun": "torch.distributed.run", "unmask-lm-eval": "unmask.cli.lm_eval"}
+        modules = {
+            "unmask": "unmask",
+            "pip": "pip",
+            "torchrun": "torch.distributed.run",
+            "unmask-lm-eval": "unmask.cli.lm_eval",
+        }
         own = {"python": "", **{name: f"-m {module}" for name, module in modules.items()}}
-        set_up = "".join(f'{name}() {{ "{sys.executable}" {how} "$@"; }}; ' for name, how in own.items())
-        done = subprocess.run(["bash", "-ec", set_up + command], capture_output=True, text=True, env=os.environ | self.variables)
+        set_up = "".join(
+            f'{name}() {{ "{sys.executable}" {how} "$@"; }}; ' for name, how in own.items()
+        )
+        done = subprocess.run(
+            ["bash", "-ec", set_up + command],
+            capture_output=True,
+            text=True,
+            env=os.environ | self.variables,
+        )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         return done.stdout
 
     def snippet(self, code: str) -> str:
-        """What a snippet prints, and the value of its last line if that is an expression, as a notebook shows it."""
+        """What a snippet prints, and the value of its last line if that is an expression, as a
+        notebook shows it.
+        """
         tree = ast.parse(code)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(tree, "snippet", "exec"), self.names)
-            value = None if last is None else eval(compile(ast.Expression(last.value), "snippet", "eval"), self.names)
+            value = (
+                None
+                if last is None
+                else eval(compile(ast.Expression(last.value), "snippet", "eval"), self.names)
+            )
             if value is not None:
                 print(repr(value))
         return printed.getvalue()
@@ -261,7 +312,9 @@ def script_prints(words: list[str]) -> str:
 
 
 def simple_commands(line: str) -> list[list[str]]:
-    """The words of each command of a line, without variables before it, its redirections and comments."""
+    """The words of each command of a line, without variables before it, its redirections and
+    comments.
+    """
     lexer = shlex.shlex(line.replace("\\\n", " "), posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     found: list[list[str]] = [[]]
@@ -276,14 +329,18 @@ def simple_commands(line: str) -> list[list[str]]:
 
 
 def parse(words: list[str]) -> None:
-    """Raise if a command has an unknown option or an invalid value, or names a script or target that does not exist."""
+    """Raise if a command has an unknown option or an invalid value, or names a script or target
+    that does not exist.
+    """
     if words[0] == "torchrun" and "unmask" in words:
         words = words[words.index("unmask") :]
     if words[0] == "unmask":
         parse_unmask(words[1:])
     elif words[0] == "make":
         makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-        assert all(re.search(rf"^{word}:", makefile, re.MULTILINE) for word in words[1:] if "=" not in word), words
+        assert all(
+            re.search(rf"^{word}:", makefile, re.MULTILINE) for word in words[1:] if "=" not in word
+        ), words
     elif words[0] == "python" and words[1].startswith(("bench/", "docs/", "tools/")):
         parse_script(words[1:])
 
@@ -314,7 +371,9 @@ def parse_unmask(words: list[str]) -> None:
 
 
 def parse_script(words: list[str]) -> None:
-    """Raise if a script of this repository does not take these arguments; stops where it has read them."""
+    """Raise if a script of this repository does not take these arguments; stops where it has
+    read them.
+    """
 
     class Read(Exception):
         pass
@@ -341,9 +400,11 @@ def tidy(text: str) -> str:
 
 
 def same(shown: str, came: str) -> bool:
-    """Whether two outputs say the same: equal words in equal order, and numbers within 2 % or two units of their last place.
+    """Whether two outputs say the same: equal words in equal order, and numbers within 2 % or
+    two units of their last place.
 
-    Other processors round otherwise; another token, another order or a wrong number is told. Only the end is shown after `...`.
+    Other processors round otherwise; another token, another order or a wrong number is told.
+    Only the end is shown after `...`.
     """
     if shown.startswith("...\n"):
         shown = shown.removeprefix("...\n")
@@ -373,12 +434,16 @@ def fresh_folder() -> Iterator[None]:
 
 
 def downloaded_antiberty(folder: str) -> dict[str, str]:
-    """The environment in which pip takes AntiBERTy from where `make test-real` has put it, with this folder of its model."""
+    """The environment in which pip takes AntiBERTy from where `make test-real` has put it, with
+    this folder of its model.
+    """
     return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(Path(folder).resolve().parents[2])}
 
 
 def renewed(text: str, reasons: Sequence[str] = ("", "takes long")) -> str:
-    """The document with the output of now, of blocks that are run or not run for one of these reasons."""
+    """The document with the output of now, of blocks that are run or not run for one of these
+    reasons.
+    """
     session = Session()
 
     def again(match: re.Match[str]) -> str:
@@ -396,7 +461,9 @@ def renewed(text: str, reasons: Sequence[str] = ("", "takes long")) -> str:
     def printed(one: re.Match[str]) -> str:
         came = session.command(one["command"])
         if one["output"].startswith("..."):
-            came = "...\n" + "".join(came.splitlines(keepends=True)[1 - len(one["output"].splitlines()) :])
+            came = "...\n" + "".join(
+                came.splitlines(keepends=True)[1 - len(one["output"].splitlines()) :]
+            )
         return f"$ {one['command']}\n{tidy(came) if came.strip() else ''}"
 
     return BLOCK.sub(again, text)

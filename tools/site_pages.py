@@ -1,7 +1,8 @@
 """For mkdocs: pages of the site that are not files in docs/.
 
-Files of the repository become pages, and links to them lead there. `options.md` lists the options of every command, from the
-signatures of the functions; `schemas/NAME.json` is the JSON schema of a result, from its types.
+Files of the repository become pages, and links to them lead there. `options.md` lists the
+options of every command, from the signatures of the functions; `schemas/NAME.json` is the JSON
+schema of a result, from its types.
 """
 
 from __future__ import annotations
@@ -29,13 +30,20 @@ def site_path(target: str) -> str:
 
 
 def with_links_of_the_site(text: str, source: str, page: str) -> str:
-    """`text` of the repository's file `source`, with its links as they must be on `page` of the site."""
+    """`text` of the repository's file `source`, with its links as they must be on `page` of the
+    site.
+    """
 
     def moved(match: re.Match[str]) -> str:
         target = normpath(PurePosixPath(source).parent / match[2])
         if target not in PAGES and (source not in PAGES or not target.startswith(f"{DOCS}/")):
             return match[0]
-        return match[1] + relpath(site_path(target), PurePosixPath(page).parent) + (match[3] or "") + match[4]
+        return (
+            match[1]
+            + relpath(site_path(target), PurePosixPath(page).parent)
+            + (match[3] or "")
+            + match[4]
+        )
 
     return LINK.sub(moved, text)
 
@@ -46,8 +54,13 @@ def option_tables() -> str:
     from unmask.signature import summary
     from unmask.verbs import VERBS, verb
 
-    parts = ["# Options of every command", "From the signatures; `unmask COMMAND --help` prints the same."]
-    functions = {name: verb(name) for name in VERBS} | {f"lab {name}": study for name, study in COMMANDS.items()}
+    parts = [
+        "# Options of every command",
+        "From the signatures; `unmask COMMAND --help` prints the same.",
+    ]
+    functions = {name: verb(name) for name in VERBS} | {
+        f"lab {name}": study for name, study in COMMANDS.items()
+    }
     for name, function in functions.items():
         parts += [f"## unmask {name}", summary(function), option_table(function)]
     return "\n\n".join(parts) + "\n"
@@ -74,31 +87,52 @@ def schemas() -> dict[str, str]:
     from unmask.results import Result
 
     values = {name: getattr(unmask, name) for name in unmask.__all__}
-    results = {name: one for name, one in values.items() if isinstance(one, type) and issubclass(one, Result)}
+    results = {
+        name: one
+        for name, one in values.items()
+        if isinstance(one, type) and issubclass(one, Result)
+    }
     return {name: json.dumps(schema(one), indent=2) for name, one in results.items()}
 
 
 def schema(kind: type) -> dict[str, Any]:
-    """The JSON schema of a class of results: the types of its fields, and of what its properties return."""
+    """The JSON schema of a class of results: the types of its fields, and of what its
+    properties return.
+    """
     from pydantic import ConfigDict, TypeAdapter, create_model
 
     from unmask.results import keys
 
     optional = getattr(kind, "OPTIONAL", ())
-    members = {key: (type_in_json(kind, attribute), None if key in optional else ...) for key, attribute in keys(kind).items()}
-    model = create_model(kind.__name__, __config__=ConfigDict(arbitrary_types_allowed=True), **members)
+    members = {
+        key: (type_in_json(kind, attribute), None if key in optional else ...)
+        for key, attribute in keys(kind).items()
+    }
+    model = create_model(
+        kind.__name__, __config__=ConfigDict(arbitrary_types_allowed=True), **members
+    )
     return dict(TypeAdapter(model).json_schema(mode="serialization"))
 
 
 def type_in_json(kind: type, name: str) -> Any:
-    """The type that an attribute has in JSON; anything where its annotation is a class that JSON shows by name."""
+    """The type that an attribute has in JSON; anything where its annotation is a class that
+    JSON shows by name.
+    """
     attribute = getattr(kind, name, None)
-    function = getattr(attribute, "fget", None) or getattr(attribute, "func", None)  # of a property, or a cached one
+    function = getattr(attribute, "fget", None) or getattr(
+        attribute, "func", None
+    )  # of a property, or a cached one
     try:
-        hint = get_type_hints(function)["return"] if function is not None else get_type_hints(kind)[name]
+        hint = (
+            get_type_hints(function)["return"]
+            if function is not None
+            else get_type_hints(kind)[name]
+        )
     except (NameError, KeyError):
         return Any
-    return hint if getattr(hint, "__module__", "builtins") in ("builtins", "typing", "types") else Any
+    return (
+        hint if getattr(hint, "__module__", "builtins") in ("builtins", "typing", "types") else Any
+    )
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -117,5 +151,7 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn links out of docs/ into links to the pages."""
     return (
-        markdown if page.file.generated_by else with_links_of_the_site(markdown, f"{DOCS}/{page.file.src_uri}", page.file.src_uri)
+        markdown
+        if page.file.generated_by
+        else with_links_of_the_site(markdown, f"{DOCS}/{page.file.src_uri}", page.file.src_uri)
     )

@@ -1,9 +1,11 @@
-"""The paper's appendix E: pairwise NLL against the distance of the two tokens in the text and in the dependency tree.
+"""The paper's appendix E: pairwise NLL against the distance of the two tokens in the text and
+in the dependency tree.
 
     python docs/examples/appendix_e.py OUT FILE.conllu [--model M] [--pairs N] [--dtype T]
 
-The run is that of `unmask evaluate --data FILE.conllu --scheme random --out OUT`, which leaves OUT/figures/token_distance.png and
-syntactic_distance.png. Prints the numbers behind the second in Markdown: nats per token, and how many pairs each mean is of.
+The run is that of `unmask evaluate --data FILE.conllu --scheme random --out OUT`, which leaves
+OUT/figures/token_distance.png and syntactic_distance.png. Prints the numbers behind the second
+in Markdown: nats per token, and how many pairs each mean is of.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ def main() -> None:
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--joints", default="all")
     given = vars(parser.parse_args())
-    model = partial(unmask.load, given.pop("model"), device=given.pop("device"), dtype=given.pop("dtype"))
+    model = partial(
+        unmask.load, given.pop("model"), device=given.pop("device"), dtype=given.pop("dtype")
+    )
     rows = unmask.evaluate(given.pop("data"), model, scheme="random", support="all", **given).rows
     for column, meaning in DISTANCES.items():
         known = rows[rows[column].notna()]
@@ -38,11 +42,21 @@ def main() -> None:
         ranges = bins(one.tolist(), least=max(5, len(one) // 40))
         names = [str(low) if low == high else f"{low}-{high}" for low, high in ranges]
         print(f"\n| {meaning} | " + " | ".join(names) + " |\n| --- |" + " ---: |" * len(names))
-        print("| pairs | " + " | ".join(str(int(one.between(low, high).sum())) for low, high in ranges) + " |")
+        print(
+            "| pairs | "
+            + " | ".join(str(int(one.between(low, high).sum())) for low, high in ranges)
+            + " |"
+        )
         for construction in known["construction"].unique():
             mine = known[known["construction"] == construction]
-            means = [mine[mine[column].between(low, high)]["pair_nll"].mean() / 2 for low, high in ranges]
-            print(f"| {named(construction).label} | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
+            means = [
+                mine[mine[column].between(low, high)]["pair_nll"].mean() / 2 for low, high in ranges
+            ]
+            print(
+                f"| {named(construction).label} | "
+                + " | ".join(f"{mean:.3f}" for mean in means)
+                + " |"
+            )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Appendix D of Torroba Hennigen & Kim (2023) with the model at hand: how a Markov random field starves a good pair.
+"""Appendix D of Torroba Hennigen & Kim (2023) with the model at hand: how a Markov random field
+starves a good pair.
 
     python docs/examples/casino.py [MODEL]
 
-For "The [MASK] [MASK] at the casino." over the whole vocabulary: what the model's unary conditionals say of two completions
-and of the MRF's own favourites, what the MRF makes of it, and the probability of the two under every construction.
+For "The [MASK] [MASK] at the casino." over the whole vocabulary: what the model's unary
+conditionals say of two completions and of the MRF's own favourites, what the MRF makes of it,
+and the probability of the two under every construction.
 """
 
 from __future__ import annotations
@@ -30,18 +32,25 @@ def main(name: str | None) -> None:
     mrf = derive(tables, "mrf")
     favourites = {" ".join(model.decode(ids)): tuple(ids) for ids in mrf.topk(3)[0].tolist()}
     print(f"Z of the MRF: {exp(mrf.log_z):.4g}\n")
-    print(f"{'completion':16}{'q(1|2)':>10}{'q(2|1)':>10}{'m(1) m(2)':>12}{'q q':>10}{'MRF = q q / Z':>16}")
+    print(
+        f"{'completion':16}{'q(1|2)':>10}{'q(2|1)':>10}"
+        f"{'m(1) m(2)':>12}{'q q':>10}{'MRF = q q / Z':>16}"
+    )
     product = derive(tables, "product")
     for text, ids in (golds | favourites).items():
         a, b = (float(table[ids].exp()) for table in tables.log_q)
         alone = float(product.log_prob(ids).exp())
-        print(f"{text:16}{a:10.2g}{b:10.2g}{alone:12.2g}{a * b:10.2g}{float(mrf.log_prob(ids).exp()):16.2g}")
+        own = float(mrf.log_prob(ids).exp())
+        print(f"{text:16}{a:10.2g}{b:10.2g}{alone:12.2g}{a * b:10.2g}{own:16.2g}")
     print(f"\n{'construction':16}" + "".join(f"{text:>12}" for text in golds) + "   most probable")
     for construction in CONSTRUCTIONS:
         joint = derive(tables, construction)
         found = "".join(f"{float(joint.log_prob(ids).exp()):12.2g}" for ids in golds.values())
         best, log_prob = joint.topk(1)
-        print(f"{construction:16}{found}   {' '.join(model.decode(best[0].tolist()))} ({float(log_prob[0].exp()):.2g})")
+        print(
+            f"{construction:16}{found}   {' '.join(model.decode(best[0].tolist()))}"
+            f" ({float(log_prob[0].exp()):.2g})"
+        )
 
 
 if __name__ == "__main__":

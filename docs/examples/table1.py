@@ -1,10 +1,12 @@
 """The paper's Table 1 in one command: every dataset by both schemes, side by side.
 
-    python docs/examples/table1.py OUT NAME=FILE [NAME=FILE ...] [--model M] [--pairs N] [--dtype T] ...
+    python docs/examples/table1.py OUT NAME=FILE [NAME=FILE ...] [--model M] [--pairs N]
+        [--dtype T] ...
 
-On a GPU as many pairs as the memory holds are measured at once. Each cell is the run that `unmask evaluate --data FILE
---scheme SCHEME --out OUT/NAME-SCHEME` makes, with its own table.md, table.json, rows and figures; a cell that is already
-there is not measured again. Prints the whole table in Markdown.
+On a GPU as many pairs as the memory holds are measured at once. Each cell is the run that
+`unmask evaluate --data FILE --scheme SCHEME --out OUT/NAME-SCHEME` makes, with its own
+table.md, table.json, rows and figures; a cell that is already there is not measured again.
+Prints the whole table in Markdown.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--joints", default="all")
-    parser.add_argument("--support", default="all", help="all: every output column, as in the paper; or regular")
+    parser.add_argument(
+        "--support", default="all", help="all: every output column, as in the paper; or regular"
+    )
     given = parser.parse_args()
     heads = [f"{scheme} {heading}" for scheme in SCHEMES for heading in HEADINGS.values()]
     print("| | construction | " + " | ".join(heads) + " |")
@@ -52,12 +56,18 @@ def main() -> None:
                 joints=given.joints,
             )
             if found.failed:
-                raise SystemExit(f"{len(found.failed)} pairs of {name} {scheme} failed: see {given.out / f'{name}-{scheme}'}")
+                raise SystemExit(
+                    f"{len(found.failed)} pairs of {name} {scheme} failed: see"
+                    f" {given.out / f'{name}-{scheme}'}"
+                )
             for row in found.summary["constructions"]:
                 numbers = [written(row[m]["value"], m) for m in HEADINGS]
                 cells.setdefault(row["construction"], []).extend(numbers)
         for construction, numbers in cells.items():
-            print(f"| {name} | {named(construction).label} | " + " | ".join(numbers) + " |", flush=True)
+            print(
+                f"| {name} | {named(construction).label} | " + " | ".join(numbers) + " |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

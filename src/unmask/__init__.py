@@ -3,7 +3,8 @@
 >>> import unmask
 >>> unmask.fill("She drank a cup of [MASK] [MASK].").completions[0].text  # doctest: +SKIP
 
-The public names are those of `__init__.pyi`. They are loaded when first used, so that `import unmask` itself costs nothing.
+The public names are those of `__init__.pyi`. They are loaded when first used, so that `import
+unmask` itself costs nothing.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ from __future__ import annotations
 import os
 import sys
 
-if sys.orig_argv[1:3] == ["-m", "unmask"] or os.path.basename(sys.argv[0]) in ("unmask", "unmask.exe"):
-    # The command, which hears Ctrl-C from its first moment; `cli/process.py` takes over. The module `signal` would take longer.
+if sys.orig_argv[1:3] == ["-m", "unmask"] or os.path.basename(sys.argv[0]) in (
+    "unmask",
+    "unmask.exe",
+):
+    # The command, which hears Ctrl-C from its first moment; `cli/process.py` takes over. The
+    # module `signal` would take longer.
     import _signal  # type: ignore[import-not-found]
 
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
@@ -24,14 +29,23 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 with open(f"{__file__}i", encoding="utf-8") as _stub:
-    _HOMES = {name: module for module, name in re.findall(r"^from (\S+) import (\w+) as", _stub.read(), re.MULTILINE)}
+    _HOMES = {
+        name: module
+        for module, name in re.findall(r"^from (\S+) import (\w+) as", _stub.read(), re.MULTILINE)
+    }
 __all__ = sorted(["__version__", *_HOMES])
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
-        raise AttributeError(f"module 'unmask' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-    value = import_module(f"unmask.{name}") if _HOMES[name] == "unmask" else getattr(import_module(_HOMES[name]), name)
+        raise AttributeError(
+            f"module 'unmask' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+        )
+    value = (
+        import_module(f"unmask.{name}")
+        if _HOMES[name] == "unmask"
+        else getattr(import_module(_HOMES[name]), name)
+    )
     globals()[name] = value
     return value
 

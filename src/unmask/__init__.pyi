@@ -1,4 +1,6 @@
-"""The public names and where they are: the only list of them, which type checkers and `unmask` itself read."""
+"""The public names and where they are: the only list of them, which type checkers and `unmask`
+itself read.
+"""
 
 from unmask import lab as lab
 from unmask.answers.blanked_text import Completion as Completion

@@ -1,4 +1,6 @@
-"""`unmask`, and `python -m unmask`: signals are heard first, then the command line is loaded and run."""
+"""`unmask`, and `python -m unmask`: signals are heard first, then the command line is loaded
+and run.
+"""
 
 import gc
 import os
@@ -12,8 +14,9 @@ def main() -> None:
     try:
         process.open_streams()
         process.listen()
-        # Python's search for unreachable cycles, through all that torch has loaded, is a sixth of a short command: it runs more
-        # rarely. Threads of torch that wait should sleep: spinning ones halve the speed on a machine with other work.
+        # Python's search for unreachable cycles, through all that torch has loaded, is a sixth
+        # of a short command: it runs more rarely. Threads of torch that wait should sleep:
+        # spinning ones halve the speed on a machine with other work.
         gc.set_threshold(20_000)  # new objects between two searches; Python's own number is 700
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         from unmask.cli.app import run

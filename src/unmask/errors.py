@@ -2,12 +2,15 @@
 
 
 def _writable(message: object) -> str:
-    """A message that every stream can write: half of a surrogate pair, which none can, is escaped."""
+    """A message that every stream can write: half of a surrogate pair, which none can, is
+    escaped.
+    """
     return str(message).encode("utf-8", "backslashreplace").decode()
 
 
 class UnmaskError(Exception):
-    """Base of all errors that the user can correct; the command line prints it in one line and exits with 2.
+    """Base of all errors that the user can correct; the command line prints it in one line and
+    exits with 2.
 
     >>> try:
     ...     unmask.fill("No blank here.")
@@ -39,14 +42,18 @@ class ModelError(UnmaskError):
 
 
 class UnmaskWarning(UserWarning):
-    """Something that is not an error and may not be what was meant; the command line prints it in one line."""
+    """Something that is not an error and may not be what was meant; the command line prints it
+    in one line.
+    """
 
     def __init__(self, message: object) -> None:
         super().__init__(_writable(message))
 
 
 class BadTexts(InputError):
-    """Some of several texts cannot be answered; `reasons` has the reason of each, by its place from 0."""
+    """Some of several texts cannot be answered; `reasons` has the reason of each, by its place
+    from 0.
+    """
 
     def __init__(self, message: str, reasons: dict[int, str]) -> None:
         super().__init__(message)

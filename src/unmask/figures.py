@@ -1,7 +1,8 @@
 """The figures that this package returns: matplotlib's, which a notebook shows without pyplot.
 
-Modules that draw import matplotlib's names from here. Only files are written, so no backend is asked for. MPLBACKEND is the
-user's, and may name one that is not here (Jupyter names its own to every program that it starts).
+Modules that draw import matplotlib's names from here. Only files are written, so no backend is
+asked for. MPLBACKEND is the user's, and may name one that is not here (Jupyter names its own to
+every program that it starts).
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from io import BytesIO
 
 
 def _import_matplotlib() -> None:
-    """Import matplotlib as it is imported elsewhere, except that an unknown MPLBACKEND is no error."""
+    """Import matplotlib as it is imported elsewhere, except that an unknown MPLBACKEND is no
+    error.
+    """
     if "matplotlib" in sys.modules:
         return
     backend = os.environ.pop("MPLBACKEND", None)
@@ -42,13 +45,17 @@ from matplotlib.ticker import NullFormatter as NullFormatter
 
 
 class Figure(matplotlib.figure.Figure):
-    """A figure of matplotlib that displays as a picture in a notebook, on the last line of a cell."""
+    """A figure of matplotlib that displays as a picture in a notebook, on the last line of a
+    cell.
+    """
 
     def drawn(self, format: str = "png", dpi: int = 150) -> bytes:
         """The content of a file with this figure."""
         file = BytesIO()
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks is drawn as a box
+            warnings.filterwarnings(
+                "ignore", "Glyph .* missing"
+            )  # a letter that the font lacks is drawn as a box
             self.savefig(file, dpi=dpi, format=format)
         return file.getvalue()
 

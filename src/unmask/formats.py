@@ -1,7 +1,9 @@
-"""Numbers and texts as people read them: bounds, and a long text cut down to the parts around its blanks.
+"""Numbers and texts as people read them: bounds, and a long text cut down to the parts around
+its blanks.
 
-An upper bound is rounded up and a lower bound down, so that what is printed still holds. The float is rounded as the exact number
-that it is, once: 0.001104 as a percentage of two digits is at most 0.12, at least 0.11.
+An upper bound is rounded up and a lower bound down, so that what is printed still holds. The
+float is rounded as the exact number that it is, once: 0.001104 as a percentage of two digits is
+at most 0.12, at least 0.11.
 """
 
 from __future__ import annotations
@@ -22,12 +24,16 @@ def at_most(value: float) -> str:
 
 
 def percent_at_most(share: float) -> str:
-    """An upper bound of a share of 1 as a percentage, such as "2.5 %": two significant digits, and never above 100."""
+    """An upper bound of a share of 1 as a percentage, such as "2.5 %": two significant digits,
+    and never above 100.
+    """
     return _percent(share, UP)
 
 
 def percent_at_least(share: float) -> str:
-    """A lower bound of a share of 1 as a percentage, such as "33.3 %": one decimal, or two digits where it is below 1 %."""
+    """A lower bound of a share of 1 as a percentage, such as "33.3 %": one decimal, or two
+    digits where it is below 1 %.
+    """
     if share < 0.01:
         return _percent(share, DOWN)
     return f"{Decimal(min(share, 1.0)).quantize(Decimal('0.001'), ROUND_FLOOR).scaleb(2)} %"
@@ -49,13 +55,19 @@ GAP = "…"
 
 
 def excerpt(text: str, spans: Sequence[Span], width: int) -> tuple[str, tuple[Span, ...]]:
-    """At most about `width` characters of the text, what is around the spans, gaps shown by dots; and the spans in it."""
+    """At most about `width` characters of the text, what is around the spans, gaps shown by
+    dots; and the spans in it.
+    """
     spans = sorted(spans) or [(0, 0)]
     around = len(text)
     if len(text) > width:
-        around = max(1, (width - sum(stop - start for start, stop in spans)) // (2 * len(spans)) - len(GAP))
+        around = max(
+            1, (width - sum(stop - start for start, stop in spans)) // (2 * len(spans)) - len(GAP)
+        )
     part, places, end = "", [], 0
-    for (start, stop), following in zip(spans, [*(start for start, _ in spans[1:]), len(text)], strict=True):
+    for (start, stop), following in zip(
+        spans, [*(start for start, _ in spans[1:]), len(text)], strict=True
+    ):
         left, right = max(end, start - around), min(following, stop + around)
         part += (GAP if left > end else "") + text[left:start]
         places.append((len(part), len(part) + stop - start))

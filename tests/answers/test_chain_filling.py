@@ -1,4 +1,6 @@
-"""Words, gaps, answers and constraints against enumeration of everything that a small model can write."""
+"""Words, gaps, answers and constraints against enumeration of everything that a small model can
+write.
+"""
 
 import json
 from itertools import product
@@ -18,19 +20,25 @@ from unmask.tables.lattice import lattice
 
 def fill_chain(text, model, passes=1000, **options):
     """A search over the whole vocabulary; options that are not those of the search go to `fill`."""
-    search = {name: options.pop(name) for name in list(options) if name in unmask.Search.__annotations__}
+    search = {
+        name: options.pop(name) for name in list(options) if name in unmask.Search.__annotations__
+    }
     return unmask.fill(text, model=model, search=unmask.Search(passes=passes, **search), **options)
 
 
 @pytest.fixture(scope="module")
 def small():
-    """A BERT of seven regular tokens, in which words have several spellings: ab is "ab" or "a ##b"."""
+    """A BERT of seven regular tokens, in which words have several spellings: ab is "ab" or "a
+    ##b".
+    """
     tokenizer = tokenizer_of(FEW, model_max_length=16)
     return MaskedLM(random_bert(len(tokenizer), 16, seed=1, spread=0.6), tokenizer)
 
 
 def probabilities(model, text, counts):
-    """log p of every filling of the text with `counts[b]` masks in place of blank b (written [_])."""
+    """log p of every filling of the text with `counts[b]` masks in place of blank b (written
+    [_]).
+    """
     for count in counts:
         text = text.replace("[_]", "[MASK]" * count, 1)
     cloze = model.cloze(text)
@@ -45,7 +53,11 @@ def probabilities(model, text, counts):
 def spelled(model, ids):
     """The word that pieces spell by the rule of word pieces, or None."""
     tokens = model.decode(ids)
-    if tokens[0].startswith("##") or not all(token.startswith("##") for token in tokens[1:]) or "." in tokens:
+    if (
+        tokens[0].startswith("##")
+        or not all(token.startswith("##") for token in tokens[1:])
+        or "." in tokens
+    ):
         return None
     return "".join(token.removeprefix("##") for token in tokens)
 
@@ -53,17 +65,24 @@ def spelled(model, ids):
 def is_word(model, ids):
     """Whether pieces are what the tokenizer makes of the word that they spell."""
     word = spelled(model, ids)
-    return word is not None and tuple(model.tokenizer(word, add_special_tokens=False)["input_ids"]) == ids
+    return (
+        word is not None
+        and tuple(model.tokenizer(word, add_special_tokens=False)["input_ids"]) == ids
+    )
 
 
 def test_a_word_blank_takes_words_as_the_tokenizer_spells_them(small):
     expected = {}
     for pieces in (1, 2, 3):
         expected |= {
-            spelled(small, ids): p / 3 for ids, p in probabilities(small, "a [_] b", [pieces]).items() if is_word(small, ids)
+            spelled(small, ids): p / 3
+            for ids, p in probabilities(small, "a [_] b", [pieces]).items()
+            if is_word(small, ids)
         }
     found = fill_chain("a [WORD] b", small, top=1000, passes=10_000, pieces=3)
-    assert {c.parts[0]: exp(c.log_prob) for c in found.completions} == pytest.approx(dict(expected), rel=1e-4)
+    assert {c.parts[0]: exp(c.log_prob) for c in found.completions} == pytest.approx(
+        dict(expected), rel=1e-4
+    )
     assert 0.999 * sum(expected.values()) < found.mass <= sum(expected.values())
 
 
@@ -88,7 +107,9 @@ def test_a_gap_takes_any_tokens(small):
         expected |= {ids: p / 2 for ids, p in probabilities(small, "a [_] b", [length]).items()}
     found = fill_chain("a [GAP:1-2] b", small, top=1000, passes=10_000)
     by_tokens = {c.tokens: exp(c.log_prob) for c in found.completions}
-    assert by_tokens == pytest.approx({tuple(small.decode(ids)): p for ids, p in expected.items()}, rel=1e-4)
+    assert by_tokens == pytest.approx(
+        {tuple(small.decode(ids)): p for ids, p in expected.items()}, rel=1e-4
+    )
     assert 0.999 < found.mass <= 1
 
 
@@ -114,7 +135,9 @@ def test_answers_have_their_probability_rank_and_odds(small):
         assert exp(by_name[name].log_prob) == pytest.approx(p[ids], rel=1e-4)
         assert by_name[name].rank[0] <= places[ids] <= by_name[name].rank[1]
     best = max(found.answers, key=lambda a: a.log_prob)
-    assert [a.odds for a in found.answers] == pytest.approx([exp(a.log_prob - best.log_prob) for a in found.answers])
+    assert [a.odds for a in found.answers] == pytest.approx(
+        [exp(a.log_prob - best.log_prob) for a in found.answers]
+    )
     assert found.answers[0] == best
 
 
@@ -193,7 +216,10 @@ def test_a_search_of_one_blank_lists_all_that_is_asked_for(english):
 def test_a_search_says_that_it_lists_fewer_than_asked_for(english):
     found = fill_chain("The [MASK] [MASK] here.", english, top=500, passes=20)
     assert found.stopped == "passes"
-    assert f"{len(found.completions)} were found of the 500 asked for: give more passes" in found.summary
+    assert (
+        f"{len(found.completions)} were found of the 500 asked for: give more passes"
+        in found.summary
+    )
 
 
 def test_constraints_leave_out_and_do_not_change(small):
@@ -221,13 +247,25 @@ def test_what_is_printed_as_json_is_plain(small):
         ("a [MASK] b", {"answers": [" "]}, "is empty"),
         ("a [MASK] b", {"answers": "ab"}, "is not valid: give a list"),
         ("a [MASK] b", {"answers": ["zz"]}, "not a word of it"),
-        ("a [WORD] b", {"answers": ["abab"], "pieces": 1}, r"has 3 tokens .* takes 1 to 1: use a higher pieces"),
-        ("a [MASK] [MASK] b", {"answers": ["aba b"]}, r"has 2 tokens .* at blank 1, which takes 1 to 1: use \[WORD\] or \[GAP\]"),
+        (
+            "a [WORD] b",
+            {"answers": ["abab"], "pieces": 1},
+            r"has 3 tokens .* takes 1 to 1: use a higher pieces",
+        ),
+        (
+            "a [MASK] [MASK] b",
+            {"answers": ["aba b"]},
+            r"has 2 tokens .* at blank 1, which takes 1 to 1: use \[WORD\] or \[GAP\]",
+        ),
         ("a [WORD] b" + " a" * 11, {"answers": ["aba"]}, "the text is longer than the model takes"),
         ("a [WORD] b", {"answers": ["a b"]}, "is 2 words"),
         ("a [GAP:3] b", {"answers": ["a b"]}, "has 2 tokens .* takes 3 to 3: widen the gap"),
         ("a [MASK] b", {"allow": {1: ["ab"]}, "forbid": ["AB"]}, "no token of the model passes"),
-        ("a [WORD] b", {"allow": {1: ["aba"]}, "forbid": ["aba"]}, "no filling within the constraints was found"),
+        (
+            "a [WORD] b",
+            {"allow": {1: ["aba"]}, "forbid": ["aba"]},
+            "no filling within the constraints was found",
+        ),
         ("a [MASK] b", {"allow": {2: ["a"]}}, "names blank 2"),
         ("a [MASK] b", {"allow": {1: ["abab"]}}, r"is 3 tokens, and the blank takes 1 to 1"),
         ("a [MASK] b", {"allow": {1: []}}, "names no word"),
@@ -250,6 +288,8 @@ def test_many_blanks_have_an_error(english):
 
 def test_a_search_says_what_it_lacks():
     found = unmask.fill("A [MASK] of [MASK] and [MASK].")
-    assert found.construction == "chain" and type(found) is type(unmask.fill("A [MASK] cat.", candidates=4))
+    assert found.construction == "chain" and type(found) is type(
+        unmask.fill("A [MASK] cat.", candidates=4)
+    )
     with pytest.raises(InputError, match="no table of the joint: give candidates to fill"):
         found.joint.mutual_information()

@@ -1,4 +1,6 @@
-"""`unmask.check`: its figures by a plain loop, and each thing that looks wrong, on a right model and on wrong ones."""
+"""`unmask.check`: its figures by a plain loop, and each thing that looks wrong, on a right
+model and on wrong ones.
+"""
 
 import json
 import shutil
@@ -37,10 +39,18 @@ def test_what_was_understood_of_the_bundled_model(english):
     assert found.architecture.startswith("bert, 5 layers") and found.parameters == sum(
         p.numel() for p in english.network.parameters()
     )
-    assert (found.mask, found.mask_id, found.outputs, found.regular, found.unused) == ("[MASK]", 4, 8192, 8187, 0)
+    assert (found.mask, found.mask_id, found.outputs, found.regular, found.unused) == (
+        "[MASK]",
+        4,
+        8192,
+        8187,
+        0,
+    )
     assert found.around == (("[CLS]",), ("[SEP]",)) and found.longest == 128
     assert (
-        found.tokenizer == "word pieces" and found.cased and set(found.special) == {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+        found.tokenizer == "word pieces"
+        and found.cased
+        and set(found.special) == {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
     )
     assert found.on_texts is None and found.concerns == ()
     assert json.loads(json.dumps(found.to_dict()))["mask_id"] == 4
@@ -63,8 +73,16 @@ def test_figures_on_texts_are_those_of_a_plain_loop(english):
             nats -= float(log_q[ids[place]])
             mass += float(log_q[list(english.special_ids)].exp().sum())
             count += 1
-    assert (found.texts, found.refused, found.too_long, found.positions, found.tokens) == (len(TEXTS), 0, 0, count, count)
-    assert found.accuracy == pytest.approx(right / count) and found.nats == pytest.approx(nats / count, abs=1e-4)
+    assert (found.texts, found.refused, found.too_long, found.positions, found.tokens) == (
+        len(TEXTS),
+        0,
+        0,
+        count,
+        count,
+    )
+    assert found.accuracy == pytest.approx(right / count) and found.nats == pytest.approx(
+        nats / count, abs=1e-4
+    )
     assert found.special_mass == pytest.approx(mass / count, abs=1e-6)
     tokens = [i for text in TEXTS for i in english.words.encode(text)[1:-1]]
     assert found.frequent == pytest.approx(max(tokens.count(i) for i in tokens) / count)
@@ -77,9 +95,15 @@ def test_a_tokenizer_of_other_ids_shows_in_the_accuracy(copied):
     assert "it is right in" in told and "always saying" in told
 
 
-def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(tiny_folder, copied, english, tmp_path):
-    odd = unmask.check(english, data=["Ω Ψ Ж cat", "Ω Ψ dog", *["x" * 1000 + " the"] * 2, "a\x07b"]).concerns
-    assert any("are unknown" in told for told in odd) and any("cannot be read, the first because" in told for told in odd)
+def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(
+    tiny_folder, copied, english, tmp_path
+):
+    odd = unmask.check(
+        english, data=["Ω Ψ Ж cat", "Ω Ψ dog", *["x" * 1000 + " the"] * 2, "a\x07b"]
+    ).concerns
+    assert any("are unknown" in told for told in odd) and any(
+        "cannot be read, the first because" in told for told in odd
+    )
     from transformers import BertConfig, BertForMaskedLM
 
     folder = shutil.copytree(tiny_folder, tmp_path / "flat")
@@ -93,7 +117,9 @@ def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(tiny_fold
     extra = load_file(folder / "model.safetensors") | {"cls.species.weight": torch.ones(2, 16)}
     save_file(extra, folder / "model.safetensors", metadata={"format": "pt"})
     told = unmask.check(folder).concerns
-    assert any("nearly uniform" in line for line in told) and not any("other heads" in line for line in told)
+    assert any("nearly uniform" in line for line in told) and not any(
+        "other heads" in line for line in told
+    )
     ((said,),) = [[text for name, text in unmask.check(folder).rows() if name == "noted"]]
     assert "cls.species.weight" in said and unmask.check(folder).notes == (said,)
 
@@ -102,8 +128,12 @@ def test_a_tokenizer_above_is_in_doubt_until_texts_show_that_it_is_the_model_s(c
     tokens = json.loads((copied / "tokenizer.json").read_text())["model"]["vocab"]
     for file in copied.glob("tokenizer*"):
         file.unlink()
-    (copied / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False, "model_max_length": 128}))
-    (copied.parent / "vocab.txt").write_text("\n".join(sorted(tokens, key=tokens.__getitem__)) + "\n")
+    (copied / "tokenizer_config.json").write_text(
+        json.dumps({"do_lower_case": False, "model_max_length": 128})
+    )
+    (copied.parent / "vocab.txt").write_text(
+        "\n".join(sorted(tokens, key=tokens.__getitem__)) + "\n"
+    )
     (doubt,) = unmask.check(copied).concerns
     assert "has no tokenizer, and" in doubt
     shown = unmask.check(copied, data=TEXTS)
@@ -114,7 +144,10 @@ def test_a_tokenizer_above_is_in_doubt_until_texts_show_that_it_is_the_model_s(c
 
 def test_worse_than_uniform_is_told_although_the_accuracy_is_right(copied):
     """Logits thirty times as large: the same first choices, and certainty where they are wrong."""
-    odd = ["The old violin whispered to seven green umbrellas about taxes.", "My uncle is a quiet lawyer and sells used boats."]
+    odd = [
+        "The old violin whispered to seven green umbrellas about taxes.",
+        "My uncle is a quiet lawyer and sells used boats.",
+    ]
     from safetensors.torch import load_file, save_file
 
     tensors = load_file(copied / "model.safetensors")
@@ -152,7 +185,10 @@ def test_data_that_are_no_texts(tiny, tmp_path):
         ([" "], "^data holds no text"),
         (tmp_path / "none.txt", "does not exist"),
         (tmp_path / "empty.txt", "holds no text"),
-        (["Ω"], "none of the 1 texts has a token that the model knows: give texts of its own kind$"),
+        (
+            ["Ω"],
+            "none of the 1 texts has a token that the model knows: give texts of its own kind$",
+        ),
     ):
         with pytest.raises(InputError, match=told):
             unmask.check(tiny, data=data)
@@ -160,16 +196,37 @@ def test_data_that_are_no_texts(tiny, tmp_path):
 
 def test_the_command_says_what_the_function_says(tiny_folder, tmp_path):
     (tmp_path / "lines.txt").write_text("the cat sat on the mat .\nthe dog ran .\n")
-    told = invoke(["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt"), "--json"])
-    said, found = json.loads(told.stdout), unmask.check(tiny_folder, data=tmp_path / "lines.txt").to_dict()
+    told = invoke(
+        ["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt"), "--json"]
+    )
+    said, found = (
+        json.loads(told.stdout),
+        unmask.check(tiny_folder, data=tmp_path / "lines.txt").to_dict(),
+    )
     assert said == json.loads(json.dumps(found)) and said["on_texts"]["texts"] == 2
     shown = invoke(["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt")])
-    assert shown.exit_code == 0 and "mask token" in shown.stdout and "looks wrong: it is right in" in shown.stdout
+    assert (
+        shown.exit_code == 0
+        and "mask token" in shown.stdout
+        and "looks wrong: it is right in" in shown.stdout
+    )
 
 
 def test_a_model_that_is_mostly_right_does_not_look_wrong(english):
     figures = measure(english, ["The cat sat on the mat."] * 3)
-    often = replace(figures, positions=500, accuracy=0.84, frequent=0.85, nats=0.6, nats_error=0.01, special_mass=0.0)
+    often = replace(
+        figures,
+        positions=500,
+        accuracy=0.84,
+        frequent=0.85,
+        nats=0.6,
+        nats_error=0.01,
+        special_mass=0.0,
+    )
     assert not [concern for concern in concerns(english, often) if "is right in" in concern]
     seldom = replace(often, accuracy=0.04, frequent=0.05, nats=4.0)
-    assert [concern for concern in concerns(english, seldom) if "is right in 4.0% of the cases" in concern]
+    assert [
+        concern
+        for concern in concerns(english, seldom)
+        if "is right in 4.0% of the cases" in concern
+    ]

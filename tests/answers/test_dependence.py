@@ -32,15 +32,21 @@ def blank(model: TabularMLM, *block: int) -> Cloze:
 
 @settings(max_examples=15, deadline=None)
 @given(
-    st.integers(0, 10**6), st.sampled_from([(2, 4), (3, 3), (4, 2), (5, 3)]), st.sampled_from(["pseudo_gibbs", "arnold_gokhale"])
+    st.integers(0, 10**6),
+    st.sampled_from([(2, 4), (3, 3), (4, 2), (5, 3)]),
+    st.sampled_from(["pseudo_gibbs", "arnold_gokhale"]),
 )
-def test_others_masked_is_the_information_of_the_pair_with_the_others_summed_out(seed, size, construction):
+def test_others_masked_is_the_information_of_the_pair_with_the_others_summed_out(
+    seed, size, construction
+):
     vocab, length = size
     p = joint_of(vocab, length, seed)
     model = TabularMLM.from_joint(p)
     found = pair_matrix(model, blank(model, *range(length)), vocab, "masked", construction)
     for a, b in combinations(range(length), 2):
-        exact = information(p.sum([t for t in range(length) if t not in (a, b)]) if length > 2 else p)
+        exact = information(
+            p.sum([t for t in range(length) if t not in (a, b)]) if length > 2 else p
+        )
         assert abs(float(found.information[a, b]) - exact) < 1e-10
         assert found.information[a, b] == found.information[b, a]
         assert float(found.mass[a, b]) == pytest.approx(1, abs=1e-12)
@@ -66,13 +72,24 @@ def test_the_visible_text_is_the_context():
 
 
 def test_negative_controls():
-    """A product joint sees no dependence where there is some, and the mrf joint sees another one than there is."""
+    """A product joint sees no dependence where there is some, and the mrf joint sees another
+    one than there is.
+    """
     p = joint_of(3, 2, 1)
     model = TabularMLM.from_joint(p)
     exact = information(p)
     assert exact > 0.05
-    assert float(pair_matrix(model, blank(model, 0, 1), 3, construction="product").information.max()) < 1e-12
-    assert abs(float(pair_matrix(model, blank(model, 0, 1), 3, construction="mrf").information[0, 1]) - exact) > 0.01
+    assert (
+        float(pair_matrix(model, blank(model, 0, 1), 3, construction="product").information.max())
+        < 1e-12
+    )
+    assert (
+        abs(
+            float(pair_matrix(model, blank(model, 0, 1), 3, construction="mrf").information[0, 1])
+            - exact
+        )
+        > 0.01
+    )
 
 
 def test_candidate_sets_give_the_information_inside_them_and_say_their_mass():
@@ -82,11 +99,15 @@ def test_candidate_sets_give_the_information_inside_them_and_say_their_mass():
     found = pair_matrix(model, blank(model, 0, 1), 3, look=lambda a, b, joint: joints.append(joint))
     sets = joints[0].tables.candidates
     assert abs(float(found.information[0, 1]) - information(p[sets[0]][:, sets[1]])) < 1e-10
-    assert float(found.mass[0, 1]) == pytest.approx(float(p.sum(1)[sets[0]].sum() * p.sum(0)[sets[1]].sum()))
+    assert float(found.mass[0, 1]) == pytest.approx(
+        float(p.sum(1)[sets[0]].sum() * p.sum(0)[sets[1]].sum())
+    )
     assert abs(float(found.information[0, 1]) - information(p)) > 1e-3
 
 
-@pytest.mark.parametrize(("others", "candidates"), [("masked", 3), ("text", 3), ("masked", 5), ("text", 5)])
+@pytest.mark.parametrize(
+    ("others", "candidates"), [("masked", 3), ("text", 3), ("masked", 5), ("text", 5)]
+)
 def test_passes_are_those_that_the_model_ran(others, candidates):
     class Counted(TabularMLM):
         rows = 0
@@ -111,9 +132,16 @@ def test_passes_are_those_that_the_model_ran(others, candidates):
 
 def test_a_real_model_from_text_to_matrix(tiny):
     found = dependence("the [MASK] sat on the [MASK] [MASK]", tiny)
-    assert found.others == "masked" and found.positions == (2, 6, 7) and found.tokens == ("[MASK]",) * 3
+    assert (
+        found.others == "masked"
+        and found.positions == (2, 6, 7)
+        and found.tokens == ("[MASK]",) * 3
+    )
     assert found.candidates == 12 and 0.3 < found.least_mass <= 1
-    assert torch.equal(found.matrix, found.matrix.T) and float(found.matrix.diagonal().abs().max()) == 0
+    assert (
+        torch.equal(found.matrix, found.matrix.T)
+        and float(found.matrix.diagonal().abs().max()) == 0
+    )
     whole = dependence("the cat sat on the mat", tiny)
     assert whole.others == "text" and whole.tokens == ("the", "cat", "sat", "on", "the", "mat")
     some = dependence("the cat sat on the mat", tiny, positions=[2, 6])
@@ -121,10 +149,15 @@ def test_a_real_model_from_text_to_matrix(tiny):
     masked = dependence("the cat sat on the mat", tiny, others="masked")
     assert float((masked.matrix - whole.matrix).abs().max()) > 1e-3
     i, j, most = whole.pairs()[0]
-    assert most == float(whole.matrix.max()) and repr(whole).startswith(f"Dependence(6 positions, most {most:.3f}")
+    assert most == float(whole.matrix.max()) and repr(whole).startswith(
+        f"Dependence(6 positions, most {most:.3f}"
+    )
     said = whole.to_dict()
     assert said["matrix"][i][j] == most and said["matrix"][2][2] is None
-    assert whole.to_frame().loc["2 cat", "6 mat"] == float(whole.matrix[1, 5]) and "2 cat" in whole._repr_html_()
+    assert (
+        whole.to_frame().loc["2 cat", "6 mat"] == float(whole.matrix[1, 5])
+        and "2 cat" in whole._repr_html_()
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,16 @@ TWO = "the [MASK] sat on the [MASK] ."
 
 
 def plain_log_probs(model, ids, position):
-    """The model's log-probabilities at one position of one text, straight from the Hugging Face network."""
+    """The model's log-probabilities at one position of one text, straight from the Hugging Face
+    network.
+    """
     with torch.no_grad():
-        return model.network(input_ids=torch.tensor([ids])).logits[0, position].double().log_softmax(-1)
+        return (
+            model.network(input_ids=torch.tensor([ids]))
+            .logits[0, position]
+            .double()
+            .log_softmax(-1)
+        )
 
 
 def test_one_blank_is_the_models_own_conditional_among_regular_tokens(tiny):
@@ -26,8 +33,12 @@ def test_one_blank_is_the_models_own_conditional_among_regular_tokens(tiny):
     inside = float(log_p.logsumexp(0))
     best = log_p.topk(3)
     assert filling.candidates_mass == pytest.approx(exp(inside), abs=1e-5)
-    assert [c.log_prob for c in filling.completions] == pytest.approx((best.values - inside).tolist(), abs=1e-4)
-    assert [c.tokens for c in filling.completions] == [(tiny.token(tiny.regular_ids[i]),) for i in best.indices]
+    assert [c.log_prob for c in filling.completions] == pytest.approx(
+        (best.values - inside).tolist(), abs=1e-4
+    )
+    assert [c.tokens for c in filling.completions] == [
+        (tiny.token(tiny.regular_ids[i]),) for i in best.indices
+    ]
     for name in unmask.CONSTRUCTIONS:
         other = unmask.fill("the [MASK] sat .", model=tiny, top=3, joint=name)
         assert other.completions == filling.completions
@@ -35,7 +46,9 @@ def test_one_blank_is_the_models_own_conditional_among_regular_tokens(tiny):
 
 
 def test_two_blanks_against_a_plain_loop(tiny):
-    """mrf and product over all 12 x 12 fillings with regular tokens, from single passes of the Hugging Face network."""
+    """mrf and product over all 12 x 12 fillings with regular tokens, from single passes of the
+    Hugging Face network.
+    """
     filling = unmask.fill(TWO, model=tiny, joint="mrf", exact=True, top=200)
     ids, (a, b) = list(filling.cloze.ids), filling.cloze.block
     regular = tiny.regular_ids
@@ -45,7 +58,9 @@ def test_two_blanks_against_a_plain_loop(tiny):
         row_a, row_b = list(ids), list(ids)
         row_a[b], row_b[a] = y, x
         of_a, of_b = plain_log_probs(tiny, row_a, a), plain_log_probs(tiny, row_b, b)
-        mrf[x, y] = float(of_a[x] - of_a[list(regular)].logsumexp(0) + of_b[y] - of_b[list(regular)].logsumexp(0))
+        mrf[x, y] = float(
+            of_a[x] - of_a[list(regular)].logsumexp(0) + of_b[y] - of_b[list(regular)].logsumexp(0)
+        )
         independent[x, y] = float(masked_a[x] + masked_b[y])
     log_z = float(torch.tensor(list(mrf.values())).logsumexp(0))
     mass = float(torch.tensor(list(independent.values())).logsumexp(0))
@@ -63,14 +78,18 @@ def test_two_blanks_against_a_plain_loop(tiny):
 
 def test_text_and_spans_show_the_filled_tokens(tiny):
     for completion in unmask.fill(TWO, model=tiny, top=5).completions:
-        assert [completion.text[start:stop] for start, stop in completion.spans] == list(completion.tokens)
+        assert [completion.text[start:stop] for start, stop in completion.spans] == list(
+            completion.tokens
+        )
         assert completion.text.split()[1] == completion.tokens[0]
 
 
 def test_positions_blank_out_the_tokens_named(tiny):
     by_position = unmask.fill("the cat sat on the mat .", model=tiny, positions=[2, 6], top=4)
     by_mask = unmask.fill(TWO, model=tiny, top=4)
-    assert [c.tokens for c in by_position.completions][:4] == [c.tokens for c in by_mask.completions]
+    assert [c.tokens for c in by_position.completions][:4] == [
+        c.tokens for c in by_mask.completions
+    ]
     assert [c.tokens for c in by_position.completions if c.is_gold] == [("cat", "mat")]
     assert by_position.cloze.gold == tuple(tiny.tokenizer.convert_tokens_to_ids(["cat", "mat"]))
 
@@ -80,8 +99,12 @@ def test_json_warns_where_the_joint_did_not_converge(tiny, monkeypatch):
     assert "warning" not in found.to_dict() and "warning" not in compared.to_dict()
     monkeypatch.setitem(found.joint.report, "converged", False)
     monkeypatch.setitem(compared.joints["balanced"].report, "converged", False)
-    assert found.to_dict()["warning"].startswith("restarted did not converge, and the probabilities are approximate")
-    assert compared.to_dict()["warning"].startswith("balanced did not converge, and the probabilities are approximate")
+    assert found.to_dict()["warning"].startswith(
+        "restarted did not converge, and the probabilities are approximate"
+    )
+    assert compared.to_dict()["warning"].startswith(
+        "balanced did not converge, and the probabilities are approximate"
+    )
 
 
 def test_html_escapes_what_the_user_typed(tiny):
@@ -103,11 +126,16 @@ def test_compare_describes_each_joint(tiny):
     assert comparison.descriptions["balanced"].total_correlation > 0.01
 
 
-@pytest.mark.parametrize(("options", "ranks"), [({}, "restarted"), ({"joint": "mrf"}, "mrf"), ({"joints": "mrf,hcb"}, "hcb")])
+@pytest.mark.parametrize(
+    ("options", "ranks"),
+    [({}, "restarted"), ({"joint": "mrf"}, "mrf"), ({"joints": "mrf,hcb"}, "hcb")],
+)
 def test_compare_shows_the_best_of_the_construction_that_ranks(tiny, options, ranks):
     comparison = unmask.compare(TWO, model=tiny, top=6, **options)
     best = comparison.joints[ranks].dense().double().exp().flatten().topk(6).values.tolist()
-    assert [exp(c.log_probs[ranks]) for c in comparison.completions] == pytest.approx(best, abs=1e-5)
+    assert [exp(c.log_probs[ranks]) for c in comparison.completions] == pytest.approx(
+        best, abs=1e-5
+    )
     assert comparison.to_frame().shape == (6, len(comparison.joints) + 1)
     assert comparison.to_dict()["ranked_by"] == ranks
 
@@ -145,16 +173,28 @@ def test_compare_needs_two_blanks_and_known_names(tiny):
 
 
 def test_a_list_of_texts_gives_the_answers_of_each(tiny):
-    texts = [TWO, "the [MASK] .", "a [MASK] dog [MASK] on the [MASK] .", "the [MASK] ran under the [MASK]", TWO]
+    texts = [
+        TWO,
+        "the [MASK] .",
+        "a [MASK] dog [MASK] on the [MASK] .",
+        "the [MASK] ran under the [MASK]",
+        TWO,
+    ]
     together = unmask.fill(texts, model=tiny, candidates=5)
     assert [filling.text for filling in together] == texts
     for filling, text in zip(together, texts, strict=True):
         alone = unmask.fill(text, model=tiny, candidates=5)
         assert [c.tokens for c in filling.completions] == [c.tokens for c in alone.completions]
-        assert [c.log_prob for c in filling.completions] == pytest.approx([c.log_prob for c in alone.completions], abs=1e-5)
+        assert [c.log_prob for c in filling.completions] == pytest.approx(
+            [c.log_prob for c in alone.completions], abs=1e-5
+        )
         assert filling.candidates_mass == pytest.approx(alone.candidates_mass, rel=1e-5)
     pairs = [TWO, "the [MASK] ran under the [MASK]"]
-    for both, alone in zip(unmask.compare(pairs, model=tiny), [unmask.compare(t, model=tiny) for t in pairs], strict=True):
+    for both, alone in zip(
+        unmask.compare(pairs, model=tiny),
+        [unmask.compare(t, model=tiny) for t in pairs],
+        strict=True,
+    ):
         assert both.incompatibility == pytest.approx(alone.incompatibility, abs=1e-5)
     assert [d.text for d in unmask.dependence(pairs, model=tiny)] == pairs
 
@@ -167,13 +207,22 @@ def test_fill_and_compare_give_one_answer_to_one_question(tiny):
     (ours,) = [c for c in filling.completions if c.is_gold]
     (theirs,) = [c for c in comparison.completions if c.is_gold]
     assert ours.tokens == theirs.tokens == least
-    assert ours.log_prob == pytest.approx(theirs.log_probs["restarted"], abs=1e-6) and ours.log_prob > -50
-    assert comparison.descriptions["restarted"].gold_log_prob == pytest.approx(ours.log_prob, abs=1e-5)
+    assert (
+        ours.log_prob == pytest.approx(theirs.log_probs["restarted"], abs=1e-6)
+        and ours.log_prob > -50
+    )
+    assert comparison.descriptions["restarted"].gold_log_prob == pytest.approx(
+        ours.log_prob, abs=1e-5
+    )
 
 
 def test_few_candidates_are_told(tiny):
     few = unmask.fill(TWO, model=tiny, candidates=1)
-    assert few.candidates_mass < 0.5 and "less than half" in few._repr_html_() and "give more candidates" in few.summary
+    assert (
+        few.candidates_mass < 0.5
+        and "less than half" in few._repr_html_()
+        and "give more candidates" in few.summary
+    )
     named = unmask.fill("the [MASK] sat .", model=tiny, alphabet=["mat"])
     assert "less than half" in named.summary and "candidates" not in named.summary
     assert "less than half" not in unmask.fill(TWO, model=tiny, exact=True)._repr_html_()
@@ -181,7 +230,11 @@ def test_few_candidates_are_told(tiny):
 
 def test_an_alphabet_is_all_that_blanks_take(tiny):
     filling = unmask.fill(TWO, model=tiny, alphabet="cat,dog,mat", top=99)
-    assert filling.joint.shape == (3, 3) and {t for c in filling.completions for t in c.tokens} == {"cat", "dog", "mat"}
+    assert filling.joint.shape == (3, 3) and {t for c in filling.completions for t in c.tokens} == {
+        "cat",
+        "dog",
+        "mat",
+    }
     with pytest.raises(InputError, match="not in the alphabet"):
         unmask.fill(TWO, model=tiny, alphabet=["cat", "dog"], targets=["cat", "mat"])
 
@@ -190,13 +243,19 @@ def test_a_frame_of_completions(tiny):
     filling = unmask.fill(TWO, model=tiny, top=3, targets=["cat", "mat"])
     frame = filling.to_frame()
     assert list(frame) == ["text", "blank_1", "blank_2", "log_prob", "product_log_prob", "gold"]
-    assert frame["log_prob"].tolist() == [c.log_prob for c in filling.completions] and frame["gold"].sum() == 1
+    assert (
+        frame["log_prob"].tolist() == [c.log_prob for c in filling.completions]
+        and frame["gold"].sum() == 1
+    )
 
 
 def test_the_figure_is_checked_first_and_left_by_the_call(tiny, tmp_path):
     unmask.compare("the [MASK] $x_{$ [MASK]", model=tiny, figure=tmp_path / "joint.svg")
     assert "the [MASK] $x_{$ [MASK]" in (tmp_path / "joint.svg").read_text()
-    for path, message in ((tmp_path / "none" / "a.png", "does not exist"), (tmp_path / "a.gif", "no known ending")):
+    for path, message in (
+        (tmp_path / "none" / "a.png", "does not exist"),
+        (tmp_path / "a.gif", "no known ending"),
+    ):
         with pytest.raises(InputError, match=message):
             unmask.compare(TWO, model=tiny, figure=path)
     with pytest.raises(InputError, match="one figure"):
@@ -207,13 +266,36 @@ def test_the_figure_is_checked_first_and_left_by_the_call(tiny, tmp_path):
 
 def test_texts_of_a_table_are_filled(tiny, tiny_folder, tmp_path):
     (tmp_path / "stimuli.csv").write_text("item,Sentence\n1,the [MASK] sat .\n2,a [MASK] sat .\n")
-    printed = invoke(["fill", "--file", str(tmp_path / "stimuli.csv"), "--model", str(tiny_folder), "--json", "--top", "1"])
+    printed = invoke(
+        [
+            "fill",
+            "--file",
+            str(tmp_path / "stimuli.csv"),
+            "--model",
+            str(tiny_folder),
+            "--json",
+            "--top",
+            "1",
+        ]
+    )
     rows = [json.loads(line) for line in printed.stdout.splitlines()]
     assert [row["text"] for row in rows] == ["the [MASK] sat .", "a [MASK] sat ."]
 
 
 def test_many_constructions_are_compared_in_eighty_columns(tiny_folder):
-    joints = "product,mrf_logit,mrf,hcb,arnold_gokhale,balanced,pseudo_gibbs,restarted,chain,family:0.5,0.25,family:0.1,0.2"
-    typed = ["compare", "the [MASK] sat on the [MASK] .", "--model", str(tiny_folder), "--joints", joints, "--top", "2"]
+    joints = (
+        "product,mrf_logit,mrf,hcb,arnold_gokhale,balanced,pseudo_gibbs,restarted,chain,"
+        "family:0.5,0.25,family:0.1,0.2"
+    )
+    typed = [
+        "compare",
+        "the [MASK] sat on the [MASK] .",
+        "--model",
+        str(tiny_folder),
+        "--joints",
+        joints,
+        "--top",
+        "2",
+    ]
     lines = invoke(typed, env={"COLUMNS": "80"}).stdout.splitlines()
     assert sum("completion" in line for line in lines) == 3 and max(map(len, lines)) <= 80

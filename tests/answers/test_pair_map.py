@@ -50,8 +50,13 @@ def test_a_small_map_has_the_tokens_that_are_likely_on_average_of_both_laws():
 @pytest.mark.parametrize("blank", [0, 1])
 def test_a_pinned_word_gives_the_joint_s_and_the_model_s_conditionals(blank):
     """Of incompatible tables they differ; of compatible ones they are the same."""
-    truth = torch.rand((4, 4), generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.1
-    for model, agree in ((TabularMLM.random(4, 2, seed=2), False), (TabularMLM.from_joint(truth / truth.sum()), True)):
+    truth = (
+        torch.rand((4, 4), generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.1
+    )
+    for model, agree in (
+        (TabularMLM.random(4, 2, seed=2), False),
+        (TabularMLM.from_joint(truth / truth.sum()), True),
+    ):
         joint, product = joints(model, "pseudo_gibbs")
         held = pair_map(joint, product, 4, (blank, 3))["given"]
         row = joint.dense().exp().select(blank, 3)
@@ -64,6 +69,9 @@ def test_a_pinned_word_gives_the_joint_s_and_the_model_s_conditionals(blank):
 
 
 def test_figures_display_without_pyplot(tiny):
-    for figure in (unmask.compare(TWO, tiny, joints="product,chain").figure(), unmask.dependence(TWO, tiny).figure()):
+    for figure in (
+        unmask.compare(TWO, tiny, joints="product,chain").figure(),
+        unmask.dependence(TWO, tiny).figure(),
+    ):
         assert type(figure).__mro__[1].__module__ == "matplotlib.figure"
         assert figure._repr_png_().startswith(b"\x89PNG")

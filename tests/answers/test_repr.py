@@ -15,7 +15,9 @@ MADE = {
     "chain filling": lambda lm: unmask.fill("the [MASK] [MASK] [MASK]", lm, top=2),
     "comparison": lambda lm: unmask.compare(TWO, lm, joints="product,chain"),
     "dependence": lambda lm: unmask.dependence(TWO, lm),
-    "mutants": lambda lm: unmask.mutants("the cat sat", positions=[2], alphabet=["cat", "dog"], model=lm),
+    "mutants": lambda lm: unmask.mutants(
+        "the cat sat", positions=[2], alphabet=["cat", "dog"], model=lm
+    ),
     "scores": lambda lm: unmask.score(["the cat"], model=lm),
     "sampled": lambda lm: unmask.sample(model=lm, chains=2, sweeps=2, length=3),
 }

@@ -1,4 +1,6 @@
-"""Model folders that cannot serve, each a good one with one change; tests/models has every refusal of a folder."""
+"""Model folders that cannot serve, each a good one with one change; tests/models has every
+refusal of a folder.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -28,8 +30,12 @@ def _not_finite(folder):
 
 
 MODELS: dict[str, Callable[[Path], None]] = {
-    "model-with-deep-config": _instead("config.json", b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
-    "model-with-code": partial(reconfigure, auto_map={"AutoModelForMaskedLM": "modeling.Model"}, model_type="own"),
+    "model-with-deep-config": _instead(
+        "config.json", b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    ),
+    "model-with-code": partial(
+        reconfigure, auto_map={"AutoModelForMaskedLM": "modeling.Model"}, model_type="own"
+    ),
     "model-with-fewer-layers": partial(reconfigure, num_hidden_layers=1),
     "model-with-more-layers": partial(reconfigure, num_hidden_layers=5),
     "model-with-odd-heads": partial(reconfigure, num_attention_heads=3),

@@ -1,8 +1,9 @@
 """Every option of every command with every hostile word, typed in a process of its own.
 
-Run as a program, it prints as JSON what broke the law: a command ends with 0 or 1 (a part of the work failed), or with 2 and one
-line on standard error, besides warnings, that says what to do. It says nothing of a traceback, ends in SECONDS, and leaves the
-files that were there before as they were.
+Run as a program, it prints as JSON what broke the law: a command ends with 0 or 1 (a part of
+the work failed), or with 2 and one line on standard error, besides warnings, that says what to
+do. It says nothing of a traceback, ends in SECONDS, and leaves the files that were there before
+as they were.
 """
 
 import json
@@ -14,12 +15,37 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import flat
-from unmask.cli import app, command, lab, printing  # noqa: F401  (loaded once, before the processes part)
+
+# Loaded once, before the processes part.
+from unmask.cli import app, command, lab, printing  # noqa: F401
 from unmask.signature import Option, options
 from unmask.verbs import VERBS, verb
 
-WORDS = ["", " ", "-1", "0", "1.5", "nan", "-inf", "1e999", "1" * 5000, "²", "x", ",", "1,,2", "9=cat", "[MASK]", "{", "café",
-         "/nowhere/x", "/dev/null", ".", "\n", "--json", "-"]  # fmt: skip
+WORDS = [
+    "",
+    " ",
+    "-1",
+    "0",
+    "1.5",
+    "nan",
+    "-inf",
+    "1e999",
+    "1" * 5000,
+    "²",
+    "x",
+    ",",
+    "1,,2",
+    "9=cat",
+    "[MASK]",
+    "{",
+    "café",
+    "/nowhere/x",
+    "/dev/null",
+    ".",
+    "\n",
+    "--json",
+    "-",
+]
 SECONDS = 600
 
 
@@ -27,11 +53,47 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
     """A command line of each command that works, and is quick."""
     texts = folder / "texts.txt"
     texts.write_text("the cat sat on the mat .\na dog ran under the tree .\n" * 20)
-    small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 32, "batch_tokens": 128, "valid_share": 0.2}
-    pairs = flat.train(None, parallel=[["the cat", "a dog"] * 20] * 2, **small, steps=1, out=folder / "pairs", device="cpu").out
+    small = {
+        "layers": 1,
+        "width": 16,
+        "heads": 1,
+        "vocab": 80,
+        "max_length": 32,
+        "batch_tokens": 128,
+        "valid_share": 0.2,
+    }
+    pairs = flat.train(
+        None,
+        parallel=[["the cat", "a dog"] * 20] * 2,
+        **small,
+        steps=1,
+        out=folder / "pairs",
+        device="cpu",
+    ).out
     run = folder / "run"
-    assert app.run(["sample", "--model", model, "--chains", "2", "--sweeps", "2", "--length", "3", "--out", str(run)]) == 0
-    own = [word for name, value in small.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    assert (
+        app.run(
+            [
+                "sample",
+                "--model",
+                model,
+                "--chains",
+                "2",
+                "--sweeps",
+                "2",
+                "--length",
+                "3",
+                "--out",
+                str(run),
+            ]
+        )
+        == 0
+    )
+    own = [
+        word
+        for name, value in small.items()
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
     lines = {
         "fill": ["the [MASK] [MASK]", "--top", "2"],
         "compare": ["the [MASK] [MASK]", "--joints", "product,chain"],
@@ -40,7 +102,16 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
         "score": ["the cat sat"],
         "check": [],
         "evaluate": ["--data", str(texts), "--pairs", "2", "--joints", "product"],
-        "frontier": ["--data", str(texts), "--length", "3", "--decoders", "random", "--passes", "2"],
+        "frontier": [
+            "--data",
+            str(texts),
+            "--length",
+            "3",
+            "--decoders",
+            "random",
+            "--passes",
+            "2",
+        ],
         "sample": ["--chains", "2", "--sweeps", "2", "--length", "3"],
     }
     bound = {name: [name, *line, "--model", model] for name, line in lines.items()}
@@ -48,7 +119,14 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
     bound["train"] = ["train", str(texts), *own, "--steps", "1", "--out", "new"]
     bound["translate"] = ["translate", str(texts), "--model", str(pairs)]
     bound["serve"] = ["serve", "--model", model, "--port", "70000"]
-    bound["lab parallel"] = ["lab", "parallel", "--sites", "3", "--out", "lab"]  # all studies share their options
+    bound["lab parallel"] = [
+        "lab",
+        "parallel",
+        "--sites",
+        "3",
+        "--out",
+        "lab",
+    ]  # all studies share their options
     return bound
 
 
@@ -74,7 +152,9 @@ def with_option(line: list[str], option: Option, word: str) -> list[str]:
 
 
 def ended(words: list[str], folder: Path) -> tuple[int | None, str]:
-    """The exit code (None: too late) and what is on standard error of a command, in a copy of this process."""
+    """The exit code (None: too late) and what is on standard error of a command, in a copy of
+    this process.
+    """
     errors = folder.parent / "errors"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -106,7 +186,13 @@ def fault(code: int | None, errors: str) -> str | None:
     lines = [line for line in errors.splitlines() if line.startswith("error: ")]
     if code in (0, 1) and "Traceback" not in errors:
         return None
-    if code == 2 and len(lines) == 1 and ":" in lines[0][7:] and len(lines[0]) < 1000 and "Traceback" not in errors:
+    if (
+        code == 2
+        and len(lines) == 1
+        and ":" in lines[0][7:]
+        and len(lines[0]) < 1000
+        and "Traceback" not in errors
+    ):
         return None
     return f"exit code {code}: {errors[-300:]}"
 
@@ -121,9 +207,25 @@ def sweep(model: str, folder: Path) -> dict[str, object]:
         if problem := fault(code, errors):
             faults[name] = f"{[word[:80] for word in words]} {problem}"
             print(name, faults[name], file=sys.stderr, flush=True)
-    changed = [str(path) for path, content in files.items() if not path.is_file() or path.read_bytes() != content]
-    control = [fault(1, "Traceback"), fault(2, ""), fault(2, "error: no\n"), fault(None, ""), fault(-11, "")]
-    return {"tried": len(every), "commands": [*VERBS], "faults": faults, "changed": changed, "control": control}
+    changed = [
+        str(path)
+        for path, content in files.items()
+        if not path.is_file() or path.read_bytes() != content
+    ]
+    control = [
+        fault(1, "Traceback"),
+        fault(2, ""),
+        fault(2, "error: no\n"),
+        fault(None, ""),
+        fault(-11, ""),
+    ]
+    return {
+        "tried": len(every),
+        "commands": [*VERBS],
+        "faults": faults,
+        "changed": changed,
+        "control": control,
+    }
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""A folder of things that strangers give: texts, models and files, good and bad, and how a refusal is checked."""
+"""A folder of things that strangers give: texts, models and files, good and bad, and how a
+refusal is checked.
+"""
 
 import gzip
 import shlex
@@ -9,7 +11,12 @@ from bad_models import MODELS
 
 import command_runner
 
-LINES = ["the cat sat on the mat .", "a dog ran under the tree .", "the dog sat .", "a cat ran on the mat ."]
+LINES = [
+    "the cat sat on the mat .",
+    "a dog ran under the tree .",
+    "the dog sat .",
+    "a cat ran on the mat .",
+]
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +40,9 @@ def world(tmp_path_factory, tiny_folder):
 
 @pytest.fixture
 def places(world, tmp_path, tmp_path_factory, monkeypatch):
-    """What {world}, {model} and {new} are in a command line; commands are given in an empty folder, with no network."""
+    """What {world}, {model} and {new} are in a command line; commands are given in an empty
+    folder, with no network.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp()))  # caches may be made there
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -42,7 +51,9 @@ def places(world, tmp_path, tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def refused(places):
-    """refused(line): the one line that a command ends in; {world} and such in its words are `places`."""
+    """refused(line): the one line that a command ends in; {world} and such in its words are
+    `places`.
+    """
 
     def run(line, text=None):
         words = shlex.split(line) if isinstance(line, str) else list(line)
@@ -57,6 +68,12 @@ def refused(places):
 
 
 def trees(places):
-    """Every file of the world, and of the folder in which commands are given, with size and date."""
+    """Every file of the world, and of the folder in which commands are given, with size and
+    date.
+    """
     folders = (places["world"], places["new"].parent)
-    return {str(p): (p.lstat().st_size, p.lstat().st_mtime_ns) for folder in folders for p in sorted(folder.rglob("*"))}
+    return {
+        str(p): (p.lstat().st_size, p.lstat().st_mtime_ns)
+        for folder in folders
+        for p in sorted(folder.rglob("*"))
+    }

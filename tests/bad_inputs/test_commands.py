@@ -35,10 +35,19 @@ TEXTS: list[tuple[str, str]] = [
     ("diagnose {model}", "model"),
     ("train {world}/texts.txt --out {world}/folder/..", ""),
     ("train {world}/texts.txt --out {new} --tokenizer {world}/texts.txt", "texts.txt"),
-    ("train {world}/texts.txt --out {new} --init {world}/model-with-more-layers", "model-with-more-layers"),
+    (
+        "train {world}/texts.txt --out {new} --init {world}/model-with-more-layers",
+        "model-with-more-layers",
+    ),
     ("train --parallel {world}/texts.txt --out {new}", "parallel"),
-    ("translate {world}/texts.txt --model {model} --save {world}/folder", "is a folder: name a file"),
-    ("translate {world}/texts.txt --model {model} --save {world}/none/x.jsonl", "of save does not exist: make it first"),
+    (
+        "translate {world}/texts.txt --model {model} --save {world}/folder",
+        "is a folder: name a file",
+    ),
+    (
+        "translate {world}/texts.txt --model {model} --save {world}/none/x.jsonl",
+        "of save does not exist: make it first",
+    ),
     ("fill 'the [MASK]' --top", "top"),
 ]
 NEEDS_MODEL = ("fill", "compare", "dependence", "mutants", "score", "evaluate", "sample")
@@ -64,9 +73,22 @@ VALUES = {
 """What nobody should give, by option."""
 
 
-@pytest.mark.parametrize(("option", "value"), [(option, value) for option, values in VALUES.items() for value in values])
+@pytest.mark.parametrize(
+    ("option", "value"), [(option, value) for option, values in VALUES.items() for value in values]
+)
 def test_a_hostile_value_is_refused(refused, option, value):
-    words = ["sample", "--chains", "2", "--sweeps", "1", "--length", "3", "--model", "{model}", f"{option}={value}"]
+    words = [
+        "sample",
+        "--chains",
+        "2",
+        "--sweeps",
+        "1",
+        "--length",
+        "3",
+        "--model",
+        "{model}",
+        f"{option}={value}",
+    ]
     said = refused(words)
     assert len(said) < 1000 and (option in ("--model", "--out") or option[2:] in said)
 
@@ -87,7 +109,9 @@ def test_a_foreign_out_is_refused_before_a_model_is_looked_for(refused, line):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("line", ["fill 'the [MASK]'", "evaluate --data {world}/texts.txt --out {new} --pairs 2"])
+@pytest.mark.parametrize(
+    "line", ["fill 'the [MASK]'", "evaluate --data {world}/texts.txt --out {new} --pairs 2"]
+)
 def test_models_that_cannot_serve(refused, name, line):
     assert name in refused(f"{line} --model {{world}}/{name}")
 
@@ -99,9 +123,14 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("line", ENDLESS.values(), ids=ENDLESS)
-def test_a_word_of_20_megabytes_is_refused_for_its_letters_before_it_is_cut_into_tokens(refused, tmp_path, line):
+def test_a_word_of_20_megabytes_is_refused_for_its_letters_before_it_is_cut_into_tokens(
+    refused, tmp_path, line
+):
     word, file = "a" * 20_000_000, tmp_path / "endless.txt"
     file.write_text(f"the {word}\n")
-    words = [part.replace("{word}", word).replace("{file}", str(file)) for part in shlex.split(f"{line} --model {{model}}")]
+    words = [
+        part.replace("{word}", word).replace("{file}", str(file))
+        for part in shlex.split(f"{line} --model {{model}}")
+    ]
     said = refused(words)
     assert re.search("has 20,000,0.. characters", said) and "shorten" in said and len(said) < 300

@@ -1,4 +1,6 @@
-"""Whole runs, each of whose files was cut short: they go on to the same result, or say in one line what to do, and that works."""
+"""Whole runs, each of whose files was cut short: they go on to the same result, or say in one
+line what to do, and that works.
+"""
 
 import shutil
 import warnings
@@ -37,7 +39,11 @@ def paused(tiny, out):
     trained(tiny, out, max_minutes=0, resume=False)
 
 
-RUNS = {"sample": (sampled, sampled, 3), "score": (scored, scored, 4), "train": (paused, trained, 2)}
+RUNS = {
+    "sample": (sampled, sampled, 3),
+    "score": (scored, scored, 4),
+    "train": (paused, trained, 2),
+}
 """How a run begins and how it goes on, and at how many places each of its files is cut."""
 
 
@@ -48,7 +54,11 @@ def test_a_cut_file_is_told_with_what_helps_or_does_not_matter(tiny, tmp_path, n
     begin(tiny, kept)
     expected = go_on(tiny, shutil.copytree(kept, tmp_path / "whole"))
     refused = 0
-    for path in [path.relative_to(kept) for path in sorted(kept.rglob("*")) if path.is_file() and path.name != ".lock"]:
+    for path in [
+        path.relative_to(kept)
+        for path in sorted(kept.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    ]:
         whole = (kept / path).read_bytes()
         for cut in sorted(set(np.linspace(0, len(whole) - 1, cuts).astype(int))):
             shutil.rmtree(out, ignore_errors=True)
@@ -66,7 +76,9 @@ def test_a_cut_file_is_told_with_what_helps_or_does_not_matter(tiny, tmp_path, n
 
 
 def help_works(error, out, path):
-    """Do what the message says: delete the file, and the group's checkpoint where it names that too."""
+    """Do what the message says: delete the file, and the group's checkpoint where it names that
+    too.
+    """
     said = str(error)
     assert "\n" not in said and (path.name in said or str(out) in said), said
     assert "delete" in said or "another --out" in said or "another folder" in said, said

@@ -1,6 +1,8 @@
-"""Calls of the library with what it cannot take: an `UnmaskError` of one line that names the argument, nothing left behind.
+"""Calls of the library with what it cannot take: an `UnmaskError` of one line that names the
+argument, nothing left behind.
 
-The calls are made in processes of their own: while the tests run, types are checked by beartype, which would speak first.
+The calls are made in processes of their own: while the tests run, types are checked by
+beartype, which would speak first.
 """
 
 import json
@@ -27,7 +29,9 @@ def outcome(program, model, folders):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_bad_calls_are_refused_in_one_line_that_names_the_argument_and_good_ones_are_not(tiny_folder, tmp_path_factory):
+def test_bad_calls_are_refused_in_one_line_that_names_the_argument_and_good_ones_are_not(
+    tiny_folder, tmp_path_factory
+):
     calls = outcome("library_cases.py", tiny_folder, tmp_path_factory)
     wrong = {
         name: f"{kind} {message}"
@@ -39,7 +43,9 @@ def test_bad_calls_are_refused_in_one_line_that_names_the_argument_and_good_ones
     assert calls["left"] == ["texts.txt"]
 
 
-def test_every_public_call_with_every_hostile_value_works_or_says_in_one_line_why_not(tiny_folder, tmp_path_factory):
+def test_every_public_call_with_every_hostile_value_works_or_says_in_one_line_why_not(
+    tiny_folder, tmp_path_factory
+):
     swept = outcome("library_sweep.py", tiny_folder, tmp_path_factory)
     assert swept["tried"] > 7_000 and swept["wrong"] == {}
     assert swept["left"] == swept["before"]
@@ -47,7 +53,9 @@ def test_every_public_call_with_every_hostile_value_works_or_says_in_one_line_wh
 
 
 @pytest.mark.slow
-def test_every_option_of_every_command_with_every_hostile_word_works_or_says_in_one_line_why_not(tiny_folder, tmp_path_factory):
+def test_every_option_of_every_command_with_every_hostile_word_works_or_says_in_one_line_why_not(
+    tiny_folder, tmp_path_factory
+):
     swept = outcome("command_sweep.py", tiny_folder, tmp_path_factory)
     assert swept["tried"] > 4_000 and swept["faults"] == {} and swept["changed"] == []
     assert None not in swept["control"]

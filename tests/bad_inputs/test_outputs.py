@@ -1,4 +1,6 @@
-"""No command replaces a file that it reads or that it did not write, nor begins a run in a folder that holds something else."""
+"""No command replaces a file that it reads or that it did not write, nor begins a run in a
+folder that holds something else.
+"""
 
 import hashlib
 import json
@@ -13,14 +15,31 @@ import unmask
 from unmask.runs.folder import FORMAT
 
 FILES = {
-    "compare --figure": ("compare --file {input} --alphabet {words} --model {model} --figure {to}", ".png"),
-    "dependence --figure": ("dependence --file {input} --alphabet {words} --model {model} --figure {to}", ".svg"),
+    "compare --figure": (
+        "compare --file {input} --alphabet {words} --model {model} --figure {to}",
+        ".png",
+    ),
+    "dependence --figure": (
+        "dependence --file {input} --alphabet {words} --model {model} --figure {to}",
+        ".svg",
+    ),
     "dependence --save": ("dependence --profile {input} --model {model} --save {to}", ".json"),
-    "mutants --figure": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --figure {to}", ".pdf"),
-    "mutants --save": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --save {to}", ".parquet"),
-    "translate --save": ("translate {input} --reference {words} --model {model} --save {to}", ".jsonl"),
+    "mutants --figure": (
+        "mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --figure {to}",
+        ".pdf",
+    ),
+    "mutants --save": (
+        "mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --save {to}",
+        ".parquet",
+    ),
+    "translate --save": (
+        "translate {input} --reference {words} --model {model} --save {to}",
+        ".jsonl",
+    ),
 }
-"""Options that name a file to write: the command, which reads {input}, {words} and {model}, and how the file's name ends."""
+"""Options that name a file to write: the command, which reads {input}, {words} and {model}, and
+how the file's name ends.
+"""
 FOLDERS = {
     "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
     "frontier --out": "frontier --data {input} --model {model} --out {to}",
@@ -58,7 +77,9 @@ def place(tmp_path, tiny_folder):
         path = tmp_path / f"run-{kind}" / file
         path.parent.mkdir(parents=True)
         (path.parent / "figures").mkdir()
-        path.write_text(json.dumps({"kind": kind, "run": "1", "format": FORMAT, "begun": {}, "studies": {}}))
+        path.write_text(
+            json.dumps({"kind": kind, "run": "1", "format": FORMAT, "begun": {}, "studies": {}})
+        )
         (path.parent / "results.parquet").write_bytes(b"PAR1 numbers")
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "thesis.txt").write_text("years of work")
@@ -68,13 +89,21 @@ def place(tmp_path, tiny_folder):
 
 @pytest.fixture
 def refused(place, monkeypatch):
-    """refused(line, ...): the one line of a command that ends with exit code 2 and changes no byte."""
+    """refused(line, ...): the one line of a command that ends with exit code 2 and changes no
+    byte.
+    """
     monkeypatch.chdir(place)
     monkeypatch.setenv("HOME", str(place.parent))
     monkeypatch.setenv("XDG_CACHE_HOME", str(place.parent / "cache"))
 
     def run(line, to, given):
-        names = {"input": given, "words": place / "words.txt", "model": place / "model", "to": to, "new": place / "new"}
+        names = {
+            "input": given,
+            "words": place / "words.txt",
+            "model": place / "model",
+            "to": to,
+            "new": place / "new",
+        }
         before = contents(place)
         message = command_runner.refused([word.format(**names) for word in shlex.split(line)])
         assert contents(place) == before
@@ -119,7 +148,13 @@ PLACES = ["model", *(f"run-{kind}" for kind in RUNS), "project", ".", "input"]
 
 
 @pytest.mark.parametrize(
-    ("option", "folder"), [(option, folder) for option in FOLDERS for folder in PLACES if folder != f"run-{option.split()[0]}"]
+    ("option", "folder"),
+    [
+        (option, folder)
+        for option in FOLDERS
+        for folder in PLACES
+        if folder != f"run-{option.split()[0]}"
+    ],
 )
 def test_no_run_goes_into_a_model_a_project_another_run_or_a_file(place, refused, option, folder):
     given = an_input(place, ".jsonl" if "pairs" in option else ".txt")
@@ -130,11 +165,24 @@ def test_no_run_goes_into_a_model_a_project_another_run_or_a_file(place, refused
 
 
 def test_own_files_are_replaced(place, tiny_folder):
-    """What stays allowed: a file that the command wrote itself, in a folder with other files, also through a link."""
+    """What stays allowed: a file that the command wrote itself, in a folder with other files,
+    also through a link.
+    """
     options = {"alphabet": "cat,dog,sat", "model": tiny_folder}
     for name in ("effects.parquet", "effects.png"):
         (place / "project" / f"link-{name}").symlink_to(place / "project" / name)
-        for path in (place / "project" / name, place / "project" / name, place / "project" / f"link-{name}"):
-            unmask.mutants("the cat", "cat2dog", **{"figure" if name.endswith("png") else "save": path}, **options)
-        assert (place / "project" / name).stat().st_size > 100 and (place / "project" / f"link-{name}").is_symlink()
+        for path in (
+            place / "project" / name,
+            place / "project" / name,
+            place / "project" / f"link-{name}",
+        ):
+            unmask.mutants(
+                "the cat",
+                "cat2dog",
+                **{"figure" if name.endswith("png") else "save": path},
+                **options,
+            )
+        assert (place / "project" / name).stat().st_size > 100 and (
+            place / "project" / f"link-{name}"
+        ).is_symlink()
     assert (place / "project" / "thesis.txt").read_text() == "years of work"

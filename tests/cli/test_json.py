@@ -12,7 +12,11 @@ from unmask import lab
 from unmask.runs.files import as_json, read_object, write_json
 
 VALUES = {"impossible": -inf, "inside": [{"unbounded": inf}, (nan, 0.5)], "text": "∞ ü"}
-WORDS = {"impossible": "-Infinity", "inside": [{"unbounded": "Infinity"}, ["NaN", 0.5]], "text": "∞ ü"}
+WORDS = {
+    "impossible": "-Infinity",
+    "inside": [{"unbounded": "Infinity"}, ["NaN", 0.5]],
+    "text": "∞ ü",
+}
 COMMANDS = {
     "fill": ["a [MASK]."],
     "compare": ["a [MASK] [MASK]."],
@@ -31,12 +35,18 @@ COMMANDS = {
 
 def answers(*given, **options):
     """Stands for the function of any verb."""
-    return SimpleNamespace(to_dict=lambda: VALUES, rows=[], failed=[], skipped={}, status="finished", finished=True)
+    return SimpleNamespace(
+        to_dict=lambda: VALUES, rows=[], failed=[], skipped={}, status="finished", finished=True
+    )
 
 
 def test_a_file_has_words(tmp_path):
     write_json(tmp_path / "values.json", VALUES)
-    assert read_object(tmp_path / "values.json") == WORDS == json.loads(as_json(VALUES, indent=None, ascii=True))
+    assert (
+        read_object(tmp_path / "values.json")
+        == WORDS
+        == json.loads(as_json(VALUES, indent=None, ascii=True))
+    )
     assert "\n" not in as_json(VALUES, indent=None) and as_json(VALUES, ascii=True).isascii()
 
 

@@ -14,7 +14,10 @@ CASES = {
     "compare": ("compare --file {file} --json", "the [MASK] [MASK]\na [MASK] [MASK] .\n"),
     "dependence": ("dependence --file {file} --json", "the [MASK] [MASK]\na [MASK] [MASK] .\n"),
     "mutants of": ("mutants --file {file} --positions 2 --json", "the cat sat\na dog ran\n"),
-    "mutants named": ("mutants 'the cat sat' --mutations {file} --json", "cat2dog\ncat2tree+sat3ran\n"),
+    "mutants named": (
+        "mutants 'the cat sat' --mutations {file} --json",
+        "cat2dog\ncat2tree+sat3ran\n",
+    ),
     "score": ("score --file {file} --score pll,any_order", "\n".join(TEXTS) + "\n"),
     "score pairs": (
         "score --minimal-pairs {file} --json",
@@ -66,7 +69,9 @@ def test_standard_input_is_a_file(tiny_folder, tmp_path, name):
 def test_what_cannot_be_read_is_told_as_standard_input(tiny_folder, tmp_path, name, content):
     words = shlex.split(CASES[name][0].format(file="-", new=tmp_path / "new"))
     message = refused([*words, "--model", tiny_folder], content)
-    assert not list(tmp_path.iterdir()) and (not content or "standard input line 1: byte 8 is not UTF-8" in message)
+    assert not list(tmp_path.iterdir()) and (
+        not content or "standard input line 1: byte 8 is not UTF-8" in message
+    )
 
 
 def test_a_run_goes_on_with_the_same_lines_and_refuses_others(tiny_folder, tmp_path):

@@ -1,4 +1,6 @@
-"""A real process, stopped by a real signal while it works: exit code, no traceback, and a run that goes on to the same end."""
+"""A real process, stopped by a real signal while it works: exit code, no traceback, and a run
+that goes on to the same end.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,13 @@ COMMANDS = {
         "--batch-tokens 64 --steps 120 --device cpu"
     ),
     "sample": "sample --chains 4 --sweeps 20 --length 6 --out {out} --model {model} --device cpu",
-    "evaluate": "evaluate --data {texts} --pairs 40 --joints product,mrf --out {out} --model {model} --device cpu",
-    "score": "score --file {texts} --score pll,left_to_right --out {out} --model {model} --device cpu",
+    "evaluate": (
+        "evaluate --data {texts} --pairs 40 --joints product,mrf --out {out} --model {model}"
+        " --device cpu"
+    ),
+    "score": (
+        "score --file {texts} --score pll,left_to_right --out {out} --model {model} --device cpu"
+    ),
 }
 BEGUN = {
     "train": "training/checkpoint.pt",
@@ -30,7 +37,12 @@ BEGUN = {
     "score": "parts/part-*.parquet",
 }
 """What is there when the work has begun."""
-RESULTS = {"train": "model.safetensors", "sample": "samples.parquet", "evaluate": "results.parquet", "score": "scores.jsonl"}
+RESULTS = {
+    "train": "model.safetensors",
+    "sample": "samples.parquet",
+    "evaluate": "results.parquet",
+    "score": "scores.jsonl",
+}
 STOPS = {
     "train": [signal.SIGTERM],
     "sample": [signal.SIGKILL],
@@ -44,8 +56,15 @@ def place(tmp_path_factory, tiny_folder):
     """Where the texts are, and the model."""
     folder = tmp_path_factory.mktemp("stopped")
     draw = random.Random(0)
-    (folder / "texts.txt").write_text("".join(" ".join(draw.choices(WORDS, k=8)) + " .\n" for _ in range(600)))
-    return {"folder": folder, "texts": folder / "texts.txt", "model": tiny_folder, "cache": folder / "cache"}
+    (folder / "texts.txt").write_text(
+        "".join(" ".join(draw.choices(WORDS, k=8)) + " .\n" for _ in range(600))
+    )
+    return {
+        "folder": folder,
+        "texts": folder / "texts.txt",
+        "model": tiny_folder,
+        "cache": folder / "cache",
+    }
 
 
 def words(place, command, out):
@@ -54,9 +73,13 @@ def words(place, command, out):
 
 @pytest.fixture(scope="module")
 def ended(place):
-    """Every command as a process, side by side; each is stopped as soon as it has something to lose. Exit code and stderr."""
+    """Every command as a process, side by side; each is stopped as soon as it has something to
+    lose. Exit code and stderr.
+    """
     running = {
-        command: stopped(words(place, command, place["folder"] / command), f"*/{BEGUN[command]}", *STOPS[command])
+        command: stopped(
+            words(place, command, place["folder"] / command), f"*/{BEGUN[command]}", *STOPS[command]
+        )
         for command in COMMANDS
     }
     errors = {command: process.communicate()[1] for command, process in running.items()}
@@ -69,7 +92,11 @@ def test_a_stopped_run_says_so_and_goes_on_to_the_same_result(place, ended, tmp_
     out = place["folder"] / command
     assert code == (-signal.SIGKILL if signal.SIGKILL in STOPS[command] else INTERRUPTED), err
     line = f"stopped; the work so far is kept in {out}: {RESUME if command == 'train' else AGAIN}\n"
-    assert err.count("stopped;") == (0 if code < 0 else 1) and (code < 0 or err.endswith(line)) and "Traceback" not in err
+    assert (
+        err.count("stopped;") == (0 if code < 0 else 1)
+        and (code < 0 or err.endswith(line))
+        and "Traceback" not in err
+    )
     assert command == "train" or not (out / RESULTS[command]).exists()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -92,4 +119,6 @@ def content(file):
 
 def test_a_signal_while_things_are_loaded_leaves_nothing(place, tmp_path):
     process = stopped(words(place, "train", tmp_path / "out"), "torch", signal.SIGTERM)
-    assert (*process.communicate(), process.returncode) == ("", "", INTERRUPTED) and not (tmp_path / "out").exists()
+    assert (*process.communicate(), process.returncode) == ("", "", INTERRUPTED) and not (
+        tmp_path / "out"
+    ).exists()

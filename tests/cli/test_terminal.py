@@ -11,7 +11,13 @@ from unmask.cli.terminal import nats, percent, short_percent
 
 
 def test_numbers():
-    shares = {1: "100.00 %", 0.01234: "1.23 %", 0.00021: "0.021 %", 2.1e-6: "0.00021 %", 3e-9: "3e-07 %"}
+    shares = {
+        1: "100.00 %",
+        0.01234: "1.23 %",
+        0.00021: "0.021 %",
+        2.1e-6: "0.00021 %",
+        3e-9: "3e-07 %",
+    }
     assert {share: percent(log(share)) for share in shares} == shares and percent(-inf) == "0.00 %"
     short = {1: "100.00", 0.0123: "1.23", 0.00006: "0.01", 0.00004: "<.01"}
     assert {share: short_percent(log(share)) for share in short} == short
@@ -37,7 +43,9 @@ def test_a_log_has_a_line_per_minute_that_says_how_long_the_rest_takes(monkeypat
     with terminal.progress() as report:
         for seconds, done in ((0, 400), (30, 450), (61, 500), (100, 600), (160, 900), (230, 1000)):
             clock[0] = float(seconds)
-            report(done, 1000, f"steps, loss {done}")  # those before 400 were done by an earlier run
+            report(
+                done, 1000, f"steps, loss {done}"
+            )  # those before 400 were done by an earlier run
         clock[0] = 240.0
         report(0, 10, "texts")
         clock[0] = 310.0
@@ -70,7 +78,9 @@ def test_a_table_without_box_characters_has_one_line_and_the_same_columns():
     tables = []
     for encoding in ("utf-8", "cp1252"):
         file = TextIOWrapper(BytesIO(), encoding)
-        terminal.print_table(Console(file=file, width=40), ["nats"], [["1.0", "a cat"], ["20.0", "dog"]], last="text")
+        terminal.print_table(
+            Console(file=file, width=40), ["nats"], [["1.0", "a cat"], ["20.0", "dog"]], last="text"
+        )
         file.flush()
         tables.append(file.buffer.getvalue().decode(encoding))
     assert tables[1].isascii() and tables[1] == tables[0].replace("─", "-")

@@ -9,13 +9,17 @@ def corpus(tmp_path_factory):
     draw = random.Random(5)
     words = "the a cat dog sat ran on under mat tree".split()
     path = tmp_path_factory.mktemp("corpus") / "texts.txt"
-    path.write_text("".join(" ".join(draw.choices(words, k=draw.randint(2, 9))) + " .\n" for _ in range(40)))
+    path.write_text(
+        "".join(" ".join(draw.choices(words, k=draw.randint(2, 9))) + " .\n" for _ in range(40))
+    )
     return path
 
 
 @pytest.fixture
 def faulty(tiny):
-    """A model like `tiny` that raises a given error when it is asked about a given masked text, and else gives its numbers."""
+    """A model like `tiny` that raises a given error when it is asked about a given masked text,
+    and else gives its numbers.
+    """
     from unmask.models.masked_lm import MaskedLM
 
     class Faulty(MaskedLM):

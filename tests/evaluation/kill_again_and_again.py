@@ -1,7 +1,9 @@
-"""Run by test_kill.py: an evaluation that dies of SIGKILL at ten moments of its writing, then is let finish.
+"""Run by test_kill.py: an evaluation that dies of SIGKILL at ten moments of its writing, then
+is let finish.
 
-Everything is loaded once and each life of the run is a fork. A life ends before a file is on the disk (as it is synchronised), or
-after it has its name: what is on the disk does not change at any other moment. Prints how many pairs were stored at each death.
+Everything is loaded once and each life of the run is a fork. A life ends before a file is on
+the disk (as it is synchronised), or after it has its name: what is on the disk does not change
+at any other moment. Prints how many pairs were stored at each death.
 """
 
 import os
@@ -21,7 +23,13 @@ def main(model: str, data: str, folder: str, pairs: int, at_once: int) -> None:
     measure.ON_A_CPU, measure.MOST_ROWS_PER_PART = at_once, 1  # every batch is a part
 
     def run(name: str) -> None:
-        unmask.evaluate(data, model=loaded, pairs=pairs, joints=("product", "mrf", "pseudo_gibbs"), out=Path(folder) / name)
+        unmask.evaluate(
+            data,
+            model=loaded,
+            pairs=pairs,
+            joints=("product", "mrf", "pseudo_gibbs"),
+            out=Path(folder) / name,
+        )
 
     run("whole")
     draw = random.Random(0)
@@ -34,12 +42,18 @@ def main(model: str, data: str, folder: str, pairs: int, at_once: int) -> None:
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
         parts = (Path(folder) / "killed" / "parts").glob("part-*.parquet")
-        print(sum(pyarrow.parquet.read_metadata(part).num_rows // 3 for part in parts), end=" ", flush=True)
+        print(
+            sum(pyarrow.parquet.read_metadata(part).num_rows // 3 for part in parts),
+            end=" ",
+            flush=True,
+        )
     run("killed")
 
 
 def die_after(name: str, calls: int) -> None:
-    """This process is killed by its call of `os.NAME` with this number: before it for fsync, after it for replace."""
+    """This process is killed by its call of `os.NAME` with this number: before it for fsync,
+    after it for replace.
+    """
     plain, made = getattr(os, name), []
 
     def counted(*args: object) -> None:

@@ -13,16 +13,33 @@ def unmask(*arguments: object):
 
 @pytest.fixture
 def options(tiny_folder, corpus, tmp_path):
-    return ["--model", tiny_folder, "--data", corpus, "--device", "cpu", "--joints", "product,mrf", "--out", tmp_path / "run"]
+    return [
+        "--model",
+        tiny_folder,
+        "--data",
+        corpus,
+        "--device",
+        "cpu",
+        "--joints",
+        "product,mrf",
+        "--out",
+        tmp_path / "run",
+    ]
 
 
 def test_a_run_prints_the_table_and_writes_it(options, tmp_path):
     done = unmask(*options, "--pairs", 6, "--scheme", "contiguous")
     assert done.exit_code == 0, done.output
-    assert "MLM (product)" in done.stdout and "P-PPL" in done.stdout and f"are in {tmp_path / 'run'}" in done.stderr
+    assert (
+        "MLM (product)" in done.stdout
+        and "P-PPL" in done.stdout
+        and f"are in {tmp_path / 'run'}" in done.stderr
+    )
     table = json.loads((tmp_path / "run" / "table.json").read_text())
     assert table["pairs"] == 6 and table["settings"]["scheme"] == "contiguous"
-    value = next(row for row in table["constructions"] if row["construction"] == "mrf")["p_ppl"]["value"]
+    value = next(row for row in table["constructions"] if row["construction"] == "mrf")["p_ppl"][
+        "value"
+    ]
     assert f"{value:,.2f}" in done.stdout
     assert unmask(*options, "--pairs", 6, "--scheme", "contiguous").stdout == done.stdout
 
@@ -44,19 +61,50 @@ def test_the_bundled_model_measures_two_pairs_in_a_first_try(tiny):
 
 
 def test_the_paper_s_table_has_both_schemes(options, tiny_folder, corpus, tmp_path):
-    given = ["--model", tiny_folder, "--data", corpus, "--device", "cpu", "--pairs", 2, "--out", tmp_path / "paper", "--paper"]
+    given = [
+        "--model",
+        tiny_folder,
+        "--data",
+        corpus,
+        "--device",
+        "cpu",
+        "--pairs",
+        2,
+        "--out",
+        tmp_path / "paper",
+        "--paper",
+    ]
     done = unmask(*given)
-    assert done.exit_code == 0 and "2 random pairs" in done.stdout and "2 contiguous pairs" in done.stdout, done.output
+    assert (
+        done.exit_code == 0
+        and "2 random pairs" in done.stdout
+        and "2 contiguous pairs" in done.stdout
+    ), done.output
     for scheme in ("random", "contiguous"):
         settings = json.loads((tmp_path / "paper" / scheme / "table.json").read_text())["settings"]
-        assert (settings["scheme"], settings["support"], settings["arnold_gokhale_steps"]) == (scheme, "all", 50)
+        assert (settings["scheme"], settings["support"], settings["arnold_gokhale_steps"]) == (
+            scheme,
+            "all",
+            50,
+        )
         assert settings["constructions"] == ["product", "mrf_logit", "mrf", "hcb", "arnold_gokhale"]
     refused = unmask(*given, "--joints", "mrf")
     assert refused.exit_code == 2 and "leave these out" in refused.stderr
 
 
 def test_the_paper_s_table_as_json_is_one_document(tiny, tiny_folder, corpus):
-    done = unmask("--model", tiny_folder, "--data", corpus, "--device", "cpu", "--pairs", 2, "--paper", "--json")
+    done = unmask(
+        "--model",
+        tiny_folder,
+        "--data",
+        corpus,
+        "--device",
+        "cpu",
+        "--pairs",
+        2,
+        "--paper",
+        "--json",
+    )
     assert done.exit_code == 0 and done.stderr == ""
     printed = json.loads(done.stdout)
     assert list(printed) == ["random", "contiguous"]
@@ -90,13 +138,28 @@ def short_winded(tiny_folder, tmp_path):
 
 def test_failed_pairs_end_with_a_count_and_exit_code_1(short_winded, tmp_path):
     data = tmp_path / "texts.txt"
-    data.write_text("the cat sat .\nthe cat sat on the mat .\na dog ran .\na dog ran under the tree .\n")
-    given = ["--model", short_winded, "--data", data, "--device", "cpu", "--pairs", 4, "--out", tmp_path / "run"]
+    data.write_text(
+        "the cat sat .\nthe cat sat on the mat .\na dog ran .\na dog ran under the tree .\n"
+    )
+    given = [
+        "--model",
+        short_winded,
+        "--data",
+        data,
+        "--device",
+        "cpu",
+        "--pairs",
+        4,
+        "--out",
+        tmp_path / "run",
+    ]
     done = unmask(*given, "--joints", "product,mrf")
     assert done.exit_code == 1, done.output
     assert "2 random pairs" in done.stdout and "MRF" in done.stdout
     assert "2 of 4 pairs failed, the first with " in done.stderr and "failures.jsonl" in done.stderr
-    failures = [json.loads(line) for line in (tmp_path / "run" / "failures.jsonl").read_text().splitlines()]
+    failures = [
+        json.loads(line) for line in (tmp_path / "run" / "failures.jsonl").read_text().splitlines()
+    ]
     assert [len(failure["text"].split()) for failure in failures] == [7, 7]
 
 
@@ -104,7 +167,21 @@ def test_texts_that_are_skipped_are_counted(tiny_folder, tmp_path):
     data = tmp_path / "texts.txt"
     data.write_text("cat\n" + "the cat sat on the mat .\n" * 3 + "the " * 40 + "\n")
     done = unmask(
-        "--model", tiny_folder, "--data", data, "--device", "cpu", "--pairs", 9, "--joints", "mrf", "--out", tmp_path / "run"
+        "--model",
+        tiny_folder,
+        "--data",
+        data,
+        "--device",
+        "cpu",
+        "--pairs",
+        9,
+        "--joints",
+        "mrf",
+        "--out",
+        tmp_path / "run",
     )
     assert done.exit_code == 0
-    assert "1 text skipped: fewer than two regular tokens" in done.stderr and "1 text skipped: more than 16 tokens" in done.stderr
+    assert (
+        "1 text skipped: fewer than two regular tokens" in done.stderr
+        and "1 text skipped: more than 16 tokens" in done.stderr
+    )

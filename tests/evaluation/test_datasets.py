@@ -1,4 +1,6 @@
-"""Texts from files, lists and the hub; sentences with parses, and the distance of two tokens in them."""
+"""Texts from files, lists and the hub; sentences with parses, and the distance of two tokens in
+them.
+"""
 
 import sys
 from collections import deque
@@ -16,7 +18,11 @@ from unmask.evaluation.pairs import Parse, read_conllu, read_texts
 def test_a_text_file_has_one_text_per_line(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes("\ufeffA first line.\r\n\n  Zwei Wörter \nno end\u2028of line here".encode())
-    assert [t.text for t in read_texts(str(path))] == ["A first line.", "Zwei Wörter", "no end\u2028of line here"]
+    assert [t.text for t in read_texts(str(path))] == [
+        "A first line.",
+        "Zwei Wörter",
+        "no end\u2028of line here",
+    ]
 
 
 def test_a_list_is_a_dataset_too(monkeypatch, tmp_path):
@@ -86,9 +92,23 @@ def read(lines: list[str]) -> tuple[str, Parse]:
 
 def test_words_are_found_in_the_text():
     text, parse = read(SENTENCE)
-    assert [text[slice(*span)] for span in parse.spans] == ["I", "do", "n't", "like", "Anna", "'s", "cats", "."]
+    assert [text[slice(*span)] for span in parse.spans] == [
+        "I",
+        "do",
+        "n't",
+        "like",
+        "Anna",
+        "'s",
+        "cats",
+        ".",
+    ]
     assert parse.heads == (3, 3, 3, -1, 6, 4, 3, 3)
-    assert (parse.distance(0, 3), parse.distance(5, 3), parse.distance(5, 0), parse.distance(2, 2)) == (1, 3, 4, 0)
+    assert (
+        parse.distance(0, 3),
+        parse.distance(5, 3),
+        parse.distance(5, 0),
+        parse.distance(2, 2),
+    ) == (1, 3, 4, 0)
 
 
 def test_a_contraction_that_is_not_its_words_is_shared_by_them():
@@ -110,7 +130,10 @@ def test_without_a_text_line_the_words_spell_it():
         ([word("1", "a", "x")], "line 1: id '1' and head 'x'"),
         ([word("1", "a", "7")], "sentence at line 1: word 1 has head 7"),
         ([word("1", "a", "0"), word("2", "b", "0")], "2 words have head 0"),
-        ([word("1", "a", "0"), word("2", "b", "3"), word("3", "c", "2")], "word 2 hangs in a cycle"),
+        (
+            [word("1", "a", "0"), word("2", "b", "3"), word("3", "c", "2")],
+            "word 2 hangs in a cycle",
+        ),
         (["# text = something else", word("1", "a", "0")], "word 'a' is not found at character 0"),
     ],
 )
@@ -120,7 +143,10 @@ def test_a_malformed_file_is_refused_with_its_place(lines, message):
 
 
 def breadth_first(heads: tuple[int, ...], start: int) -> dict[int, int]:
-    near = {w: {v for v in range(len(heads)) if heads[v] == w or heads[w] == v} for w in range(len(heads))}
+    near = {
+        w: {v for v in range(len(heads)) if heads[v] == w or heads[w] == v}
+        for w in range(len(heads))
+    }
     found, queue = {start: 0}, deque([start])
     while queue:
         at = queue.popleft()

@@ -12,7 +12,11 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 def run(monkeypatch, capsys, name, *arguments):
     monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines() if line]
+    return [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in capsys.readouterr().out.splitlines()
+        if line
+    ]
 
 
 @pytest.fixture
@@ -21,7 +25,9 @@ def parsed(tmp_path):
     sentences = []
     for i in range(10):
         words = ["the", "cat", "sat", "on", "a", "mat", "."][i % 3 :]
-        lines = [f"{n}\t{word}\t{word}\tX\t_\t_\t{n - 1}\tdep\t_\t_" for n, word in enumerate(words, 1)]
+        lines = [
+            f"{n}\t{word}\t{word}\tX\t_\t_\t{n - 1}\tdep\t_\t_" for n, word in enumerate(words, 1)
+        ]
         sentences.append(f"# text = {' '.join(words)}\n" + "\n".join(lines) + "\n\n")
     path = tmp_path / "parsed.conllu"
     path.write_text("".join(sentences))
@@ -29,9 +35,23 @@ def parsed(tmp_path):
 
 
 def test_table_1_has_every_cell(monkeypatch, capsys, tiny_folder, corpus, tmp_path):
-    options = ("--model", tiny_folder, "--pairs", 6, "--device", "cpu", "--joints", "product,family:0.5,0.25")
-    head, _, *rows = run(monkeypatch, capsys, "table1.py", tmp_path / "runs", f"a={corpus}", *options)
-    assert len(head) == 2 + 2 * 4 and [row[:2] for row in rows] == [["a", "MLM (product)"], ["a", "α 0.5, λ 0.25"]]
+    options = (
+        "--model",
+        tiny_folder,
+        "--pairs",
+        6,
+        "--device",
+        "cpu",
+        "--joints",
+        "product,family:0.5,0.25",
+    )
+    head, _, *rows = run(
+        monkeypatch, capsys, "table1.py", tmp_path / "runs", f"a={corpus}", *options
+    )
+    assert len(head) == 2 + 2 * 4 and [row[:2] for row in rows] == [
+        ["a", "MLM (product)"],
+        ["a", "α 0.5, λ 0.25"],
+    ]
     assert all(float(number.replace(",", "")) >= 0 for row in rows for number in row[2:])
     assert (tmp_path / "runs" / "a-contiguous" / "table.json").is_file()
 

@@ -11,7 +11,11 @@ PAIRS, AT_ONCE = 99, 3
 
 def test_ten_kills_change_nothing(tiny_folder, corpus, tmp_path):
     script = Path(__file__).with_name("kill_again_and_again.py")
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": ":".join(sys.path)}
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONPATH": ":".join(sys.path),
+    }
     done = subprocess.run(
         [sys.executable, script, tiny_folder, corpus, tmp_path, str(PAIRS), str(AT_ONCE)],
         capture_output=True,
@@ -29,6 +33,9 @@ def test_ten_kills_change_nothing(tiny_folder, corpus, tmp_path):
         for changing in ("date", "median_seconds_a_pair"):
             del table[changing]
     assert tables[0] == tables[1]
-    rows = [pd.read_parquet(folder / "results.parquet").drop(columns="seconds") for folder in (whole, killed)]
+    rows = [
+        pd.read_parquet(folder / "results.parquet").drop(columns="seconds")
+        for folder in (whole, killed)
+    ]
     pd.testing.assert_frame_equal(*rows, check_exact=True)
     assert not rows[1].duplicated(["pair", "construction"]).any() and len(rows[1]) == 3 * PAIRS

@@ -1,4 +1,5 @@
-"""`measure_pairs` against the paper's section 3 written out in float64, with the tables from plain forward passes.
+"""`measure_pairs` against the paper's section 3 written out in float64, with the tables from
+plain forward passes.
 
 Several pairs at once: the numbers of one by one, within the memory that was given.
 """
@@ -23,7 +24,9 @@ BLOCK = (2, 4)
 
 
 def plain_tables(network: torch.nn.Module, ids: list[int], a: int, b: int, mask: int):
-    """A[x, y] = q(x at a | y at b), B[x, y] = q(y at b | x at a), m_a, m_b, one forward pass per row, all positions computed."""
+    """A[x, y] = q(x at a | y at b), B[x, y] = q(y at b | x at a), m_a, m_b, one forward pass
+    per row, all positions computed.
+    """
     network = network.double()
     size = network.config.vocab_size
 
@@ -43,7 +46,9 @@ def reference(log_a, log_b, log_ma, log_mb, gold, steps):
     pivot = int(log_ma.argmax())
     mu = torch.full_like(log_a, 1.0 / log_a.numel())
     for _ in range(steps):
-        mu = (log_a.exp() + log_b.exp()) / (1 / mu.sum(1, keepdim=True) + 1 / mu.sum(0, keepdim=True))
+        mu = (log_a.exp() + log_b.exp()) / (
+            1 / mu.sum(1, keepdim=True) + 1 / mu.sum(0, keepdim=True)
+        )
         mu = mu / mu.sum()
     rules = {
         "product": log_ma[:, None] + log_mb[None, :],
@@ -84,7 +89,11 @@ def masked() -> Cloze:
 
 
 def largest_gap(rows, expected) -> float:
-    return max(abs(float(row[k]) - float(v)) for row in rows for k, v in expected[row["construction"]].items())
+    return max(
+        abs(float(row[k]) - float(v))
+        for row in rows
+        for k, v in expected[row["construction"]].items()
+    )
 
 
 def test_every_number_is_the_paper_s(tiny, tables):
@@ -116,7 +125,11 @@ def test_over_some_tokens_every_number_is_that_of_the_tables_restricted_to_them(
     support = torch.tensor(tiny.regular_ids)
     log_a, log_b, log_ma, log_mb = tables
     inside = [t[support][:, support] for t in (log_a, log_b)]
-    restricted = (inside[0].log_softmax(0), inside[1].log_softmax(1), *(m[support].log_softmax(0) for m in (log_ma, log_mb)))
+    restricted = (
+        inside[0].log_softmax(0),
+        inside[1].log_softmax(1),
+        *(m[support].log_softmax(0) for m in (log_ma, log_mb)),
+    )
     gold = tuple(tiny.regular_ids.index(TEXT[t]) for t in BLOCK)
     expected = reference(*restricted, gold, steps=50)
     (rows,) = measure_pairs(tiny, [masked()], list(expected), 50, support)
@@ -153,7 +166,9 @@ def sizes(monkeypatch, in_batches):
     """How many pairs were measured at once, each time; up to twelve."""
     seen = []
     together = Measurer.together
-    monkeypatch.setattr(Measurer, "together", lambda self, pairs: seen.append(len(pairs)) or together(self, pairs))
+    monkeypatch.setattr(
+        Measurer, "together", lambda self, pairs: seen.append(len(pairs)) or together(self, pairs)
+    )
     return seen
 
 
@@ -168,7 +183,9 @@ def test_pairs_at_once_have_the_numbers_of_one_by_one(asked, one_by_one, sizes):
     assert not other["pair_nll"].equals(one_by_one["pair_nll"])
 
 
-def test_a_stopped_run_goes_on_with_other_batches(asked, one_by_one, tmp_path, monkeypatch, in_batches):
+def test_a_stopped_run_goes_on_with_other_batches(
+    asked, one_by_one, tmp_path, monkeypatch, in_batches
+):
     class Stopped(BaseException):
         pass
 
@@ -193,8 +210,12 @@ def test_a_stopped_run_goes_on_with_other_batches(asked, one_by_one, tmp_path, m
         ("metrics_of_blocks", 0, [12, 6, 3, 3, 6, 3, 3], [12]),
     ],
 )
-def test_out_of_memory_halves_every_stage(asked, one_by_one, monkeypatch, sizes, stage, items, then, at_once):
-    """The joints and the numbers go on with half of the pairs whose tables are there; without room for the tables fewer begin."""
+def test_out_of_memory_halves_every_stage(
+    asked, one_by_one, monkeypatch, sizes, stage, items, then, at_once
+):
+    """The joints and the numbers go on with half of the pairs whose tables are there; without
+    room for the tables fewer begin.
+    """
     import unmask.evaluation.measure as measure
 
     work, tried = getattr(measure, stage), []
@@ -220,20 +241,32 @@ def test_halving_passes_on_other_errors_and_what_is_too_large_for_one():
         halving(lambda items: (_ for _ in ()).throw(RuntimeError("another")), [1, 2])
 
 
-def test_a_pair_that_fails_does_not_take_the_others_with_it(asked, one_by_one, faulty, corpus, in_batches):
+def test_a_pair_that_fails_does_not_take_the_others_with_it(
+    asked, one_by_one, faulty, corpus, in_batches
+):
     model = faulty({})
     alone = unmask.evaluate(**asked | {"model": model}).rows.drop(columns="seconds")
-    text, block = alone.loc[alone["pair"] == 3, ["text", "first", "second"]].iloc[0].pipe(lambda row: (row["text"], row[1:]))
+    text, block = (
+        alone.loc[alone["pair"] == 3, ["text", "first", "second"]]
+        .iloc[0]
+        .pipe(lambda row: (row["text"], row[1:]))
+    )
     ids = list(model.words.encode(text))
     for position in block:
         ids[int(position)] = model.mask_id
     broken = unmask.evaluate(**asked | {"model": faulty({tuple(ids): RuntimeError("this one")})})
-    assert [failure["pair"] for failure in broken.failed] == [3] and "this one" in broken.failed[0]["reason"]
+    assert [failure["pair"] for failure in broken.failed] == [3] and "this one" in broken.failed[0][
+        "reason"
+    ]
     expected = alone[alone["pair"] != 3].reset_index(drop=True)
-    pd.testing.assert_frame_equal(broken.rows.drop(columns="seconds"), expected, rtol=1e-4, atol=1e-4)
+    pd.testing.assert_frame_equal(
+        broken.rows.drop(columns="seconds"), expected, rtol=1e-4, atol=1e-4
+    )
 
 
-@pytest.mark.skipif(not os.environ.get("TRITON_INTERPRET") or not find_spec("triton"), reason="compiled here")
+@pytest.mark.skipif(
+    not os.environ.get("TRITON_INTERPRET") or not find_spec("triton"), reason="compiled here"
+)
 def test_pairs_by_triton_from_the_logits_to_the_numbers(tiny, corpus, monkeypatch, in_batches):
     asked = {"data": str(corpus), "model": tiny, "pairs": 2, "joints": ("balanced",)}
     plain = unmask.evaluate(**asked).rows
@@ -244,13 +277,22 @@ def test_pairs_by_triton_from_the_logits_to_the_numbers(tiny, corpus, monkeypatc
     assert plain["pair_nll"].nunique() == 2
 
 
-@pytest.mark.skipif(not os.environ.get("TRITON_INTERPRET") or not find_spec("triton"), reason="compiled here")
+@pytest.mark.skipif(
+    not os.environ.get("TRITON_INTERPRET") or not find_spec("triton"), reason="compiled here"
+)
 def test_every_launch_of_a_precompilation_runs_before_a_text_is_read(tiny, corpus, monkeypatch):
     began = []
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     monkeypatch.setattr("unmask.models.encoder.layers.MANY", 16)
-    monkeypatch.setattr(Measurer, "precompile", lambda self: began.extend(launch() for launch in self._launches()))
-    monkeypatch.setattr("unmask.evaluation.measure.read_texts", lambda data: pytest.fail("read before") if not began else [])
+    monkeypatch.setattr(
+        Measurer, "precompile", lambda self: began.extend(launch() for launch in self._launches())
+    )
+    monkeypatch.setattr(
+        "unmask.evaluation.measure.read_texts",
+        lambda data: pytest.fail("read before") if not began else [],
+    )
     with pytest.raises(InputError, match="the 0 texts give only 0"):
         unmask.evaluate(str(corpus), model=tiny, pairs=2)
-    assert len(began) == 6, "a pass, a layer at three lengths, its end at many tokens, the tables of a pair"
+    assert len(began) == 6, (
+        "a pass, a layer at three lengths, its end at many tokens, the tables of a pair"
+    )

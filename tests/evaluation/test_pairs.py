@@ -51,7 +51,11 @@ def test_all_pairs_are_possible_ones_and_none_comes_twice(texts, scheme, seed):
         assert pair.token_distance == pair.block[1] - pair.block[0] - 1
         masked = pair.cloze(mask_id=9)
         assert masked.filled(pair.gold) == pair.ids == tuple(encode(texts[pair.text_index]))
-        assert [t for t, (now, before) in enumerate(zip(masked.ids, pair.ids, strict=True)) if now != before] == list(pair.block)
+        assert [
+            t
+            for t, (now, before) in enumerate(zip(masked.ids, pair.ids, strict=True))
+            if now != before
+        ] == list(pair.block)
     with pytest.raises(InputError, match=f"give only {len(everything)} different {scheme} pairs"):
         choose(texts, scheme, len(everything) + 1, seed)
 
@@ -83,7 +87,9 @@ def test_pairs_are_uniform(scheme):
     cells = possible(text, scheme)
     assert set(found) == cells
     expected = 3000 / len(cells)
-    assert sum((found[c] - expected) ** 2 / expected for c in cells) < chi2.ppf(0.999, len(cells) - 1)
+    assert sum((found[c] - expected) ** 2 / expected for c in cells) < chi2.ppf(
+        0.999, len(cells) - 1
+    )
 
 
 def test_texts_that_cannot_give_a_pair_are_skipped_and_counted():
@@ -92,7 +98,11 @@ def test_texts_that_cannot_give_a_pair_are_skipped_and_counted():
     with pytest.raises(InputError, match="2 texts skipped: fewer than two regular tokens"):
         choose(["a", "ax", "ab"], "random", 2)
     _, skipped = choose(["a", "ax", "abcdefgh", "b!a", "ab"] * 20, "random", 20, max_tokens=8)
-    assert skipped.keys() == {"fewer than two regular tokens", "more than 8 tokens", "the tokenizer refuses it"}
+    assert skipped.keys() == {
+        "fewer than two regular tokens",
+        "more than 8 tokens",
+        "the tokenizer refuses it",
+    }
 
 
 def read(path, lines: list[str]):
@@ -101,21 +111,45 @@ def read(path, lines: list[str]):
 
 
 def test_pairs_keep_their_order(tmp_path):
-    lines = ['{"text": "abc", "block": [3, 1], "source": "me"}', "", '{"block": [1, 2], "text": "ab"}']
+    lines = [
+        '{"text": "abc", "block": [3, 1], "source": "me"}',
+        "",
+        '{"block": [1, 2], "text": "ab"}',
+    ]
     first, second = read(tmp_path / "pairs.jsonl", lines)
-    assert (first.block, first.gold, second.index, second.text_index) == ((3, 1), (ord("c"), ord("a")), 1, 1)
+    assert (first.block, first.gold, second.index, second.text_index) == (
+        (3, 1),
+        (ord("c"), ord("a")),
+        1,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ('{"text": "abc"}', "line 2: block None is not a pair of positions"),
-        ('{"text": "abc", "block": [1, 5]}', r"line 2: position 5 of block \[1, 5\] is outside the text: its tokens are 0 to 4"),
-        ('{"text": "abc", "block": [0, 2]}', r"line 2: position 0 of block \[0, 2\] is not a regular token"),
+        (
+            '{"text": "abc", "block": [1, 5]}',
+            r"line 2: position 5 of block \[1, 5\] is outside the text: its tokens are 0 to 4",
+        ),
+        (
+            '{"text": "abc", "block": [0, 2]}',
+            r"line 2: position 0 of block \[0, 2\] is not a regular token",
+        ),
         ('{"text": "abc", "block": [2, 2]}', r"line 2: block \[2, 2\] names one position twice"),
-        ('{"text": "abcdefgh", "block": [1, 2]}', "line 2: the text has 10 tokens, the model takes 8"),
-        ('{"text": "abc", "block": [1, 2], "syntactic_distance": "far"}', "line 2: syntactic_distance"),
-        ('{"text": "abc", "block": [1, 2], "text_index": -1}', "line 2: text_index -1 is out of range"),
+        (
+            '{"text": "abcdefgh", "block": [1, 2]}',
+            "line 2: the text has 10 tokens, the model takes 8",
+        ),
+        (
+            '{"text": "abc", "block": [1, 2], "syntactic_distance": "far"}',
+            "line 2: syntactic_distance",
+        ),
+        (
+            '{"text": "abc", "block": [1, 2], "text_index": -1}',
+            "line 2: text_index -1 is out of range",
+        ),
     ],
 )
 def test_every_problem_names_its_line(tmp_path, line, message):

@@ -1,4 +1,6 @@
-"""Enumerable blocks: random models, whose conditionals disagree, and joints, whose conditionals agree."""
+"""Enumerable blocks: random models, whose conditionals disagree, and joints, whose conditionals
+agree.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,7 +45,9 @@ def whole_block(vocab: int, sites: int) -> Cloze:
 def random_tables(size: tuple[int, int], seed: int, scale: float = 1.5, candidates=None) -> Tables:
     """The tables of independent random logits."""
     sites, vocab = size
-    return unary_tables(TabularMLM.random(vocab, sites, seed, scale), whole_block(vocab, sites), candidates)
+    return unary_tables(
+        TabularMLM.random(vocab, sites, seed, scale), whole_block(vocab, sites), candidates
+    )
 
 
 def random_joint(size: tuple[int, int], seed: int) -> torch.Tensor:
@@ -60,14 +64,18 @@ def tables_of(p: torch.Tensor, candidates=None) -> Tables:
 
 
 def every_filling(model: TabularMLM, variants: Sequence[Variant]) -> dict[tuple[int, ...], float]:
-    """{(variant, *tokens): weight times p} of all fillings of all variants, by the lattice of each."""
+    """{(variant, *tokens): weight times p} of all fillings of all variants, by the lattice of
+    each.
+    """
     every = {}
     for number, variant in enumerate(variants):
         fillings = list(product(range(model.vocab_size), repeat=variant.sites))
         texts = torch.tensor([variant.cloze.filled(values) for values in fillings])
         sites = torch.tensor([variant.cloze.block]).expand(len(texts), -1)
         p = lattice(Conditionals(model), texts, sites).log_mean.exp() * variant.weight
-        every.update({(number, *values): float(value) for values, value in zip(fillings, p, strict=True)})
+        every.update(
+            {(number, *values): float(value) for values, value in zip(fillings, p, strict=True)}
+        )
     return every
 
 
@@ -86,7 +94,9 @@ def settled(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
     change = 1.0
     while change > 1e-13:
         before, log_mu = log_mu, plain_step(tables, log_mu, member)
-        change = max(float((a.exp() - b.exp()).abs().sum()) for a, b in zip(before, log_mu, strict=True))
+        change = max(
+            float((a.exp() - b.exp()).abs().sum()) for a, b in zip(before, log_mu, strict=True)
+        )
     return log_mu
 
 
@@ -104,10 +114,14 @@ def random_scan_step(tables: Tables) -> torch.Tensor:
     return step
 
 
-def tables_from(log_q: Sequence[torch.Tensor], log_masked: Sequence[torch.Tensor] | None = None) -> Tables:
+def tables_from(
+    log_q: Sequence[torch.Tensor], log_masked: Sequence[torch.Tensor] | None = None
+) -> Tables:
     """Tables of any size from conditionals; uniform masked distributions unless given."""
     shape, like = log_q[0].shape, log_q[0]
-    empty = tuple(like.new_zeros([1 if s == t else n for s, n in enumerate(shape)]) for t in range(len(shape)))
+    empty = tuple(
+        like.new_zeros([1 if s == t else n for s, n in enumerate(shape)]) for t in range(len(shape))
+    )
     masked = log_masked or [like.new_zeros(n).log_softmax(0) for n in shape]
     tokens = tuple(torch.arange(n) for n in shape)
     return Tables(tokens, tuple(log_q), empty, empty, tuple(masked), (0.0,) * len(shape))
@@ -120,13 +134,20 @@ def large_tables(shape: Sequence[int], seed: int, scale: float = 1.5) -> Tables:
     def normal(*size: int) -> torch.Tensor:
         return scale * torch.randn(size, generator=generator, dtype=torch.float64)
 
-    tables = tables_from([normal(*shape).log_softmax(t) for t in range(len(shape))], [normal(n).log_softmax(0) for n in shape])
+    tables = tables_from(
+        [normal(*shape).log_softmax(t) for t in range(len(shape))],
+        [normal(n).log_softmax(0) for n in shape],
+    )
     assert len(list(tiles(tables.log_q[0]))) > 1
     return tables
 
 
-def float32_pair(shape: tuple[int, int], seed: int, device: str = "cpu", zeros: bool = False) -> Tables:
-    """A pair's tables in float32; `zeros`: tokens that the model rules out in one table, in both, in every context."""
+def float32_pair(
+    shape: tuple[int, int], seed: int, device: str = "cpu", zeros: bool = False
+) -> Tables:
+    """A pair's tables in float32; `zeros`: tokens that the model rules out in one table, in
+    both, in every context.
+    """
     generator = torch.Generator().manual_seed(seed)
     logits = [(3 * torch.randn(shape, generator=generator)).to(device) for _ in range(2)]
     if zeros:
@@ -135,7 +156,9 @@ def float32_pair(shape: tuple[int, int], seed: int, device: str = "cpu", zeros: 
     masked = [torch.randn(size, generator=generator).to(device).log_softmax(0) for size in shape]
     tables = tables_from([f.log_softmax(t) for t, f in enumerate(logits)], masked)
     totals = tuple(f.logsumexp(t, keepdim=True) for t, f in enumerate(logits))
-    return replace(tables, candidates=tuple(c.to(device) for c in tables.candidates), log_total=totals)
+    return replace(
+        tables, candidates=tuple(c.to(device) for c in tables.candidates), log_total=totals
+    )
 
 
 def swept(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:

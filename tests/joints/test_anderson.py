@@ -1,4 +1,6 @@
-"""The accelerated iteration on maps whose fixed point is known: linear, slow, hostile ones, and tokens that grow."""
+"""The accelerated iteration on maps whose fixed point is known: linear, slow, hostile ones, and
+tokens that grow.
+"""
 
 from functools import partial
 from unittest import mock
@@ -16,7 +18,9 @@ from unmask.tables.unary import Tables
 
 
 def linear_map(rates, seed=0):
-    """z -> t + M (z - t), M symmetric with the given rates, and its fixed point t, a vector of log-probabilities."""
+    """z -> t + M (z - t), M symmetric with the given rates, and its fixed point t, a vector of
+    log-probabilities.
+    """
     generator = torch.Generator().manual_seed(seed)
     n = len(rates)
     basis, _ = torch.linalg.qr(torch.randn(n, n, generator=generator, dtype=torch.float64))
@@ -42,9 +46,13 @@ def test_few_slow_directions_take_few_reads():
 
 
 def test_a_small_change_alone_does_not_stop_it():
-    """With one rate of 0.9999 the plain change is a ten-thousandth of the error, and the estimate knows it."""
+    """With one rate of 0.9999 the plain change is a ten-thousandth of the error, and the
+    estimate knows it.
+    """
     step, truth = linear_map([0.9999] + [0.1] * 9, seed=1)
-    start = truth + 0.5 * torch.randn(10, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    start = truth + 0.5 * torch.randn(
+        10, generator=torch.Generator().manual_seed(2), dtype=torch.float64
+    )
     end = accelerated(step, start, 1e-4, 500)
     assert gap(end.log_p, truth) < 1e-4
     plain = start
@@ -83,7 +91,9 @@ def test_not_a_number_is_taken_back_too():
 
 
 def test_points_that_move_by_the_same_step_are_no_nearer_to_a_fixed_point():
-    """z moves and f does not change: the ratio of their lengths overflows, and no error can be estimated."""
+    """z moves and f does not change: the ratio of their lengths overflows, and no error can be
+    estimated.
+    """
     shift = torch.tensor([0.5, -0.5, 0.25], dtype=torch.float64)
     end = accelerated(lambda z: z + shift, torch.full((3,), -2.0, dtype=torch.float64), 1e-4, 20)
     assert end.reads == 20 and not end.converged and end.error == float("inf")
@@ -93,8 +103,12 @@ TARGET = torch.tensor([[-1e-9, -20.0, -25.0]], dtype=torch.float64)
 
 
 def ended(grows: float, start: float, rate: float = 0.2) -> tuple[torch.Tensor, float]:
-    """Where an iteration of G(z) = z + rate (target - z) ends, and by how much G still raises a coordinate there."""
-    runs = Acceleration(torch.tensor([[-1e-9, start, -25.0]], dtype=torch.float64), 1e-4, 500, grows)
+    """Where an iteration of G(z) = z + rate (target - z) ends, and by how much G still raises a
+    coordinate there.
+    """
+    runs = Acceleration(
+        torch.tensor([[-1e-9, start, -25.0]], dtype=torch.float64), 1e-4, 500, grows
+    )
     while runs.running:
         runs.receive(runs.z + rate * (TARGET - runs.z) + 0.01 * torch.sin(TARGET - runs.z))
     (end,) = runs.ends
@@ -109,16 +123,25 @@ def test_an_iteration_ends_when_nothing_grows(start):
 
 
 def test_without_the_bound_it_ends_too_early():
-    """The negative control: nearly all mass stands still, and the second token has still to grow."""
+    """The negative control: nearly all mass stands still, and the second token has still to
+    grow.
+    """
     assert ended(torch.inf, -60.0)[1] > GROWS
 
 
 def steps_to_what_creeps() -> int:
-    """Steps where the mass is found at once, up to rounding, and three small coordinates rise by hundredths of what they lack."""
-    generator, mass = torch.Generator().manual_seed(0), torch.full((40,), 1 / 40, dtype=torch.float64).log()
+    """Steps where the mass is found at once, up to rounding, and three small coordinates rise
+    by hundredths of what they lack.
+    """
+    generator, mass = (
+        torch.Generator().manual_seed(0),
+        torch.full((40,), 1 / 40, dtype=torch.float64).log(),
+    )
     target = torch.cat([mass, torch.tensor([-20.0, -23.0, -26.0], dtype=torch.float64)])[None]
     rates = torch.cat([torch.linspace(0.5, 1, 40), torch.tensor([0.03, 0.02, 0.01])]).double()
-    runs = Acceleration(target - torch.cat([mass * 0, torch.tensor([2.0, 2.0, 3.0])]), 1e-4, 500, GROWS / 2)
+    runs = Acceleration(
+        target - torch.cat([mass * 0, torch.tensor([2.0, 2.0, 3.0])]), 1e-4, 500, GROWS / 2
+    )
     while runs.running:
         rounding = 1e-7 * torch.randn(43, generator=generator, dtype=torch.float64)
         runs.receive(runs.z + rates * (target - runs.z) + rounding)
@@ -132,10 +155,14 @@ def test_rounding_where_the_mass_is_does_not_hide_what_creeps_elsewhere(monkeypa
 
 
 def largest_growth(seed, tokens, sharpness):
-    """By how much a sweep raises a marginal where `solve_carefully` says that it has converged; conditionals nearly rule
-    tokens out."""
-    first, second = sharpness * torch.randn(2, tokens, tokens, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    tables = Tables.from_conditionals(first.softmax(0).numpy(), second.softmax(1).numpy(), [[1 / tokens] * tokens] * 2)
+    """By how much a sweep raises a marginal where `solve_carefully` says that it has converged;
+    conditionals nearly rule tokens out."""
+    first, second = sharpness * torch.randn(
+        2, tokens, tokens, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
+    tables = Tables.from_conditionals(
+        first.softmax(0).numpy(), second.softmax(1).numpy(), [[1 / tokens] * tokens] * 2
+    )
     members = Members.of([tables], [Member(0.0)])
     (end,) = solve_carefully(members, 1e-4, 500)
     return float((sweep(members, end.log_p[None]) - end.log_p).amax()) if end.converged else 0.0

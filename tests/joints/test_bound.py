@@ -1,4 +1,6 @@
-"""The bound on a joint that has not converged: it holds for the fixed point, found by a long iteration in float64."""
+"""The bound on a joint that has not converged: it holds for the fixed point, found by a long
+iteration in float64.
+"""
 
 from dataclasses import replace
 from unittest import mock
@@ -19,22 +21,38 @@ from unmask.joints.registry import Member
 from unmask.joints.sweeps import flat, start, unflat
 
 pytestmark = pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
-members = st.sampled_from([(0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.75, 0.1), (0.0, 0.1), (0.95, 0.01)])
+members = st.sampled_from(
+    [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.75, 0.1), (0.0, 0.1), (0.95, 0.01)]
+)
 
 
 def stopped(tables, member, reads):
-    """A joint of few reads, its distance from the fixed point (None if that is not found), and the bound."""
+    """A joint of few reads, its distance from the fixed point (None if that is not found), and
+    the bound.
+    """
     joint = family(tables, *member, tolerance=1e-12, max_reads=reads)
-    wide = replace(tables, log_q=tuple(q.double().log_softmax(t) for t, q in enumerate(tables.log_q)))
+    wide = replace(
+        tables, log_q=tuple(q.double().log_softmax(t) for t, q in enumerate(tables.log_q))
+    )
     limit = family(wide, *member, tolerance=1e-11, max_reads=200)
-    far = distance(joint.dense().double().exp(), limit.dense().exp()) if limit.report["converged"] else None
+    far = (
+        distance(joint.dense().double().exp(), limit.dense().exp())
+        if limit.report["converged"]
+        else None
+    )
     return joint, far, joint.report.get("bound")
 
 
-slow = st.tuples(seeds, st.sampled_from([5.0, 12.0])).map(lambda case: sharp_tables(15, case[0], 10.0, case[1]))
-"""Classes of tokens that hardly ever meet others: what one step moves says little about what is left."""
+slow = st.tuples(seeds, st.sampled_from([5.0, 12.0])).map(
+    lambda case: sharp_tables(15, case[0], 10.0, case[1])
+)
+"""Classes of tokens that hardly ever meet others: what one step moves says little about what is
+left.
+"""
 every_kind = st.one_of(
-    st.tuples(sizes, seeds, st.sampled_from([0.5, 1.5, 4.0])).map(lambda case: random_tables(*case)),
+    st.tuples(sizes, seeds, st.sampled_from([0.5, 1.5, 4.0])).map(
+        lambda case: random_tables(*case)
+    ),
     hard().filter(lambda case: case[1] == torch.float64).map(lambda case: made(*case)),
     slow,
     slow.map(in_float64),
@@ -59,7 +77,9 @@ def test_the_bound_is_known_and_useful_as_a_rule():
 
 @pytest.mark.parametrize("member", [(0.0, 0.0), (0.75, 0.1)])
 def test_one_further_step_and_ends_that_are_not_checked_bound_nothing(member):
-    """Negative controls: the movement of a step is far below the distance, and so is a bound without the balance of flows."""
+    """Negative controls: the movement of a step is far below the distance, and so is a bound
+    without the balance of flows.
+    """
     tables, one = in_float64(sharp_tables(15, 3, 10.0, 12.0)), Member(*member)
     joint = family(tables, *member, steps=3)
     far = distance(joint.dense().exp(), family(tables, *member, tolerance=1e-11).dense().exp())
@@ -78,8 +98,9 @@ def test_one_further_step_and_ends_that_are_not_checked_bound_nothing(member):
 @pytest.mark.parametrize("member", [(0.0, 0.0), (0.5, 0.0), (0.5, 0.9), (1.0, 0.9)])
 @pytest.mark.parametrize("blanks", [2, 3])
 def test_one_context_is_left_out_if_and_only_if_nothing_restarts(member, blanks):
-    """Without restarts marginals have no scale, and no ends are out of balance to one side in every context. With them the
-    context that was left out would keep the wrong marginal, and the ends would close around what follows from it.
+    """Without restarts marginals have no scale, and no ends are out of balance to one side in
+    every context. With them the context that was left out would keep the wrong marginal, and
+    the ends would close around what follows from it.
     """
     tables = in_float64(sharp_tables(15, 3, 10.0, 12.0)) if blanks == 2 else ruled_out(())
     mu = family(tables, *member, tolerance=1e-11, max_reads=2000).dense().exp()
@@ -98,7 +119,10 @@ def test_three_blanks_far_from_their_limit_have_a_bound(member):
 
 def test_what_has_no_bound_says_so():
     tables = sharp_tables(15, 1, 10.0)
-    with mock.patch("unmask.joints.arnold_gokhale.TRIES", 1), pytest.warns(UnmaskWarning, match="from their limit is not known"):
+    with (
+        mock.patch("unmask.joints.arnold_gokhale.TRIES", 1),
+        pytest.warns(UnmaskWarning, match="from their limit is not known"),
+    ):
         family(tables, 0.5, tolerance=1e-12, max_reads=1)
     assert distance_bound(tables, Member(0.5), tuple(m * torch.nan for m in start(tables))) is None
     assert "bound" not in family(tables, 0.5).report

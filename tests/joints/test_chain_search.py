@@ -22,7 +22,10 @@ def blank(vocab, sites):
 
 def brute_force(model, variants):
     """(probability, variant, tokens) of all fillings, best first."""
-    return sorted(((p, state[0], state[1:]) for state, p in every_filling(model, variants).items()), reverse=True)
+    return sorted(
+        ((p, state[0], state[1:]) for state, p in every_filling(model, variants).items()),
+        reverse=True,
+    )
 
 
 SHAPES = [(30, 2, 45), (9, 3, 150), (5, 4, 350), (4, 3, 50)]
@@ -46,7 +49,9 @@ def test_a_hundred_random_models_have_their_true_top_ten_or_it_is_not_called_cer
         assert [f.tokens for f in certain] == [tokens for _, _, tokens in expected[: found.certain]]
         assert (found.stopped == "passes") == (found.certain < 10)
         sure += found.certain >= 10
-        right += [f.tokens for f in found.fillings[:10]] == [tokens for _, _, tokens in expected[:10]]
+        right += [f.tokens for f in found.fillings[:10]] == [
+            tokens for _, _, tokens in expected[:10]
+        ]
     assert right >= 80
     assert sure >= 45
 
@@ -69,7 +74,10 @@ def test_variants_weights_and_budgets(seed, budget, top, weight):
     for f in found.fillings:
         assert exp(f.log_prob) == pytest.approx(p[f.variant, f.tokens], rel=1e-9)
     assert found.mass <= 1 + 1e-12
-    assert found.bound >= max((value for key, value in p.items() if key not in seen), default=0) - 1e-12
+    assert (
+        found.bound
+        >= max((value for key, value in p.items() if key not in seen), default=0) - 1e-12
+    )
 
 
 def test_everything_is_found_when_the_passes_suffice():
@@ -101,7 +109,9 @@ def test_all_fillings_of_one_blank_take_one_pass():
     found = search_fillings(Conditionals(model), [Variant(blank(2000, 1))], top=1500, passes=1)
     p = sorted((p for p, _, _ in brute_force(model, [Variant(blank(2000, 1))])), reverse=True)
     assert found.passes == 1
-    assert [exp(filling.log_prob) for filling in found.fillings[:1500]] == pytest.approx(p[:1500], rel=1e-9)
+    assert [exp(filling.log_prob) for filling in found.fillings[:1500]] == pytest.approx(
+        p[:1500], rel=1e-9
+    )
 
 
 def test_a_search_that_may_list_no_more_says_so(monkeypatch):
@@ -125,21 +135,27 @@ def test_a_mass_is_reached_and_not_much_more():
 def test_only_what_is_accepted_is_found_and_bounded():
     model = TabularMLM.random(4, 3, seed=9, scale=2.0)
     variants = [Variant(blank(4, 3))]
-    found = search_fillings(Conditionals(model), variants, passes=10_000, accept=lambda _, tokens: sum(tokens) % 2 == 0)
+    found = search_fillings(
+        Conditionals(model), variants, passes=10_000, accept=lambda _, tokens: sum(tokens) % 2 == 0
+    )
     expected = [row for row in brute_force(model, variants) if sum(row[2]) % 2 == 0][:10]
     assert [f.tokens for f in found.fillings[:10]] == [tokens for _, _, tokens in expected]
     assert found.certain >= 10
 
 
 def test_wanted_fillings_that_no_move_leads_to():
-    """So many tokens that the wanted ones are not among the likeliest, and one of them allowed nowhere."""
+    """So many tokens that the wanted ones are not among the likeliest, and one of them allowed
+    nowhere.
+    """
     model = TabularMLM.random(40, 2, seed=3, scale=6.0)
     allowed = torch.zeros(40, dtype=torch.bool)
     allowed[:20] = True
     variants = [Variant(blank(40, 2), allowed=(allowed, allowed))]
     truth = {tokens: p for p, _, tokens in brute_force(model, variants)}
     wanted = [min(truth, key=truth.__getitem__), (39, 39)]
-    found = search_fillings(Conditionals(model), variants, top=3, passes=50, wanted=[(0, *tokens) for tokens in wanted])
+    found = search_fillings(
+        Conditionals(model), variants, top=3, passes=50, wanted=[(0, *tokens) for tokens in wanted]
+    )
     p = {f.tokens: exp(f.log_prob) for f in found.fillings}
     assert p[wanted[0]] == pytest.approx(truth[wanted[0]], rel=1e-9)
     assert p[wanted[1]] == pytest.approx(truth[wanted[1]], rel=1e-9)
@@ -152,8 +168,13 @@ def test_many_blanks_are_sampled_with_an_error_that_holds(tiny):
     assert not found.exact and found.certain == 0
     assert len(found.fillings) >= 3
     texts = torch.tensor([cloze.filled(f.tokens) for f in found.fillings])
-    exact = lattice(conditionals, texts, torch.tensor([cloze.block]).expand(len(texts), -1)).log_mean
-    off = [(f.log_prob - float(e)) / f.standard_error for f, e in zip(found.fillings, exact, strict=True)]
+    exact = lattice(
+        conditionals, texts, torch.tensor([cloze.block]).expand(len(texts), -1)
+    ).log_mean
+    off = [
+        (f.log_prob - float(e)) / f.standard_error
+        for f, e in zip(found.fillings, exact, strict=True)
+    ]
     assert max(map(abs, off)) < 4.5
     assert all(f.standard_error > 0 for f in found.fillings)
 
@@ -201,8 +222,12 @@ def test_the_product_of_a_text_with_several_readings_counts_the_weight_of_its_ow
     model = TabularMLM.random(3, 2, seed=4, scale=2.0)
     variants = [Variant(blank(3, 2), 0.8), Variant(blank(3, 2), 0.2)]
     found = search_fillings(Conditionals(model), variants, top=18, passes=100)
-    masked = model.logits(torch.tensor([[3, 3]]), torch.tensor([[0, 1]]))[0].double().log_softmax(-1)
+    masked = (
+        model.logits(torch.tensor([[3, 3]]), torch.tensor([[0, 1]]))[0].double().log_softmax(-1)
+    )
     assert {filling.variant for filling in found.fillings} == {0, 1}
     for filling in found.fillings:
-        product = variants[filling.variant].weight * exp(sum(float(masked[t, token]) for t, token in enumerate(filling.tokens)))
+        product = variants[filling.variant].weight * exp(
+            sum(float(masked[t, token]) for t, token in enumerate(filling.tokens))
+        )
         assert exp(filling.product_log_prob) == pytest.approx(product, rel=1e-9)

@@ -1,4 +1,6 @@
-"""Truths about all constructions for two, three and four blanks, and about joints over candidate sets."""
+"""Truths about all constructions for two, three and four blanks, and about joints over
+candidate sets.
+"""
 
 from itertools import product as cartesian
 from math import log
@@ -51,21 +53,31 @@ def test_simple_constructions_over_candidates_are_the_whole_joint_given_them(siz
     cut = random_tables(size, seed, candidates=[torch.tensor(c) for c in chosen])
     pivot = [c[0] for c in chosen]
     for name in RESTRICTABLE:
-        pair = (hcb(whole, pivot), hcb(cut, pivot)) if name == "hcb" else (exactly(whole, name), exactly(cut, name))
+        pair = (
+            (hcb(whole, pivot), hcb(cut, pivot))
+            if name == "hcb"
+            else (exactly(whole, name), exactly(cut, name))
+        )
         expected = conditioned(pair[0].dense().exp(), chosen)
         torch.testing.assert_close(pair[1].dense().exp(), expected, rtol=1e-9, atol=1e-13, msg=name)
 
 
 @settings(max_examples=15, deadline=None)
 @given(sizes, seeds, st.data())
-def test_over_candidates_of_compatible_tables_the_joint_is_the_true_one_given_them(size, seed, data):
+def test_over_candidates_of_compatible_tables_the_joint_is_the_true_one_given_them(
+    size, seed, data
+):
     sites, vocab = size
     chosen = [data.draw(subsets(vocab)) for _ in range(sites)]
     p = random_joint(size, seed)
     tables = tables_of(p, [torch.tensor(c) for c in chosen])
     for name in ("hcb", "chain", *ITERATED):
-        torch.testing.assert_close(exactly(tables, name).dense().exp(), conditioned(p, chosen), rtol=0, atol=1e-8, msg=name)
-    inside = sum(log(float(p.movedim(t, 0).flatten(1).sum(1)[c].sum())) for t, c in enumerate(chosen))
+        torch.testing.assert_close(
+            exactly(tables, name).dense().exp(), conditioned(p, chosen), rtol=0, atol=1e-8, msg=name
+        )
+    inside = sum(
+        log(float(p.movedim(t, 0).flatten(1).sum(1)[c].sum())) for t, c in enumerate(chosen)
+    )
     assert tables.log_mass == pytest.approx(inside, abs=1e-10)
 
 

@@ -32,13 +32,26 @@ def test_all_joints_and_metrics_of_a_pair_are_those_of_the_cpu(zeros: bool) -> N
 
 
 def test_pairs_at_once_have_the_numbers_that_they_have_alone() -> None:
-    names = ("product", "mrf", "hcb", "arnold_gokhale", "balanced", "family:0.5,0.25", "pseudo_gibbs", "chain")
+    names = (
+        "product",
+        "mrf",
+        "hcb",
+        "arnold_gokhale",
+        "balanced",
+        "family:0.5,0.25",
+        "pseudo_gibbs",
+        "chain",
+    )
     golds = [(3, 5), (0, 699), (449, 1), (17, 17)]
-    together = metrics_of_blocks(derive_blocks([random_pair(seed, "cuda") for seed in range(4)], names), golds)
+    together = metrics_of_blocks(
+        derive_blocks([random_pair(seed, "cuda") for seed in range(4)], names), golds
+    )
     for seed, (gold, found) in enumerate(zip(golds, together, strict=True)):
         alone = block_metrics(derive_all(random_pair(seed, "cuda"), names), gold)
         assert found.incompatibility == pytest.approx(alone.incompatibility, rel=1e-9)
         for mine, theirs in zip(found.joints, alone.joints, strict=True):
             for name in ("joint_nll", "a_kl", "g_kl", "objective"):
-                assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-6, abs=1e-7), (mine, name)
+                assert getattr(mine, name) == pytest.approx(
+                    getattr(theirs, name), rel=1e-6, abs=1e-7
+                ), (mine, name)
     assert abs(together[0].joints[0].joint_nll - together[1].joints[0].joint_nll) > 0.01

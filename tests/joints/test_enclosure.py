@@ -1,4 +1,6 @@
-"""Blocks of three blanks or more: `converged` is true only near the fixed point, and contexts without mass are no hindrance."""
+"""Blocks of three blanks or more: `converged` is true only near the fixed point, and contexts
+without mass are no hindrance.
+"""
 
 from dataclasses import replace
 from itertools import permutations
@@ -22,12 +24,16 @@ def nearly_deterministic(shape, seed):
     """Logits nine times normal: classes of fillings that the conditionals hardly ever leave."""
     generator = torch.Generator().manual_seed(seed)
     logits = [9 * torch.randn(shape, generator=generator, dtype=torch.float64) for _ in shape]
-    masked = [torch.randn(n, generator=generator, dtype=torch.float64).log_softmax(0) for n in shape]
+    masked = [
+        torch.randn(n, generator=generator, dtype=torch.float64).log_softmax(0) for n in shape
+    ]
     return tables_from([f.log_softmax(t) for t, f in enumerate(logits)], masked)
 
 
 def lowest(tables, steps=60):
-    """Eq. 4 minimised over the log cells, where it is convex, by damped Newton steps with its whole Hessian."""
+    """Eq. 4 minimised over the log cells, where it is convex, by damped Newton steps with its
+    whole Hessian.
+    """
     log_q, shape = tables.log_q, tables.shape
     linear = sum(q.exp() for q in log_q)
     number = torch.arange(linear.numel()).reshape(shape)
@@ -38,13 +44,21 @@ def lowest(tables, steps=60):
     r, damping = sum(log_q) / len(shape), 1e-3
     value = objective(r)
     for _ in range(steps):
-        gradient, hessian = -linear.flatten(), torch.zeros(linear.numel(), linear.numel(), dtype=torch.float64)
+        gradient, hessian = (
+            -linear.flatten(),
+            torch.zeros(linear.numel(), linear.numel(), dtype=torch.float64),
+        )
         for t, size in enumerate(shape):
-            p, places = r.softmax(t).movedim(t, -1).reshape(-1, size), number.movedim(t, -1).reshape(-1, size)
+            p, places = (
+                r.softmax(t).movedim(t, -1).reshape(-1, size),
+                number.movedim(t, -1).reshape(-1, size),
+            )
             gradient = gradient + r.softmax(t).flatten()
             block = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
             rows, columns = places[:, :, None].expand_as(block), places[:, None, :].expand_as(block)
-            hessian.index_put_((rows.flatten(), columns.flatten()), block.flatten(), accumulate=True)
+            hessian.index_put_(
+                (rows.flatten(), columns.flatten()), block.flatten(), accumulate=True
+            )
         while damping < 1e12:
             damped = hessian + torch.diag(damping * hessian.diagonal())
             step = torch.linalg.lstsq(damped, -gradient[:, None], driver="gelsd").solution[:, 0]
@@ -58,7 +72,10 @@ def lowest(tables, steps=60):
 
 def farthest(joint, expected):
     """The largest total variation between marginals of all blanks but one."""
-    return max(distance(mine, theirs) for mine, theirs in zip(without(joint.dense().exp()), without(expected), strict=True))
+    return max(
+        distance(mine, theirs)
+        for mine, theirs in zip(without(joint.dense().exp()), without(expected), strict=True)
+    )
 
 
 FOUND_WRONG = [((3, 3, 3), 48)]
@@ -73,7 +90,9 @@ def test_what_says_that_it_has_converged_has(shape, seed, monkeypatch):
     assert joint.report["converged"] and farthest(joint, expected) < TOLERANCE
     monkeypatch.setattr(arnold_gokhale, "_ascertained", lambda tables, member, answer, *_: answer)
     (control,) = members_of([tables], ARNOLD_GOKHALE)[0]
-    assert control.report["converged"] and farthest(control, expected) > TOLERANCE, "control: the estimate alone"
+    assert control.report["converged"] and farthest(control, expected) > TOLERANCE, (
+        "control: the estimate alone"
+    )
 
 
 @pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
@@ -100,10 +119,13 @@ def ruled_out(sites, seed=1):
             logits.select(axis, 2).fill_(-torch.inf)
         return logits.log_softmax(axis)
 
-    tables = tables_from([logs(shape, t, t) for t in range(3)], [logs((3,), t, 0) for t in range(3)])
+    tables = tables_from(
+        [logs(shape, t, t) for t in range(3)], [logs((3,), t, 0) for t in range(3)]
+    )
     between = {
-        ((s,), t): logs([3 if r in (s, t) else 1 for r in range(3)], t, t) for s, t in permutations(range(3), 2)
-    }  # fmt: skip
+        ((s,), t): logs([3 if r in (s, t) else 1 for r in range(3)], t, t)
+        for s, t in permutations(range(3), 2)
+    }
     return replace(tables, log_between=between)
 
 
@@ -128,17 +150,25 @@ def test_without_mass_are_the_contexts_of_what_is_ruled_out():
     chain = torch.full((27,), -torch.inf, dtype=torch.float64)
     chain[0] = 0.0
     with_restarts = without_mass(tables.log_q, chain)
-    assert not with_restarts[0] and with_restarts.sum() >= without_mass(tables.log_q, None).sum() - 1
+    assert (
+        not with_restarts[0] and with_restarts.sum() >= without_mass(tables.log_q, None).sum() - 1
+    )
 
 
 def bound_by_derivatives(tables, member, z):
     """The bound whose ends follow the derivatives, whether or not a search by trial finds one."""
-    return arnold_gokhale._bound_by_derivatives(Members.of([tables], [member, member], lowered=True), z)
+    return arnold_gokhale._bound_by_derivatives(
+        Members.of([tables], [member, member], lowered=True), z
+    )
 
 
-@pytest.mark.parametrize("member", [Member(0.0), Member(0.5), Member(1.0), Member(0.75, 0.1), Member(1.0, 0.2)])
+@pytest.mark.parametrize(
+    "member", [Member(0.0), Member(0.5), Member(1.0), Member(0.75, 0.1), Member(1.0, 0.2)]
+)
 def test_newton_and_its_matrix_are_those_of_the_balance(member):
-    """At the fixed point M is minus the derivative of in - out, by differences; and its solutions have no negative entry."""
+    """At the fixed point M is minus the derivative of in - out, by differences; and its
+    solutions have no negative entry.
+    """
     tables = ruled_out(())
     members = Members.of([tables], [member])
     balance = Balance(members)

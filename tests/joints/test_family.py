@@ -1,4 +1,6 @@
-"""The near-compatible family against enumeration: its equations, its two ends, its published iteration."""
+"""The near-compatible family against enumeration: its equations, its two ends, its published
+iteration.
+"""
 
 import pytest
 import torch
@@ -46,7 +48,11 @@ def test_fifty_steps_are_equation_5_from_uniform(size, seed, alpha):
     mu = torch.full_like(a, 1 / a.numel())
     for _ in range(50):
         u, v = mu.sum(1, keepdim=True), mu.sum(0, keepdim=True)
-        mu = (a + b) / (1 / u + 1 / v) if alpha == 0 else (v**alpha * a + u**alpha * b) / (u ** (alpha - 1) + v ** (alpha - 1))
+        mu = (
+            (a + b) / (1 / u + 1 / v)
+            if alpha == 0
+            else (v**alpha * a + u**alpha * b) / (u ** (alpha - 1) + v ** (alpha - 1))
+        )
         mu = mu / mu.sum()
         last = distance(u, mu.sum(1, keepdim=True))
     joint = family(tables, alpha, steps=50)
@@ -64,18 +70,26 @@ def test_pseudo_gibbs_is_the_stationary_vector_of_the_random_scan_chain(size, se
     values, vectors = torch.linalg.eig(random_scan_step(tables).T)
     first = vectors[:, values.real.argmax()].real
     stationary = (first / first.sum()).reshape(tables.shape)
-    assert distance(stationary, derive(tables, "pseudo_gibbs", tolerance=EXACT).dense().exp()) < 1e-8
-    assert distance(stationary, derive(tables, "arnold_gokhale", tolerance=EXACT).dense().exp()) > 1e-6
+    assert (
+        distance(stationary, derive(tables, "pseudo_gibbs", tolerance=EXACT).dense().exp()) < 1e-8
+    )
+    assert (
+        distance(stationary, derive(tables, "arnold_gokhale", tolerance=EXACT).dense().exp()) > 1e-6
+    )
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.sampled_from([(2, 2), (2, 5)]), seeds, alphas, st.sampled_from([0.0, 0.1, 1.0]))
 def test_the_sweep_of_a_pair_is_that_of_any_number_of_sites(size, seed, alpha, restart):
-    """Up to the marginal that is renewed first: u is for a pair, and u is the one of the last site."""
+    """Up to the marginal that is renewed first: u is for a pair, and u is the one of the last
+    site.
+    """
     tables = random_tables(size, seed)
     members = Members.of([tables], [Member(alpha, restart)])
     sites, _ = members.sites_at(flat(start(tables))[None, :], torch.float64)
-    torch.testing.assert_close(sweep_pair(members, *sites)[0], sweep_sites(tables, sites), rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        sweep_pair(members, *sites)[0], sweep_sites(tables, sites), rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("shape", LARGE)
@@ -88,7 +102,10 @@ def test_tables_of_several_tiles_solve_the_same_equation(shape, alpha):
     assert distance(mu, stationary_point(q, mu, alpha)) < 1e-8
     assert joint.report["objective"] == pytest.approx(objective(q, mu), rel=1e-10)
     step = plain_step(tables, start(tables), Member(alpha))
-    product = sum(m.reshape([-1 if s == t else 1 for s in range(len(shape))]) for t, m in enumerate(tables.log_masked)).exp()
+    product = sum(
+        m.reshape([-1 if s == t else 1 for s in range(len(shape))])
+        for t, m in enumerate(tables.log_masked)
+    ).exp()
     expected = stationary_point(q, product, alpha)
     for found, wanted in zip(step, without(expected / expected.sum()), strict=True):
         torch.testing.assert_close(found.exp(), wanted)
@@ -97,7 +114,8 @@ def test_tables_of_several_tiles_solve_the_same_equation(shape, alpha):
 def sharp_tables(vocab: int, seed: int, depth: float, bond: float = 5.0) -> Tables:
     """A pair in float32 as a trained model gives it, log-probabilities down to about -`depth`.
 
-    Tokens of one class of five (a name's halves, say) favour each other by `bond`, which makes eq. 5 slow.
+    Tokens of one class of five (a name's halves, say) favour each other by `bond`, which makes
+    eq. 5 slow.
     """
     generator = torch.Generator().manual_seed(seed)
     rank, kind = torch.linspace(0, 1, vocab), torch.arange(vocab) % 5
@@ -106,16 +124,30 @@ def sharp_tables(vocab: int, seed: int, depth: float, bond: float = 5.0) -> Tabl
     masked = tuple((-depth * rank / 2).log_softmax(0) for _ in range(2))
     zero = torch.zeros(1, 1)
     return Tables(
-        (torch.arange(vocab),) * 2, (a.log_softmax(0), b.log_softmax(1)), (zero, zero), (zero, zero), masked, (0.0, 0.0)
+        (torch.arange(vocab),) * 2,
+        (a.log_softmax(0), b.log_softmax(1)),
+        (zero, zero),
+        (zero, zero),
+        masked,
+        (0.0, 0.0),
     )
 
 
 def in_float64(tables: Tables) -> Tables:
     log_q = tuple(t.double().log_softmax(s) for s, t in enumerate(tables.log_q))
-    return Tables(tables.candidates, log_q, tables.log_inside, tables.log_total, tables.log_masked, tables.log_masked_inside)
+    return Tables(
+        tables.candidates,
+        log_q,
+        tables.log_inside,
+        tables.log_total,
+        tables.log_masked,
+        tables.log_masked_inside,
+    )
 
 
-@pytest.mark.parametrize("member", [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.0, 0.5), (0.5, 0.1), (1.0, 0.05)])
+@pytest.mark.parametrize(
+    "member", [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.0, 0.5), (0.5, 0.1), (1.0, 0.05)]
+)
 @pytest.mark.parametrize("depth", [20.0, 120.0])
 def test_float32_tables_keep_the_accuracy_that_is_stated(member, depth):
     tables = sharp_tables(60, 5, depth)
@@ -126,7 +158,9 @@ def test_float32_tables_keep_the_accuracy_that_is_stated(member, depth):
     likely = truth.dense() > -10
     assert float((found.dense().double() - truth.dense())[likely].abs().max()) < 2e-3
     assert bool(torch.isfinite(found.dense()).all())
-    assert found.report["objective_mean"] == pytest.approx(truth.report["objective_mean"], rel=1e-4, abs=1e-6)
+    assert found.report["objective_mean"] == pytest.approx(
+        truth.report["objective_mean"], rel=1e-4, abs=1e-6
+    )
 
 
 @settings(max_examples=20, deadline=None)
@@ -137,7 +171,9 @@ def test_float32_tables_keep_the_accuracy_that_is_stated(member, depth):
     st.sampled_from([1e-3, 1e-4]),
 )
 def test_the_stated_error_holds_from_both_starts(seed, member, uniform, tolerance):
-    """The estimate that the iteration stops on is not below the true distance to the fixed point."""
+    """The estimate that the iteration stops on is not below the true distance to the fixed
+    point.
+    """
     tables = in_float64(sharp_tables(40, seed, 25.0))
     truth = without(family(tables, *member, tolerance=EXACT).dense().exp())
     joint = family(tables, *member, tolerance=tolerance, initial=start(tables, uniform=uniform))
@@ -162,9 +198,19 @@ def test_the_report_says_what_was_done():
     tables = random_tables((2, 5), 1)
     report = derive(tables, "balanced").report
     assert set(report) == {
-        "alpha", "restart", "steps", "reads", "change", "error", "moved", "growth", "converged", "objective", "objective_mean",
+        "alpha",
+        "restart",
+        "steps",
+        "reads",
+        "change",
+        "error",
+        "moved",
+        "growth",
+        "converged",
+        "objective",
+        "objective_mean",
         "log_z",
-    }  # fmt: skip
+    }
     assert report["converged"] and report["change"] <= report["error"] < 1e-4
     assert report["reads"] == report["steps"] + 3
     stopped = family(tables, 0.5, tolerance=1e-12, max_reads=3).report

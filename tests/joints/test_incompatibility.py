@@ -1,4 +1,6 @@
-"""Incompatibility against least squares cell by cell, and against a linear programme that looks for the joint itself."""
+"""Incompatibility against least squares cell by cell, and against a linear programme that looks
+for the joint itself.
+"""
 
 from itertools import combinations, product
 from math import inf
@@ -31,7 +33,9 @@ def of(tables):
 
 
 def log_ratios(tables, s, t):
-    """Log-ratios of two tables and where they are finite, one matrix for each choice of tokens at the other blanks."""
+    """Log-ratios of two tables and where they are finite, one matrix for each choice of tokens
+    at the other blanks.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.log(tables[s]) - np.log(tables[t])
     matrices = np.moveaxis(ratio, (s, t), (-2, -1))
@@ -39,7 +43,9 @@ def log_ratios(tables, s, t):
 
 
 def by_least_squares(tables):
-    """The formula written out: a column for each f(x) and g(y), a row for each cell in the support."""
+    """The formula written out: a column for each f(x) and g(y), a row for each cell in the
+    support.
+    """
     means = []
     for s, t in combinations(range(tables[0].ndim), 2):
         if ((tables[s] == 0) != (tables[t] == 0)).any():
@@ -59,9 +65,11 @@ def by_least_squares(tables):
 
 
 def joint_exists(tables):
-    """Whether a joint has all these conditionals and mass in every context: the largest least mass of a context is above 0.
+    """Whether a joint has all these conditionals and mass in every context: the largest least
+    mass of a context is above 0.
 
-    The unknowns are the cells and that least mass. mu = q_t mu_{-t} and mu_{-t} >= least are linear in them.
+    The unknowns are the cells and that least mass. mu = q_t mu_{-t} and mu_{-t} >= least are
+    linear in them.
     """
     shape = tables[0].shape
     cells = list(product(*map(range, shape)))
@@ -84,7 +92,11 @@ def joint_exists(tables):
     aim = np.zeros(len(cells) + 1)
     aim[-1] = -1
     found = linprog(
-        aim, A_ub=np.array(below), b_ub=np.zeros(len(below)), A_eq=np.array([*equal, total]), b_eq=[0.0] * len(equal) + [1.0]
+        aim,
+        A_ub=np.array(below),
+        b_ub=np.zeros(len(below)),
+        A_eq=np.array([*equal, total]),
+        b_eq=[0.0] * len(equal) + [1.0],
     )
     return found.status == 0 and -found.fun > 1e-6
 
@@ -94,7 +106,9 @@ def joints_with_zeros(draw, sites=2):
     """A joint with zeros at random, and mass in every context; sparse ones have several parts."""
     shape = tuple(draw(st.integers(2, 6 if sites == 2 else 3)) for _ in range(sites))
     rng = np.random.default_rng(draw(seeds))
-    p = rng.uniform(0.2, 1.0, shape) * (rng.uniform(size=shape) > draw(st.sampled_from([0.0, 0.3, 0.6, 0.8])))
+    p = rng.uniform(0.2, 1.0, shape) * (
+        rng.uniform(size=shape) > draw(st.sampled_from([0.0, 0.3, 0.6, 0.8]))
+    )
     assume(all((p.sum(t) > 0).all() for t in range(sites)))
     return p / p.sum()
 
@@ -109,7 +123,9 @@ def test_the_conditionals_of_a_joint_with_zeros_are_compatible(p, tile_cells):
 @settings(max_examples=200, deadline=None)
 @given(joints_with_zeros(), seeds, st.sampled_from(["one cell", "all cells", "zeros"]))
 def test_zero_if_and_only_if_a_linear_programme_finds_the_joint(p, seed, change):
-    """Where the support is a tree, conditionals may change and stay compatible; the programme knows."""
+    """Where the support is a tree, conditionals may change and stay compatible; the programme
+    knows.
+    """
     first, second = conditionals(p)
     rng = np.random.default_rng(seed)
     x, y = (int(rng.integers(n)) for n in p.shape)
@@ -129,7 +145,9 @@ def test_zero_if_and_only_if_a_linear_programme_finds_the_joint(p, seed, change)
 
 @pytest.mark.parametrize("start", [0, 500])
 def test_fits_of_singular_equations_do_not_follow_rounding(start):
-    """About one block in a hundred lost digits, and was smaller than the least squares, when a fit began at its solution."""
+    """About one block in a hundred lost digits, and was smaller than the least squares, when a
+    fit began at its solution.
+    """
     for seed in range(start, start + 500):
         rng = np.random.default_rng(seed)
         p = rng.uniform(0.2, 1.0, rng.integers(2, 7, 2))
@@ -150,7 +168,9 @@ def test_examples_with_zeros():
     ruled_out = np.array([[0.4, 0.1], [0.3, 0.2], [0.0, 0.0]])
     with np.errstate(invalid="ignore"):
         second = np.nan_to_num(ruled_out / ruled_out.sum(1, keepdims=True), nan=0.5)
-    assert of([ruled_out / ruled_out.sum(0), second]) == inf, "no joint has mass in the context of the last token"
+    assert of([ruled_out / ruled_out.sum(0), second]) == inf, (
+        "no joint has mass in the context of the last token"
+    )
 
 
 def test_a_control_that_fits_along_rows_and_columns_alone_is_not_zero():
@@ -176,7 +196,9 @@ def test_parts_that_never_meet_and_a_ring():
 
 
 def test_for_three_blanks_it_speaks_of_pairs_of_tables():
-    """Six cells in a ring: every pair of tables fits, and around the ring the ratios contradict each other."""
+    """Six cells in a ring: every pair of tables fits, and around the ring the ratios contradict
+    each other.
+    """
     ring = [(0, 0, 1), (0, 1, 1), (0, 1, 0), (1, 1, 0), (1, 0, 0), (1, 0, 1)]
     p = np.zeros((2, 2, 2))
     p[tuple(np.array(ring).T)] = 1 / 6
@@ -212,9 +234,16 @@ def test_without_zeros_it_is_the_residual_of_least_squares(sites, vocab, seed, t
 
 
 def test_the_order_of_the_blanks_does_not_matter():
-    tables = [torch.randn(5, 4, generator=torch.Generator().manual_seed(t), dtype=torch.float64).log_softmax(t) for t in range(2)]
+    tables = [
+        torch.randn(
+            5, 4, generator=torch.Generator().manual_seed(t), dtype=torch.float64
+        ).log_softmax(t)
+        for t in range(2)
+    ]
     turned = [tables[1].T.contiguous(), tables[0].T.contiguous()]
-    assert incompatibility(tables_from(turned)) == pytest.approx(incompatibility(tables_from(tables)), rel=1e-12)
+    assert incompatibility(tables_from(turned)) == pytest.approx(
+        incompatibility(tables_from(tables)), rel=1e-12
+    )
 
 
 def test_a_single_blank_and_a_joint_have_none():

@@ -17,10 +17,16 @@ def entropy_of(p):
     return float(-(p * p.log()).sum())
 
 
-SMALL = [(size, name) for size in [(2, 5), (3, 3), (4, 2)] for name in ("mrf", "hcb", "balanced", "chain")]
+SMALL = [
+    (size, name)
+    for size in [(2, 5), (3, 3), (4, 2)]
+    for name in ("mrf", "hcb", "balanced", "chain")
+]
 
 
-@pytest.mark.parametrize(("tables", "name"), [(random_tables(size, 21), name) for size, name in SMALL])
+@pytest.mark.parametrize(
+    ("tables", "name"), [(random_tables(size, 21), name) for size, name in SMALL]
+)
 def test_reductions_are_those_of_the_dense_cells(tables, name):
     assert_reductions(derive(tables, name))
 
@@ -37,7 +43,9 @@ def assert_reductions(joint):
     for t, marginal in enumerate(joint.marginals()):
         torch.testing.assert_close(marginal, mu.sum([s for s in sites if s != t]))
     assert joint.entropy() == pytest.approx(entropy_of(mu), abs=1e-10)
-    assert joint.total_correlation() == pytest.approx(sum(map(entropy_of, joint.marginals())) - entropy_of(mu), abs=1e-10)
+    assert joint.total_correlation() == pytest.approx(
+        sum(map(entropy_of, joint.marginals())) - entropy_of(mu), abs=1e-10
+    )
     for a in sites:
         for b in sites:
             if a != b:
@@ -53,7 +61,9 @@ def assert_reductions(joint):
 
 
 def p_value(joint, drawn):
-    """Of Pearson's chi-square for draws (token ids) from the joint; small where they come from another."""
+    """Of Pearson's chi-square for draws (token ids) from the joint; small where they come from
+    another.
+    """
     n = len(drawn)
     cells = torch.tensor([int(i) for i in drawn @ torch.tensor([joint.shape[1], 1])])
     counts = torch.bincount(cells, minlength=joint.dense().numel()).double()
@@ -106,13 +116,19 @@ def test_tokens_outside_the_candidates_have_no_probability():
 
 def test_tables_for_people():
     candidates = [torch.tensor([4, 1]), torch.tensor([0, 2, 3])]
-    joint = derive(replace(random_tables((2, 5), 9, candidates=candidates), label="token{}".format), "balanced")
+    joint = derive(
+        replace(random_tables((2, 5), 9, candidates=candidates), label="token{}".format), "balanced"
+    )
     frame = joint.to_frame(3)
     assert list(frame.columns) == ["blank_1", "blank_2", "log_prob", "prob"]
     assert len(frame) == 3 and frame["log_prob"].is_monotonic_decreasing
     assert frame["blank_1"].str.startswith("token").all()
     html = joint._repr_html_()
-    assert "<b>balanced</b>" in html and "2 &times; 3 fillings" in html and "% of the product joint" in html
+    assert (
+        "<b>balanced</b>" in html
+        and "2 &times; 3 fillings" in html
+        and "% of the product joint" in html
+    )
     assert "product joint" not in derive(random_tables((2, 5), 9), "balanced")._repr_html_()
     assert repr(joint) == "Joint(balanced, shape=(2, 3))"
 
@@ -125,18 +141,28 @@ def test_tokens_may_be_named_as_they_are_spelled():
     assert joint.conditional(1, words[:1]).equal(joint.conditional(1, [int(ids[0, 0])]))
     assert joint.conditional(0, words[1:]).equal(joint.conditional(0, [int(ids[0, 1])]))
     for word, why in [
-        ("violinist", r"it is 2 tokens of the model \('viol' '##inist'\), so use \[WORD\] or \[GAP\]"),
+        (
+            "violinist",
+            r"it is 2 tokens of the model \('viol' '##inist'\), so use \[WORD\] or \[GAP\]",
+        ),
         ("mat ", "the model has no such token; it reads 'mat', so give that"),
         ("", "it is not a word of the model"),
         ("mat", "give more candidates, or targets"),
     ]:
-        with pytest.raises(InputError, match=f"^'{word}' is not among the candidates of blank 2: {why}"):
+        with pytest.raises(
+            InputError, match=f"^'{word}' is not among the candidates of blank 2: {why}"
+        ):
             joint.log_prob([words[0], word])
 
 
 def test_a_spelling_of_two_tokens_is_refused():
-    joint = derive(replace(random_tables((2, 5), 9), label=lambda i: "same" if i in (1, 3) else str(i)), "balanced")
-    with pytest.raises(InputError, match="'same' is how 2 candidates of blank 1 are spelled: give token ids"):
+    joint = derive(
+        replace(random_tables((2, 5), 9), label=lambda i: "same" if i in (1, 3) else str(i)),
+        "balanced",
+    )
+    with pytest.raises(
+        InputError, match="'same' is how 2 candidates of blank 1 are spelled: give token ids"
+    ):
         joint.log_prob(["same", "0"])
     assert joint.log_prob(["0", "2"]) == joint.log_prob([0, 2])
 
@@ -155,7 +181,10 @@ def test_one_blank_is_labelled_and_its_numbers_are_a_tensor():
     torch.testing.assert_close(given + 0, mu[3] / mu[3].sum())
     top = given.top(2)
     best = (given + 0).topk(2)
-    assert top["token"].tolist() == [f"token{i}" for i in best.indices.tolist()] and top["prob"].tolist() == best.values.tolist()
+    assert (
+        top["token"].tolist() == [f"token{i}" for i in best.indices.tolist()]
+        and top["prob"].tolist() == best.values.tolist()
+    )
     assert len(given.top()) == 5
     for computed in (given[:2], given * 2, given.exp(), torch.stack([given, given])):
         assert type(computed) is torch.Tensor, "a slice has other tokens, or none"
@@ -170,10 +199,16 @@ def test_a_context_of_probability_0_has_no_conditional(name):
     """Token 2 of blank 1 is ruled out by every pass."""
     logits = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     logits[0, 2] = -torch.inf
-    masked = [torch.tensor([0.4, 0.6, 0.0], dtype=torch.float64).log(), torch.zeros(3, dtype=torch.float64).log_softmax(0)]
+    masked = [
+        torch.tensor([0.4, 0.6, 0.0], dtype=torch.float64).log(),
+        torch.zeros(3, dtype=torch.float64).log_softmax(0),
+    ]
     joint = derive(tables_from([f.log_softmax(t) for t, f in enumerate(logits)], masked), name)
     if name in ("product", "chain", "mrf"):
-        with pytest.raises(InputError, match=rf"tokens \[2\] have probability 0 in {name}: give tokens that it allows"):
+        with pytest.raises(
+            InputError,
+            match=rf"tokens \[2\] have probability 0 in {name}: give tokens that it allows",
+        ):
             joint.conditional(1, [2])
     else:
         assert float(joint.marginal(0)[2]) < 1e-30 and not joint.conditional(1, [2]).isnan().any()

@@ -24,16 +24,26 @@ from unmask.tables.unary import unary_tables
 
 @st.composite
 def blocks(draw):
-    """Two or three blanks of a random model, maybe over candidate sets, and gold tokens among them."""
+    """Two or three blanks of a random model, maybe over candidate sets, and gold tokens among
+    them.
+    """
     k = draw(st.integers(2, 3))
     vocab = draw(st.integers(2, 5 if k == 2 else 3))
     length = draw(st.integers(k, 3))
     block = draw(st.permutations(range(length)))[:k]
-    ids = [vocab if position in block else draw(st.integers(0, vocab - 1)) for position in range(length)]
+    ids = [
+        vocab if position in block else draw(st.integers(0, vocab - 1))
+        for position in range(length)
+    ]
     tokens = st.lists(st.integers(0, vocab - 1), min_size=1, max_size=vocab, unique=True)
     candidates = draw(st.just([list(range(vocab))] * k) | st.tuples(*[tokens] * k))
     gold = tuple(draw(st.sampled_from(c)) for c in candidates)
-    model = {"vocab_size": vocab, "length": length, "seed": draw(st.integers(0, 9999)), "scale": draw(st.floats(0.1, 4))}
+    model = {
+        "vocab_size": vocab,
+        "length": length,
+        "seed": draw(st.integers(0, 9999)),
+        "scale": draw(st.floats(0.1, 4)),
+    }
     return model, Cloze(tuple(ids), tuple(block), gold), candidates
 
 
@@ -45,7 +55,14 @@ def tables_of(case):
 def all_joints(tables):
     """Every construction, few steps for those that iterate: any joint will do here."""
     iterated = [derive(tables, name, steps=3) for name in ITERATED]
-    return [product_joint(tables), mrf_logit(tables), mrf(tables), hcb(tables), *iterated, chain(tables)]
+    return [
+        product_joint(tables),
+        mrf_logit(tables),
+        mrf(tables),
+        hcb(tables),
+        *iterated,
+        chain(tables),
+    ]
 
 
 def lines(shape, t):
@@ -77,7 +94,14 @@ def enumerated(joint, gold):
                 unary.append(minus_log((q if joint.name == "product" else own)[places[t]]))
         averages.append(sum(divergences) / len(divergences))
         objective += sum(divergences)
-    return JointMetrics(joint.name, tuple(unary), minus_log(float(mu[places])), sum(averages) / k, sum(gold_kl) / k, objective)
+    return JointMetrics(
+        joint.name,
+        tuple(unary),
+        minus_log(float(mu[places])),
+        sum(averages) / k,
+        sum(gold_kl) / k,
+        objective,
+    )
 
 
 def in_tiles_of(cells):
@@ -91,7 +115,9 @@ def hold_to_their_sums(joints, gold):
         assert found.construction == expected.construction
         assert found.unary_nll == pytest.approx(expected.unary_nll, rel=1e-9, abs=1e-11)
         for name in ("joint_nll", "a_kl", "g_kl", "objective"):
-            assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9, abs=1e-11), (joint.name, name)
+            assert getattr(found, name) == pytest.approx(
+                getattr(expected, name), rel=1e-9, abs=1e-11
+            ), (joint.name, name)
 
 
 @settings(max_examples=40, deadline=None)
@@ -107,7 +133,9 @@ places = st.tuples(st.integers(0, 3), st.integers(0, 2))
 
 
 def tables_with_zeros(seed, ruled_out, everywhere):
-    """Tables of 4 x 3 tokens. `ruled_out`: cells of each table with probability 0; `everywhere`: whether the last token is."""
+    """Tables of 4 x 3 tokens. `ruled_out`: cells of each table with probability 0;
+    `everywhere`: whether the last token is.
+    """
     generator = torch.Generator().manual_seed(seed)
     logits = [torch.randn(4, 3, generator=generator, dtype=torch.float64) for _ in range(2)]
     for t, cells in enumerate(ruled_out):
@@ -129,16 +157,21 @@ def has_probabilities(joint):
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 9999),
-    st.tuples(*[st.lists(places, max_size=4)] * 2) | st.lists(places, max_size=4).map(lambda cells: (cells, cells)),
+    st.tuples(*[st.lists(places, max_size=4)] * 2)
+    | st.lists(places, max_size=4).map(lambda cells: (cells, cells)),
     st.tuples(st.booleans(), st.booleans()),
     st.integers(1, 20),
     places,
 )
-def test_tokens_that_the_model_rules_out_add_nothing_to_a_divergence(seed, ruled_out, everywhere, tile_cells, gold):
+def test_tokens_that_the_model_rules_out_add_nothing_to_a_divergence(
+    seed, ruled_out, everywhere, tile_cells, gold
+):
     tables = tables_with_zeros(seed, ruled_out, everywhere)
     with in_tiles_of(tile_cells):
         joints = [joint for joint in all_joints(tables) if has_probabilities(joint)]
-        assert {"product", "mrf", "arnold_gokhale", "pseudo_gibbs", "chain"} - {joint.name for joint in joints} == set()
+        assert {"product", "mrf", "arnold_gokhale", "pseudo_gibbs", "chain"} - {
+            joint.name for joint in joints
+        } == set()
         hold_to_their_sums(joints, gold)
 
 
@@ -151,9 +184,13 @@ def test_a_reading_holds_the_normaliser_and_the_marginals(case, tile_cells):
         readings = read_joints(joints)
     for joint, reading in zip(joints, readings, strict=True):
         cells = joint.rule(tuple(slice(0, n) for n in joint.shape)).expand(joint.shape)
-        assert reading.log_z == pytest.approx(float(cells.logsumexp(tuple(range(joint.sites)))), abs=1e-11)
+        assert reading.log_z == pytest.approx(
+            float(cells.logsumexp(tuple(range(joint.sites)))), abs=1e-11
+        )
         for t, marginal in enumerate(reading.log_marginals):
-            torch.testing.assert_close(marginal, joint.dense().expand(joint.shape).logsumexp(t, keepdim=True))
+            torch.testing.assert_close(
+                marginal, joint.dense().expand(joint.shape).logsumexp(t, keepdim=True)
+            )
 
 
 def test_perplexities_of_one_block():

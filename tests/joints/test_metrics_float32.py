@@ -16,7 +16,9 @@ TOKENS = 300
 
 
 def heavy_tailed(absurd: float, seed: int = 0) -> Tables:
-    """Float32 tables of a pair: Zipf-like token frequencies, a shared dependence, and tokens `absurd` nats below the rest."""
+    """Float32 tables of a pair: Zipf-like token frequencies, a shared dependence, and tokens
+    `absurd` nats below the rest.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape):
@@ -43,20 +45,29 @@ def heavy_tailed(absurd: float, seed: int = 0) -> Tables:
 
 def in_float64(tables: Tables) -> Tables:
     names = ("log_q", "log_inside", "log_total", "log_masked")
-    return replace(tables, **{name: tuple(x.double() for x in getattr(tables, name)) for name in names})
+    return replace(
+        tables, **{name: tuple(x.double() for x in getattr(tables, name)) for name in names}
+    )
 
 
 def joints(tables: Tables) -> list[Joint]:
-    """Every construction; the family's members at given marginals, so that no solver stands between the two precisions."""
+    """Every construction; the family's members at given marginals, so that no solver stands
+    between the two precisions.
+    """
     given = (tables.log_masked[1][None, :], tables.log_masked[0][:, None])
     family = [
-        Joint(f"family {alpha} {restart}", tables, FamilyRule.at(tables, given, Member(alpha, restart)))
+        Joint(
+            f"family {alpha} {restart}",
+            tables,
+            FamilyRule.at(tables, given, Member(alpha, restart)),
+        )
         for alpha, restart in ((0, 0), (0.5, 0), (0.5, 0.2), (1, 0))
     ]
     return [product(tables), mrf_logit(tables), mrf(tables), hcb(tables), chain(tables), *family]
 
 
-# At 60 nats the tables are within float32's range, and the products of two of their numbers are not.
+# At 60 nats the tables are within float32's range, and the products of two of their numbers are
+# not.
 @pytest.mark.parametrize("absurd", [0.0, 30.0, 60.0, 120.0])
 def test_float32_tables_give_the_numbers_of_float64(absurd):
     tables = heavy_tailed(absurd)
@@ -64,7 +75,10 @@ def test_float32_tables_give_the_numbers_of_float64(absurd):
     assert found.incompatibility == pytest.approx(exact.incompatibility, rel=1e-5)
     for a, b in zip(found.joints, exact.joints, strict=True):
         for name in ("joint_nll", "a_kl", "objective"):
-            assert getattr(a, name) == pytest.approx(getattr(b, name), rel=1e-5), (a.construction, name)
+            assert getattr(a, name) == pytest.approx(getattr(b, name), rel=1e-5), (
+                a.construction,
+                name,
+            )
         assert a.g_kl == pytest.approx(b.g_kl, rel=1e-5, abs=1e-6), a.construction
         assert a.unary_nll == pytest.approx(b.unary_nll, rel=1e-5, abs=1e-5), a.construction
 
@@ -81,16 +95,22 @@ def test_a_sum_of_probabilities_would_underflow_where_the_reading_does_not():
 
 
 def test_divergences_are_free_of_the_rounding_of_the_tables_normalisation():
-    """A joint that has the float32 table as its conditional has divergence zero, however the table's sums are rounded."""
+    """A joint that has the float32 table as its conditional has divergence zero, however the
+    table's sums are rounded.
+    """
     tables = heavy_tailed(absurd=0.0)
     column = torch.linspace(-40, 5, TOKENS)[None, :]
-    (reading,) = read_joints([Joint("faithful", tables, lambda index: tables.log_q[0][index] + column[:, index[1]])])
+    (reading,) = read_joints(
+        [Joint("faithful", tables, lambda index: tables.log_q[0][index] + column[:, index[1]])]
+    )
     assert float(reading.kl[0].abs().max()) < 2e-5
     assert float(reading.kl[1].mean()) > 0.1
 
 
 class Scaled:
-    """The cells of the first table times e^by, with their exponentials as a rule of the family gives them."""
+    """The cells of the first table times e^by, with their exponentials as a rule of the family
+    gives them.
+    """
 
     def __init__(self, tables: Tables, by: float) -> None:
         self.log_q, self.by = tables.log_q[0], by
@@ -107,10 +127,14 @@ def test_exponentials_that_leave_the_range_of_float32_are_not_used(by):
     tables = heavy_tailed(absurd=0.0)
     assert bool((tables.log_q[0] > -80).all()), "the table itself is within the range"
     exponentials = Scaled(tables, by).probabilities((slice(None), slice(None)), None)
-    lost = bool((exponentials < torch.finfo(torch.float32).tiny).any() or exponentials.isinf().any())
+    lost = bool(
+        (exponentials < torch.finfo(torch.float32).tiny).any() or exponentials.isinf().any()
+    )
     assert lost == (by != 0)
     (found,) = read_joints([Joint("scaled", tables, Scaled(tables, by))])
     (expected,) = read_joints([Joint("scaled", tables, Scaled(tables, by).__call__)])
     assert found.log_z == pytest.approx(expected.log_z, rel=1e-6)
-    for mine, theirs in zip((*found.kl, *found.log_marginals), (*expected.kl, *expected.log_marginals), strict=True):
+    for mine, theirs in zip(
+        (*found.kl, *found.log_marginals), (*expected.kl, *expected.log_marginals), strict=True
+    ):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-4)

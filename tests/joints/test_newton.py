@@ -1,4 +1,6 @@
-"""The likely tokens solved exactly: their equations, and pairs of tokens that hardly meet any others."""
+"""The likely tokens solved exactly: their equations, and pairs of tokens that hardly meet any
+others.
+"""
 
 from dataclasses import replace
 
@@ -13,7 +15,14 @@ from unmask.joints.newton import LikelyTokens
 from unmask.joints.registry import Member
 from unmask.joints.sweeps import Members, flat, start, unflat
 
-SQUARE = [Member(0.0), Member(0.5), Member(1.0), Member(0.0, 0.1), Member(0.5, 0.05), Member(1.0, 0.02)]
+SQUARE = [
+    Member(0.0),
+    Member(0.5),
+    Member(1.0),
+    Member(0.0, 0.1),
+    Member(0.5, 0.05),
+    Member(1.0, 0.02),
+]
 LARGE = (450, 420)
 """More tokens than are taken whole."""
 
@@ -31,7 +40,9 @@ def solved(likely, log_mu, times=1):
 
 
 def imbalance(tables, log_mu, member):
-    """How far the row and column sums of the rule's cells are from the marginals that it is written with, relatively."""
+    """How far the row and column sums of the rule's cells are from the marginals that it is
+    written with, relatively.
+    """
     mu = FamilyRule.at(tables, log_mu, member)((slice(None), slice(None))).exp()
     return [found / given.exp() - 1 for found, given in zip(without(mu), log_mu, strict=True)]
 
@@ -40,19 +51,25 @@ def imbalance(tables, log_mu, member):
 @given(seeds, st.sampled_from(SQUARE))
 def test_a_small_vocabulary_is_solved_whole_without_a_sweep(seed, member):
     tables = random_tables((2, 5), seed)
-    for residual in imbalance(tables, solved(likely_of(tables, member), start(tables), times=8), member):
+    for residual in imbalance(
+        tables, solved(likely_of(tables, member), start(tables), times=8), member
+    ):
         assert float(residual.abs().max()) < 1e-10
 
 
 @pytest.mark.parametrize("member", SQUARE)
 def test_with_some_left_out_the_likely_ones_come_into_balance_once_the_others_are(member):
-    """What is held is the flow from and to the others at the marginals given, so a fixed point stays where it is."""
+    """What is held is the flow from and to the others at the marginals given, so a fixed point
+    stays where it is.
+    """
     tables = tables_of_large(3)
     mu = family(tables, *member, tolerance=1e-10).dense().exp()
     stayed = solved(likely_of(tables, member), tuple(m.log() for m in without(mu)))
     for found, expected in zip(stayed, without(mu), strict=True):
         torch.testing.assert_close(found.exp(), expected, rtol=1e-7, atol=0)
-    for residual in imbalance(tables, solved(likely_of(tables, member), start(tables), times=12), member):
+    for residual in imbalance(
+        tables, solved(likely_of(tables, member), start(tables), times=12), member
+    ):
         balanced = residual.abs() < 1e-4
         assert balanced.sum() >= 128 and not balanced.all()
 
@@ -63,28 +80,48 @@ def test_old_factors_lead_to_the_same_answer_as_new_ones(member, moved):
     tables = tables_of_large(4)
     again = likely_of(tables, member)
     solved(again, start(tables))
-    other = tuple(m + moved * torch.sin(torch.arange(m.numel(), dtype=m.dtype)).reshape(m.shape) for m in start(tables))
-    found, expected = solved(again, other, times=12), solved(likely_of(tables, member), other, times=12)
+    other = tuple(
+        m + moved * torch.sin(torch.arange(m.numel(), dtype=m.dtype)).reshape(m.shape)
+        for m in start(tables)
+    )
+    found, expected = (
+        solved(again, other, times=12),
+        solved(likely_of(tables, member), other, times=12),
+    )
     for mine, fresh in zip(found, expected, strict=True):
         torch.testing.assert_close(mine, fresh, rtol=0, atol=1e-5)
-    assert max(float((mine - came).abs().max()) for mine, came in zip(found, other, strict=True)) > 1e-3
+    assert (
+        max(float((mine - came).abs().max()) for mine, came in zip(found, other, strict=True))
+        > 1e-3
+    )
 
 
 def tables_of_large(seed, scale=1.5):
     generator = torch.Generator().manual_seed(seed)
-    logits = [scale * torch.randn(LARGE, generator=generator, dtype=torch.float64) for _ in range(2)]
+    logits = [
+        scale * torch.randn(LARGE, generator=generator, dtype=torch.float64) for _ in range(2)
+    ]
     masked = [scale * torch.randn(size, generator=generator, dtype=torch.float64) for size in LARGE]
-    return tables_from([x.log_softmax(t) for t, x in enumerate(logits)], [x.log_softmax(0) for x in masked])
+    return tables_from(
+        [x.log_softmax(t) for t, x in enumerate(logits)], [x.log_softmax(0) for x in masked]
+    )
 
 
 def two_worlds(bond: float = 9.0):
-    """A joint in which token 7 of either blank nearly determines the other, its tables, and a start that is wrong about 7."""
+    """A joint in which token 7 of either blank nearly determines the other, its tables, and a
+    start that is wrong about 7.
+    """
     logits = torch.randn(LARGE, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     logits[7, :] -= bond
     logits[:, 7] -= bond
     logits[7, 7] = logits.flatten().logsumexp(0) - 1
     p = logits.flatten().softmax(0).reshape(LARGE)
-    wrong = [torch.zeros(size, dtype=torch.float64).index_fill_(0, torch.tensor([7]), -4.0).log_softmax(0) for size in LARGE]
+    wrong = [
+        torch.zeros(size, dtype=torch.float64)
+        .index_fill_(0, torch.tensor([7]), -4.0)
+        .log_softmax(0)
+        for size in LARGE
+    ]
     return p, tables_from([(p / p.sum(t, keepdim=True)).log() for t in range(2)], wrong)
 
 
@@ -103,14 +140,18 @@ def test_tokens_that_hardly_meet_others_converge_and_without_help_do_not(alpha):
 
 
 def hardly_mixing(dtype):
-    """Incompatible tables of a pair of two worlds that hardly ever lead to each other, in `dtype`, and the same in float64."""
+    """Incompatible tables of a pair of two worlds that hardly ever lead to each other, in
+    `dtype`, and the same in float64.
+    """
     generator = torch.Generator().manual_seed(2)
     logits = [1.5 * torch.randn(LARGE, generator=generator, dtype=torch.float64) for _ in range(2)]
     for table in logits:
         table[:30, 30:] -= 9
         table[30:, :30] -= 9
     log_q = [table.log_softmax(t) for t, table in enumerate(logits)]
-    masked = [torch.randn(n, generator=generator, dtype=torch.float64).log_softmax(0) for n in LARGE]
+    masked = [
+        torch.randn(n, generator=generator, dtype=torch.float64).log_softmax(0) for n in LARGE
+    ]
     rounded = [q.to(dtype) for q in log_q], [m.to(dtype) for m in masked]
     exact = [[x.double() for x in part] for part in rounded]
     return tables_from(*rounded), tables_from(*exact)
@@ -118,7 +159,9 @@ def hardly_mixing(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_chains_that_hardly_mix_are_solved_as_an_eigensolver_solves_them(dtype):
-    """At alpha = 1 the marginals (u, v) of the random scan follow the linear step u <- (u + A v) / 2, v <- (v + B^T u) / 2."""
+    """At alpha = 1 the marginals (u, v) of the random scan follow the linear step u <- (u + A
+    v) / 2, v <- (v + B^T u) / 2.
+    """
     tables, exact = hardly_mixing(dtype)
     a, b = (q.exp() for q in exact.log_q)
     a, b = a / a.sum(0), b / b.sum(1, keepdim=True)
@@ -136,8 +179,13 @@ def test_chains_that_hardly_mix_are_solved_as_an_eigensolver_solves_them(dtype):
 
     assert_law(vectors[:, order[0]].real, 0.0)
     masked_a, masked_b = (x.exp() for x in exact.log_masked)
-    chained, restart = torch.cat([(masked_a + a @ masked_b) / 2, (masked_b + b.T @ masked_a) / 2]), 0.001
-    law = torch.linalg.solve(torch.eye(n + m, dtype=torch.float64) - (1 - restart) * step, restart * chained)
+    chained, restart = (
+        torch.cat([(masked_a + a @ masked_b) / 2, (masked_b + b.T @ masked_a) / 2]),
+        0.001,
+    )
+    law = torch.linalg.solve(
+        torch.eye(n + m, dtype=torch.float64) - (1 - restart) * step, restart * chained
+    )
     assert_law(law, restart)
     slow = start(tables)
     for _ in range(20):

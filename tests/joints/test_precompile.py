@@ -12,12 +12,18 @@ from unmask.joints.precompile import launches, precompile, random_pair
 from unmask.models import batching
 
 pytest.importorskip("triton")
-INTERPRETED = pytest.mark.skipif(not os.environ.get("TRITON_INTERPRET"), reason="compiled here, and held by the tests on a GPU")
+INTERPRETED = pytest.mark.skipif(
+    not os.environ.get("TRITON_INTERPRET"), reason="compiled here, and held by the tests on a GPU"
+)
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
-@pytest.mark.parametrize("device", [pytest.param("cpu", marks=INTERPRETED), pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_every_launch_of_a_precompilation_runs(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "device", [pytest.param("cpu", marks=INTERPRETED), pytest.param("cuda", marks=pytest.mark.gpu)]
+)
+def test_every_launch_of_a_precompilation_runs(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     if device == "cpu":
         monkeypatch.setattr("unmask.joints.precompile.FEW", 16)
@@ -35,8 +41,12 @@ def test_a_precompilation_ends_though_a_program_fails(monkeypatch: pytest.Monkey
 
 
 @INTERPRETED
-@pytest.mark.parametrize(("likely", "pairs"), [(128, 1), (4, 1), (4, 2)], ids=["whole", "chosen", "two chosen"])
-def test_pairs_are_compiled_for_what_a_precompilation_is(likely: int, pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("likely", "pairs"), [(128, 1), (4, 1), (4, 2)], ids=["whole", "chosen", "two chosen"]
+)
+def test_pairs_are_compiled_for_what_a_precompilation_is(
+    likely: int, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from unmask.joints import triton_programs
 
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
@@ -50,14 +60,20 @@ def test_pairs_are_compiled_for_what_a_precompilation_is(likely: int, pairs: int
     assert [len(of_module) for of_module in precompiled] == [4, 4, 1]
     blocks = [random_pair(37, CPU) for _ in range(pairs)]
     metrics_of_blocks(derive_blocks(blocks, ("mrf", "arnold_gokhale", "chain")), [(1, 2)] * pairs)
-    assert [of_module - before for of_module, before in zip(kinds, precompiled, strict=True)] == [set(), set(), set()]
+    assert [of_module - before for of_module, before in zip(kinds, precompiled, strict=True)] == [
+        set(),
+        set(),
+        set(),
+    ]
     triton_programs.table_sums([random_pair(36, CPU)])
     assert kinds[2] > precompiled[2], "control: lines of another multiple are programs of their own"
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("pairs", [1, 2])
-def test_pairs_after_a_precompilation_compile_nothing(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_after_a_precompilation_compile_nothing(
+    pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blocks, compiled = [random_pair(1209, GPU) for _ in range(pairs)], compilations(monkeypatch)
     precompile(1209, GPU).join()
     assert set(compiled) == {"_row_sums", "_column_sums", "_table_sums", "_block_sums"}

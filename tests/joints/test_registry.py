@@ -1,4 +1,6 @@
-"""The registry of constructions: names, numbers in names, options; and that each entry tells the truth about its rule."""
+"""The registry of constructions: names, numbers in names, options; and that each entry tells
+the truth about its rule.
+"""
 
 import pytest
 import torch
@@ -16,7 +18,9 @@ def test_every_construction_derives_a_joint_of_its_own_name(name):
 
 
 def test_no_two_constructions_look_alike_in_a_figure():
-    assert len({(c.style.colour, c.style.marker) for c in CONSTRUCTIONS.values()}) == len(CONSTRUCTIONS)
+    assert len({(c.style.colour, c.style.marker) for c in CONSTRUCTIONS.values()}) == len(
+        CONSTRUCTIONS
+    )
     assert len({c.label for c in CONSTRUCTIONS.values()}) == len(CONSTRUCTIONS)
     assert DEFAULT in CONSTRUCTIONS
 
@@ -26,14 +30,24 @@ def test_a_number_in_a_name_is_the_member_s():
     for alpha, name in ((0.0, "arnold_gokhale"), (0.5, "balanced"), (1.0, "pseudo_gibbs")):
         found = derive(tables, f"family:{alpha}", tolerance=1e-9)
         assert found.report["alpha"] == alpha and found.name == f"family:{alpha:g},0"
-        torch.testing.assert_close(found.dense(), derive(tables, name, tolerance=1e-9).dense(), rtol=0, atol=1e-7)
+        torch.testing.assert_close(
+            found.dense(), derive(tables, name, tolerance=1e-9).dense(), rtol=0, atol=1e-7
+        )
     between = derive(tables, "family:0.25").dense()
     assert float((between - derive(tables, "balanced").dense()).abs().max()) > 1e-3
 
 
 def test_names_with_commas_and_numbers_are_told_apart():
-    assert [c.name for c in all_named("product, family:0.5,chain")] == ["product", "family:0.5,0", "chain"]
-    assert [c.name for c in all_named("family:0.50,.25,mrf,family:1,0.1")] == ["family:0.5,0.25", "mrf", "family:1,0.1"]
+    assert [c.name for c in all_named("product, family:0.5,chain")] == [
+        "product",
+        "family:0.5,0",
+        "chain",
+    ]
+    assert [c.name for c in all_named("family:0.50,.25,mrf,family:1,0.1")] == [
+        "family:0.5,0.25",
+        "mrf",
+        "family:1,0.1",
+    ]
     assert [c.name for c in all_named("all")] == list(CONSTRUCTIONS)
     assert [c.name for c in all_named(["mrf", "hcb"])] == ["mrf", "hcb"]
 
@@ -41,7 +55,13 @@ def test_names_with_commas_and_numbers_are_told_apart():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("balance", r"joint 'balance' is unknown: did you mean balanced\? Use one of product, .*family:ALPHA,LAMBDA"),
+        (
+            "balance",
+            (
+                r"joint 'balance' is unknown: did you mean balanced\? Use one of product,"
+                r" .*family:ALPHA,LAMBDA"
+            ),
+        ),
         ("family", "joint 'family' is unknown"),
         ("family:", "joint 'family:' is not understood|numbers with commas"),
         ("family:2", "alpha 2.0 is out of range"),
@@ -58,7 +78,11 @@ def test_unknown_names_are_refused(given, message):
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [("mrf,mrf", "joints names mrf twice"), ([], "joints names no construction"), ("mrf,", "joints '' is unknown")],
+    [
+        ("mrf,mrf", "joints names mrf twice"),
+        ([], "joints names no construction"),
+        ("mrf,", "joints '' is unknown"),
+    ],
 )
 def test_lists_that_name_nothing_or_one_twice_are_refused(given, message):
     with pytest.raises(InputError, match=message):
@@ -69,5 +93,7 @@ def test_an_option_that_a_construction_does_not_take_is_refused():
     tables = random_tables((2, 3), 1)
     with pytest.raises(InputError, match="construction mrf has no option 'steps': it takes none"):
         derive(tables, "mrf", steps=3)
-    with pytest.raises(InputError, match="construction hcb has no option 'order': its options are pivot"):
+    with pytest.raises(
+        InputError, match="construction hcb has no option 'order': its options are pivot"
+    ):
         derive_all(tables, ["hcb"], {"hcb": {"order": "mean"}})

@@ -19,22 +19,29 @@ from unmask.tables.unary import Tables
 
 ASKED = {"a": Member(0.0), "b": Member(0.5, 0.25), "c": Member(1.0)}
 INTERPRETED = pytest.mark.skipif(
-    not (find_spec("triton") and os.environ.get("TRITON_INTERPRET")), reason="compiled here, and held by test_cuda.py"
+    not (find_spec("triton") and os.environ.get("TRITON_INTERPRET")),
+    reason="compiled here, and held by test_cuda.py",
 )
 
 
-def pair(seed: int, scale: float, shape: tuple[int, int] = (430, 450), dtype: torch.dtype = torch.float64) -> Tables:
+def pair(
+    seed: int, scale: float, shape: tuple[int, int] = (430, 450), dtype: torch.dtype = torch.float64
+) -> Tables:
     """More tokens than are taken whole; how many are likely depends on the scale."""
     generator = torch.Generator().manual_seed(seed)
     logits = [scale * torch.randn(shape, generator=generator, dtype=dtype) for _ in range(2)]
     masked = [scale * torch.randn(size, generator=generator, dtype=dtype) for size in shape]
-    return tables_from([x.log_softmax(t) for t, x in enumerate(logits)], [x.log_softmax(0) for x in masked])
+    return tables_from(
+        [x.log_softmax(t) for t, x in enumerate(logits)], [x.log_softmax(0) for x in masked]
+    )
 
 
 def test_pairs_side_by_side_have_the_numbers_that_they_have_alone():
     blocks = [pair(1, 0.5), pair(2, 3.0), pair(3, 1.5)]
     counts = strips(blocks).counts
-    assert len(set(counts)) == 3 and min(min(count) for count in counts) < max(max(count) for count in counts)
+    assert len(set(counts)) == 3 and min(min(count) for count in counts) < max(
+        max(count) for count in counts
+    )
     for tables, together in zip(blocks, members_of(blocks, ASKED), strict=True):
         for joint, alone in zip(together, members_of([tables], ASKED)[0], strict=True):
             assert joint.report["converged"] and joint.report["steps"] == alone.report["steps"]
@@ -54,14 +61,20 @@ def test_metrics_side_by_side_are_those_of_the_blocks_alone():
         for mine, theirs in zip(of_block.joints, expected.joints, strict=True):
             assert mine.construction == theirs.construction
             for name in ("joint_nll", "a_kl", "g_kl", "objective"):
-                assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-8, abs=1e-10)
+                assert getattr(mine, name) == pytest.approx(
+                    getattr(theirs, name), rel=1e-8, abs=1e-10
+                )
             assert mine.unary_nll == pytest.approx(theirs.unary_nll, rel=1e-8)
 
 
 def test_an_iteration_that_is_taken_back_or_ends_leaves_its_neighbours_alone():
     """Three maps: one misleads and is taken back, one converges at once, one is slow."""
-    truths = torch.randn(3, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64).log_softmax(1)
-    rates = torch.tensor([[0.6], [0.0], [0.97]], dtype=torch.float64) * torch.linspace(0.2, 1, 6, dtype=torch.float64)
+    truths = torch.randn(
+        3, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    ).log_softmax(1)
+    rates = torch.tensor([[0.6], [0.0], [0.97]], dtype=torch.float64) * torch.linspace(
+        0.2, 1, 6, dtype=torch.float64
+    )
     calls = [0, 0, 0]
 
     def step(row: int, z: torch.Tensor) -> torch.Tensor:
@@ -73,7 +86,9 @@ def test_an_iteration_that_is_taken_back_or_ends_leaves_its_neighbours_alone():
     start = torch.zeros(3, 6, dtype=torch.float64).log_softmax(1)
     together = Acceleration(start, 1e-9, 200)
     while together.running:
-        together.receive(torch.stack([step(row, z) for row, z in zip(together.running, together.z, strict=True)]))
+        together.receive(
+            torch.stack([step(row, z) for row, z in zip(together.running, together.z, strict=True)])
+        )
     ends = together.ends
     assert [end.restarts for end in ends] == [2, 0, 0] and len({end.reads for end in ends}) > 1
     calls = [0, 0, 0]
@@ -90,11 +105,17 @@ def test_a_stack_finds_matrices_wherever_they_lie():
     begins = [(matrices[i].data_ptr() - matrices[0].data_ptr()) // 4 for i in (2, 0, 2)]
     assert stack.places.tolist() == begins and len(stack) == 3 and stack.shape == (2, 3)
     assert all(aligned(matrix) for matrix in aligned_zeros(matrices[0], 4, (3, 5)))
-    assert aligned(torch.zeros(4, 16)) and not aligned(torch.zeros(4, 16).T) and not aligned(torch.zeros(5)[1:])
+    assert (
+        aligned(torch.zeros(4, 16))
+        and not aligned(torch.zeros(4, 16).T)
+        and not aligned(torch.zeros(5)[1:])
+    )
 
 
 @INTERPRETED
-def test_pairs_side_by_side_by_triton_are_those_of_the_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_side_by_side_by_triton_are_those_of_the_tiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     blocks = [pair(seed, 2.0, (9, 40), torch.float32) for seed in range(2)]
     wanted = ("mrf", "hcb", "arnold_gokhale", "family:0.5,0.25", "chain")
     golds = [(4, 7), (8, 39)]
@@ -106,5 +127,7 @@ def test_pairs_side_by_side_by_triton_are_those_of_the_tiles(monkeypatch: pytest
         assert mine.incompatibility == pytest.approx(theirs.incompatibility, rel=1e-5)
         for found, expected in zip(mine.joints, theirs.joints, strict=True):
             for name in ("joint_nll", "a_kl", "g_kl", "objective"):
-                assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-4, abs=1e-5), (found, name)
+                assert getattr(found, name) == pytest.approx(
+                    getattr(expected, name), rel=1e-4, abs=1e-5
+                ), (found, name)
     assert abs(by_triton[0].joints[0].joint_nll - by_triton[1].joints[0].joint_nll) > 0.01

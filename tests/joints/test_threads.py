@@ -1,4 +1,6 @@
-"""Tiles that threads share: the same sums as those of one thread, and no thread is left with another number."""
+"""Tiles that threads share: the same sums as those of one thread, and no thread is left with
+another number.
+"""
 
 from collections.abc import Iterator
 from threading import Thread
@@ -21,7 +23,9 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     torch.set_num_threads(before)
 
 
-def test_parts_follow_each_other_and_threads_keep_their_number(threads: int, monkeypatch: pytest.MonkeyPatch):
+def test_parts_follow_each_other_and_threads_keep_their_number(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(rules, "CELLS_ON_CPU", 4)
     table, of_new = torch.zeros(10, 4), []
     parts = by_threads(table, lambda part: (torch.get_num_threads(), list(part)))
@@ -56,4 +60,6 @@ def test_joints_and_metrics_do_not_depend_on_the_number_of_threads():
         assert distance(joint.dense().exp(), other.dense().exp()) < 1e-10
     assert by_two.incompatibility == pytest.approx(by_one.incompatibility, rel=1e-12)
     for mine, theirs in zip(by_one.joints, by_two.joints, strict=True):
-        assert mine.a_kl == pytest.approx(theirs.a_kl, rel=1e-8) and mine.g_kl == pytest.approx(theirs.g_kl, rel=1e-8, abs=1e-12)
+        assert mine.a_kl == pytest.approx(theirs.a_kl, rel=1e-8) and mine.g_kl == pytest.approx(
+            theirs.g_kl, rel=1e-8, abs=1e-12
+        )

@@ -1,4 +1,6 @@
-"""Results 1, 4, 5, 7 and 10: block dynamics keep p and parallel steps do not; gaps, mixing times, correlation."""
+"""Results 1, 4, 5, 7 and 10: block dynamics keep p and parallel steps do not; gaps, mixing
+times, correlation.
+"""
 
 import math
 
@@ -48,7 +50,9 @@ def loop_transition(model, law, kind):
                 elif kind == "naive":
                     chance = p[y] / total
                 else:
-                    chance = np.prod([p[same[values[same, i] == values[y, i]]].sum() / total for i in mask])
+                    chance = np.prod(
+                        [p[same[values[same, i] == values[y, i]]].sum() / total for i in mask]
+                    )
                 out[x, y] += chosen[x] * chance
     return out
 
@@ -58,8 +62,14 @@ def loop_transition(model, law, kind):
 def test_matrices_equal_their_definition(model, data):
     k = data.draw(st.integers(1, model.space.sites))
     for law in (uniform_masks(model.space, k), surprise_masks(model, k, 1.3)):
-        for kind, build in (("block", block_dynamics), ("naive", naive_dynamics), ("parallel", parallel_step)):
-            np.testing.assert_allclose(build(model, law), loop_transition(model, law, kind), atol=1e-13)
+        for kind, build in (
+            ("block", block_dynamics),
+            ("naive", naive_dynamics),
+            ("parallel", parallel_step),
+        ):
+            np.testing.assert_allclose(
+                build(model, law), loop_transition(model, law, kind), atol=1e-13
+            )
 
 
 @settings(max_examples=60, deadline=None)
@@ -104,7 +114,9 @@ def test_adaptive_chain_with_the_naive_conditional_is_off():
     assert total_variation(stationary_law(right), model.p) < 1e-14
     assert total_variation(stationary_law(naive), model.p) > 0.2
     blind = uniform_masks(model.space, 2)
-    np.testing.assert_allclose(naive_dynamics(model, blind), block_dynamics(model, blind), atol=1e-15)
+    np.testing.assert_allclose(
+        naive_dynamics(model, blind), block_dynamics(model, blind), atol=1e-15
+    )
 
 
 def test_impossible_contexts_leave_the_state():
@@ -116,7 +128,8 @@ def test_impossible_contexts_leave_the_state():
 
 
 @pytest.mark.parametrize(
-    ("coupling", "gap", "digits", "steps"), [(0.1, 0.0877, 4, 13), (0.3, 0.00997, 5, 76), (0.6, 0.0001, 6, 6908)]
+    ("coupling", "gap", "digits", "steps"),
+    [(0.1, 0.0877, 4, 13), (0.3, 0.00997, 5, 76), (0.6, 0.0001, 6, 6908)],
 )
 def test_strong_dependence_is_slow(coupling, gap, digits, steps):
     """Result 4: Curie-Weiss, N=6, h=0, k=1."""
@@ -138,14 +151,21 @@ def test_gap_of_independent_sites_is_k_over_n(fields, data):
 def test_gap_of_the_cycle_is_glaubers(sites):
     """(1 - tanh 2 beta) / N."""
     model = ising(0.3, np.zeros(sites), "cycle")
-    assert spectral_gap(gibbs(model, 1), model.p) == pytest.approx((1 - math.tanh(0.6)) / sites, rel=1e-9)
+    assert spectral_gap(gibbs(model, 1), model.p) == pytest.approx(
+        (1 - math.tanh(0.6)) / sites, rel=1e-9
+    )
 
 
 def test_gaps_below_rounding_are_still_found():
-    """From coupling 1 to 2 the gap falls by about the barrier's e^-18; 1 - lambda_2 alone would be noise."""
+    """From coupling 1 to 2 the gap falls by about the barrier's e^-18; 1 - lambda_2 alone would
+    be noise.
+    """
     gaps = [spectral_gap(gibbs(m, 1), m.p) for m in (curie_weiss(6, b) for b in (1.0, 1.5, 2.0))]
     slopes = -np.diff(np.log(gaps)) / 0.5
-    assert gaps[-1] < 1e-14 and mixing_time(gibbs(curie_weiss(6, 3.0), 1), curie_weiss(6, 3.0).p) == math.inf
+    assert (
+        gaps[-1] < 1e-14
+        and mixing_time(gibbs(curie_weiss(6, 3.0), 1), curie_weiss(6, 3.0).p) == math.inf
+    )
     np.testing.assert_allclose(slopes, 18, rtol=0.05)
 
 
@@ -206,7 +226,12 @@ models = random_tables(2.0)
 def test_the_parallel_steps_law_is_off():
     """Result 5: N=5, coupling .4, fields evenly from -.35 to .35."""
     model = curie_weiss(5, 0.4, np.linspace(-0.35, 0.35, 5))
-    off = [total_variation(stationary_law(parallel_step(model, uniform_masks(model.space, k))), model.p) for k in range(1, 6)]
+    off = [
+        total_variation(
+            stationary_law(parallel_step(model, uniform_masks(model.space, k))), model.p
+        )
+        for k in range(1, 6)
+    ]
     assert off[0] < 1e-14
     assert off == sorted(off)
     assert (round(off[1], 3), round(off[4], 2)) == (0.018, 0.69)
@@ -216,7 +241,10 @@ def test_the_parallel_steps_law_is_off():
 @given(models, st.data())
 def test_total_correlation_is_the_divergence_from_the_product(model, data):
     mask = tuple(sorted(data.draw(st.sets(st.integers(0, model.space.sites - 1), min_size=1))))
-    exact, product = conditional(model.space, model.p, mask), product_conditional(model.space, model.p, mask)
+    exact, product = (
+        conditional(model.space, model.p, mask),
+        product_conditional(model.space, model.p, mask),
+    )
     expected = float(model.p @ (np.log(exact) - np.log(product)))
     rest = [i for i in range(model.space.sites) if i not in mask]
     assert Entropies(model).total_correlation(mask, rest) == pytest.approx(expected, abs=1e-12)
@@ -225,7 +253,12 @@ def test_total_correlation_is_the_divergence_from_the_product(model, data):
 
 def test_pairs_depend_on_each_other_given_the_rest_along_edges_only():
     entropies = Entropies(ising(0.5, np.full(5, 0.1), "path"))
-    matrix = np.array([[entropies.total_correlation((i, j), set(range(5)) - {i, j}) for j in range(5)] for i in range(5)])
+    matrix = np.array(
+        [
+            [entropies.total_correlation((i, j), set(range(5)) - {i, j}) for j in range(5)]
+            for i in range(5)
+        ]
+    )
     np.fill_diagonal(matrix, 0)
     joined = np.abs(np.subtract.outer(range(5), range(5))) == 1
     assert matrix[joined].min() > 0.05
@@ -239,8 +272,12 @@ def test_the_stutter_toy(weight):
     pair = stutter_pair(weight)
     product = product_conditional(pair.space, pair.p, (0, 1)).reshape(3, 3)
     assert product[1, 1] == pytest.approx(weight * (1 - weight), abs=1e-14)
-    assert product[pair.p.reshape(3, 3) == 0].sum() == pytest.approx(2 * weight * (1 - weight), abs=1e-14)
-    assert Entropies(pair).total_correlation((0, 1)) == pytest.approx(entr([weight, 1 - weight]).sum(), abs=1e-14)
+    assert product[pair.p.reshape(3, 3) == 0].sum() == pytest.approx(
+        2 * weight * (1 - weight), abs=1e-14
+    )
+    assert Entropies(pair).total_correlation((0, 1)) == pytest.approx(
+        entr([weight, 1 - weight]).sum(), abs=1e-14
+    )
 
 
 @pytest.mark.parametrize("slots", [2, 3, 6])

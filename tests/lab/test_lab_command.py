@@ -46,8 +46,16 @@ def test_without_a_study_it_says_what_is_written_where(command, tmp_path):
 
 def test_a_study_prints_its_tables_and_writes_to_the_folder_that_is_named(command, tmp_path):
     output = command("parallel", "--sites", 3, "--out", "lab-report")
-    assert "N=3, coupling 0.4, fields -0.35:0.35" in output and "───" in output and "lab-report/parallel.png" in output
-    assert {path.name for path in (tmp_path / "lab-report").iterdir()} == {"lab.json", "parallel.json", "parallel.png"}
+    assert (
+        "N=3, coupling 0.4, fields -0.35:0.35" in output
+        and "───" in output
+        and "lab-report/parallel.png" in output
+    )
+    assert {path.name for path in (tmp_path / "lab-report").iterdir()} == {
+        "lab.json",
+        "parallel.json",
+        "parallel.png",
+    }
     assert "[default: -0.35:0.35]" in command("parallel", "--help")
 
 
@@ -69,16 +77,30 @@ def test_options_that_are_left_out_are_the_same_in_python(name, command):
 
 
 def test_dependence_shows_the_coupling_that_is_asked_for_and_no_other(command):
-    shown = [line.split()[0] for line in command("dependence", "--sites", 3, "--coupling", 0.2).splitlines() if line[:2] == "0."]
+    shown = [
+        line.split()[0]
+        for line in command("dependence", "--sites", 3, "--coupling", 0.2).splitlines()
+        if line[:2] == "0."
+    ]
     assert shown == ["0.2", "0.2", "0.2"]
-    assert set(lab.dependence(lab.SpinModel(sites=3, coupling=0.2)).to_frame()["coupling"]) == {"0.2"}
-    assert set(lab.dependence(lab.SpinModel(sites=3)).to_frame()["coupling"]) == {"0.1", "0.3", "0.6"}
+    assert set(lab.dependence(lab.SpinModel(sites=3, coupling=0.2)).to_frame()["coupling"]) == {
+        "0.2"
+    }
+    assert set(lab.dependence(lab.SpinModel(sites=3)).to_frame()["coupling"]) == {
+        "0.1",
+        "0.3",
+        "0.6",
+    }
 
 
 def test_headings_that_do_not_fit_are_broken_and_no_column_is_lost(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     output = command("masking", "--sites", 3, "--fits", 2)
-    assert "…" not in output and re.search(r"^k .*joint block", output, re.M) and re.search(r"^3 .*∞", output, re.M)
+    assert (
+        "…" not in output
+        and re.search(r"^k .*joint block", output, re.M)
+        and re.search(r"^3 .*∞", output, re.M)
+    )
 
 
 def test_the_function_gives_what_the_command_gives(command, tmp_path):
@@ -87,13 +109,18 @@ def test_the_function_gives_what_the_command_gives(command, tmp_path):
     model = lab.SpinModel(sites=3, coupling=0.3, fields="-0.2:0.2")
     assert lab.dependence(model, out="function").to_dict() == printed
     for name in ("lab.json", "dependence.json", "dependence.png"):
-        assert (tmp_path / "function" / name).read_bytes() == (tmp_path / "command" / name).read_bytes()
+        assert (tmp_path / "function" / name).read_bytes() == (
+            tmp_path / "command" / name
+        ).read_bytes()
 
 
 MISTAKES = [
     (["magic"], 'Unknown command "magic". Available commands: dictionary, '),
     (["paralel"], 'Did you mean "parallel"'),
-    (["parallel", "--sites", "20"], "--sites 20 is out of range: give a number less than or equal to 10"),
+    (
+        ["parallel", "--sites", "20"],
+        "--sites 20 is out of range: give a number less than or equal to 10",
+    ),
     (["dependence", "--fields", "0:1:1000000000"], "fields '0:1:1000000000'"),
     (["schedule", "--graph", "pat"], "graph 'pat' is unknown: did you mean path"),
     (["masking", "--fits", "1"], "fits 1 is out of range"),
@@ -101,7 +128,11 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "message"), MISTAKES, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    MISTAKES,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
 def test_mistakes_are_one_line_and_write_nothing(words, message, refused, tmp_path):
     assert re.search(message, refused(*words))
     assert list(tmp_path.iterdir()) == []

@@ -30,12 +30,17 @@ def test_sum_over_equals_a_loop(sizes, data):
         np.testing.assert_allclose(row, f[same].sum(0), atol=1e-12)
 
 
-@given(st.floats(-1.5, 1.5), st.lists(st.floats(-1, 1), min_size=2, max_size=5), st.sampled_from(["complete", "cycle", "path"]))
+@given(
+    st.floats(-1.5, 1.5),
+    st.lists(st.floats(-1, 1), min_size=2, max_size=5),
+    st.sampled_from(["complete", "cycle", "path"]),
+)
 def test_ising_equals_a_loop_over_pairs(coupling, fields, graph):
     model = ising(coupling, np.array(fields), graph)
     spins = 2 * model.space.values - 1
     energy = [
-        coupling * sum(x[i] * x[j] for i, j in edges(graph, len(fields))) + sum(h * v for h, v in zip(fields, x, strict=True))
+        coupling * sum(x[i] * x[j] for i, j in edges(graph, len(fields)))
+        + sum(h * v for h, v in zip(fields, x, strict=True))
         for x in spins
     ]
     weight = np.exp(energy)
@@ -44,25 +49,37 @@ def test_ising_equals_a_loop_over_pairs(coupling, fields, graph):
 
 def test_fields_are_read_in_each_way():
     assert read_fields("0.5", 3).tolist() == read_fields(0.5, 3).tolist() == [0.5] * 3
-    assert read_fields("0.1,-2,3e-1", 3).tolist() == read_fields([0.1, -2, 0.3], 3).tolist() == [0.1, -2, 0.3]
+    assert (
+        read_fields("0.1,-2,3e-1", 3).tolist()
+        == read_fields([0.1, -2, 0.3], 3).tolist()
+        == [0.1, -2, 0.3]
+    )
     assert read_fields("-1:1", 3).tolist() == [-1, 0, 1]
-    np.testing.assert_array_equal(read_fields("normal:0.2:3", 4), 0.2 * np.random.default_rng(3).normal(size=4))
+    np.testing.assert_array_equal(
+        read_fields("normal:0.2:3", 4), 0.2 * np.random.default_rng(3).normal(size=4)
+    )
 
 
-@pytest.mark.parametrize("value", ["", "1,2", "1:2:3", "normal:1", "normal:a:1", "normal:1:-2", "inf", [[1.0]], b"x"])
+@pytest.mark.parametrize(
+    "value", ["", "1,2", "1:2:3", "normal:1", "normal:a:1", "normal:1:-2", "inf", [[1.0]], b"x"]
+)
 def test_bad_fields_are_refused(value):
     with pytest.raises(InputError, match="fields"):
         read_fields(value, 3)
 
 
 def test_a_space_too_large_is_refused():
-    with pytest.raises(InputError, match="11 sites make 2,048 states, and the lab enumerates 1,024: use fewer"):
+    with pytest.raises(
+        InputError, match="11 sites make 2,048 states, and the lab enumerates 1,024: use fewer"
+    ):
         curie_weiss(11, 0.1)
     assert curie_weiss(10, 0.1).space.states == 1024
 
 
 def test_couplings_that_overflow_are_refused():
-    with pytest.raises(InputError, match="log-weights of the states differ by 36,000.*use smaller couplings"):
+    with pytest.raises(
+        InputError, match="log-weights of the states differ by 36,000.*use smaller couplings"
+    ):
         curie_weiss(6, 2000)
     with pytest.raises(InputError, match="differ by nan"), np.errstate(invalid="ignore"):
         curie_weiss(4, float("inf"))

@@ -1,4 +1,6 @@
-"""Results 8 and 9, orders that look at the values drawn, and rules: KL(p || law) is the expected total correlation."""
+"""Results 8 and 9, orders that look at the values drawn, and rules: KL(p || law) is the
+expected total correlation.
+"""
 
 from itertools import combinations, pairwise, permutations
 
@@ -41,7 +43,9 @@ models = random_tables(2.5)
 def test_cost_of_a_schedule_is_its_total_correlation(model, data):
     order = data.draw(st.permutations(range(model.space.sites)))
     cuts = sorted(data.draw(st.sets(st.integers(1, model.space.sites - 1))))
-    schedule = tuple(tuple(order[a:b]) for a, b in zip([0, *cuts], [*cuts, len(order)], strict=True))
+    schedule = tuple(
+        tuple(order[a:b]) for a, b in zip([0, *cuts], [*cuts, len(order)], strict=True)
+    )
     law = unmasking_law(model, schedule)
     assert law.sum() == pytest.approx(1, abs=1e-12)
     costs = schedule_cost(Entropies(model), schedule)
@@ -56,7 +60,10 @@ def test_masked_cross_entropies_sum_to_the_entropy(model):
     total = sum(masked_cross_entropy(model, k) / k for k in range(1, sites + 1))
     assert total == pytest.approx(entr(model.p).sum(), abs=1e-12)
     if sites > 2:
-        assert abs(sum(masked_cross_entropy(model, k) / sites for k in range(1, sites + 1)) - total) > 1e-3
+        assert (
+            abs(sum(masked_cross_entropy(model, k) / sites for k in range(1, sites + 1)) - total)
+            > 1e-3
+        )
 
 
 @settings(max_examples=15, deadline=None)
@@ -70,19 +77,25 @@ def test_the_best_schedule_is_that_of_all_orders_and_all_cuts(model, data):
         for order in permutations(range(sites))
     ]
     cost, schedule = best_schedules(model)[steps - 1]
-    assert len(schedule) == steps and sorted(i for group in schedule for i in group) == list(range(sites))
+    assert len(schedule) == steps and sorted(i for group in schedule for i in group) == list(
+        range(sites)
+    )
     assert cost == pytest.approx(min(costs), abs=1e-12)
     assert cost == pytest.approx(sum(schedule_cost(entropies, schedule)), abs=1e-12)
 
 
 def test_groups_of_any_sizes_draw_a_path_exactly_where_even_ones_do_not():
-    """A path of 8 in 4 steps: the middle, the middles of its halves, and so on. Groups of two lose something in every order."""
+    """A path of 8 in 4 steps: the middle, the middles of its halves, and so on. Groups of two
+    lose something in every order.
+    """
     model = ising(0.6, np.full(8, 0.2), "path")
     entropies = Entropies(model)
     cost, schedule = best_schedules(model)[3]
     assert abs(cost) < 1e-12
     assert kl(model.p, unmasking_law(model, schedule)) == pytest.approx(0, abs=1e-12)
-    assert sum(schedule_cost(entropies, ((3,), (1, 5), (0, 2, 4, 6), (7,)))) == pytest.approx(0, abs=1e-12)
+    assert sum(schedule_cost(entropies, ((3,), (1, 5), (0, 2, 4, 6), (7,)))) == pytest.approx(
+        0, abs=1e-12
+    )
     even = min(sum(schedule_cost(entropies, pairs)) for pairs in ordered_pairs(tuple(range(8))))
     assert even == pytest.approx(9.142e-5, rel=1e-3)
 
@@ -106,7 +119,11 @@ def test_on_a_path_every_other_site_is_the_best_half():
 def test_schedules_are_partitions():
     generator = np.random.default_rng(0)
     for sites, steps in ((7, 3), (8, 8), (5, 1)):
-        for schedule in (contiguous(sites, steps), spread(sites, steps), shuffled(sites, steps, generator)):
+        for schedule in (
+            contiguous(sites, steps),
+            spread(sites, steps),
+            shuffled(sites, steps, generator),
+        ):
             assert len(schedule) == steps
             assert sorted(i for group in schedule for i in group) == list(range(sites))
             assert sorted(len(g) for g in schedule) == sorted(even_sizes(sites, steps))
@@ -127,7 +144,9 @@ def test_greedy_laws(model):
 
 
 def test_keeping_the_surest_of_two_independent_tokens_by_hand():
-    """Sites with p(1) = .9 and .6: the surer of the two drawn tokens is kept, the other is drawn again."""
+    """Sites with p(1) = .9 and .6: the surer of the two drawn tokens is kept, the other is
+    drawn again.
+    """
     model = ising(0.0, np.array([np.log(9) / 2, np.log(1.5) / 2]))
     first, second = np.array([0.1, 0.9]), np.array([0.4, 0.6])
     expected = np.zeros((2, 2))
@@ -138,7 +157,9 @@ def test_keeping_the_surest_of_two_independent_tokens_by_hand():
                     expected[a, redrawn] += first[a] * second[b] * second[redrawn]
                 else:
                     expected[redrawn, b] += first[a] * second[b] * first[redrawn]
-    np.testing.assert_allclose(greedy_law(model, 2, "sure token").reshape(2, 2), expected, atol=1e-14)
+    np.testing.assert_allclose(
+        greedy_law(model, 2, "sure token").reshape(2, 2), expected, atol=1e-14
+    )
     assert total_variation(expected.ravel(), model.p) > 0.05
 
 
@@ -166,7 +187,9 @@ def test_the_divergence_is_the_expected_total_correlation(model, name):
 def test_known_cases():
     model = ising(0.6, np.array([0.3, -0.2, 0.1, 0.4]), "path")
     product = decoded(model, every(1))
-    assert product.law == pytest.approx(product_conditional(model.space, model.p, (0, 1, 2, 3)), abs=1e-14)
+    assert product.law == pytest.approx(
+        product_conditional(model.space, model.p, (0, 1, 2, 3)), abs=1e-14
+    )
     assert product.passes == pytest.approx(1) and product.cost == pytest.approx(
         Entropies(model).total_correlation(range(4)), abs=1e-12
     )
@@ -192,7 +215,9 @@ def test_every_mth_site_is_drawn_in_the_order_of_reversed_bits():
 
 
 def test_pairs_that_are_independent_with_total_correlation():
-    """Even parity: all pairs are independent. Agreement: all pairs are, given the third. Neither triple is free."""
+    """Even parity: all pairs are independent. Agreement: all pairs are, given the third.
+    Neither triple is free.
+    """
     parity, agreeing = Entropies(even_parity()), Entropies(agreement())
     for a, b in combinations(range(3), 2):
         assert parity.total_correlation((a, b)) == pytest.approx(0, abs=1e-12)
@@ -200,6 +225,8 @@ def test_pairs_that_are_independent_with_total_correlation():
     assert parity.total_correlation(range(3)) == pytest.approx(np.log(2), abs=1e-12)
     assert agreeing.total_correlation(range(3)) == pytest.approx(2 * np.log(2), abs=1e-12)
     fooled = decoded(even_parity(), least_dependent(0.0))
-    assert fooled.passes == pytest.approx(1) and kl(even_parity().p, fooled.law) == pytest.approx(np.log(2), abs=1e-12)
+    assert fooled.passes == pytest.approx(1) and kl(even_parity().p, fooled.law) == pytest.approx(
+        np.log(2), abs=1e-12
+    )
     careful = decoded(even_parity(), entropy_bound(0.1))
     assert careful.passes == pytest.approx(3) and abs(careful.cost) < 1e-12

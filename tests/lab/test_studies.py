@@ -1,4 +1,6 @@
-"""The studies as functions: tables, figures, numbers, the report, and the folders that they may write to."""
+"""The studies as functions: tables, figures, numbers, the report, and the folders that they may
+write to.
+"""
 
 import json
 import os
@@ -44,7 +46,9 @@ def test_nothing_is_written_without_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ticks = []
     lab.parallel(THREE, progress=lambda done, total, what="": ticks.append((done, total)))
-    assert ticks[-1] == (5, 5) and os.listdir(tmp_path) == []  # five couplings, of which 0.4 is the model's own
+    assert (
+        ticks[-1] == (5, 5) and os.listdir(tmp_path) == []
+    )  # five couplings, of which 0.4 is the model's own
 
 
 def test_independent_sites_and_single_sizes_are_no_mistake(tmp_path):
@@ -61,7 +65,9 @@ def test_all_makes_every_study(tmp_path):
     out = tmp_path / "report"
     report = lab.all(fits=3, out=out)
     assert set(report.to_dict()) == set(SMALL) and set(report.to_frame()["study"]) == set(SMALL)
-    assert all((out / f"{study}.png").is_file() and (out / f"{study}.json").is_file() for study in SMALL)
+    assert all(
+        (out / f"{study}.png").is_file() and (out / f"{study}.json").is_file() for study in SMALL
+    )
     lab.stutter(out=out)
     assert json.loads((out / "lab.json").read_text())["studies"] == sorted(SMALL)
 
@@ -96,5 +102,30 @@ def test_mistakes_are_one_line_and_write_nothing(tmp_path):
 
 
 def test_numbers_are_shown_to_four_digits():
-    shown = [show(v) for v in (0.018239, 209.28, 6908, 0.00001, float("-inf"), 0.0, 0.99999999, 123456.0, "k=1", 1234.5)]
-    assert shown == ["0.01824", "209.3", "6,908", "1e-05", "-∞", "0", "1", "1.235e+05", "k=1", "1,234"]
+    shown = [
+        show(v)
+        for v in (
+            0.018239,
+            209.28,
+            6908,
+            0.00001,
+            float("-inf"),
+            0.0,
+            0.99999999,
+            123456.0,
+            "k=1",
+            1234.5,
+        )
+    ]
+    assert shown == [
+        "0.01824",
+        "209.3",
+        "6,908",
+        "1e-05",
+        "-∞",
+        "0",
+        "1",
+        "1.235e+05",
+        "k=1",
+        "1,234",
+    ]

@@ -1,4 +1,6 @@
-"""Small checkpoints of many architectures with random weights, saved to disk as a user would have them."""
+"""Small checkpoints of many architectures with random weights, saved to disk as a user would
+have them.
+"""
 
 import os
 import shutil
@@ -15,12 +17,22 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForMaskedLM, PreTr
 
 import small_models
 
-WORDS = "the a cat dog bird sat ran sang on in mat house tree red old small . , ! ##s ##ing ##ed play walk un ##able".split()
+WORDS = (
+    "the a cat dog bird sat ran sang on in mat house tree red old small . , ! ##s ##ing ##ed play"
+    " walk un ##able".split()
+)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-VOCABULARY = list(dict.fromkeys([*small_models.SPECIAL, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]))
+VOCABULARY = list(
+    dict.fromkeys([*small_models.SPECIAL, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)])
+)
 
 COMMON = {"vocab_size": len(VOCABULARY), "pad_token_id": 0, "max_position_embeddings": 24}
-BERT_SHAPE = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48}
+BERT_SHAPE = {
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+}
 ENDS = {"cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
 SETTINGS: dict[str, dict[str, Any]] = {
     "bert": BERT_SHAPE,
@@ -32,8 +44,22 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "albert": BERT_SHAPE | {"embedding_size": 16, "num_hidden_groups": 1, "inner_group_num": 1},
     "distilbert": {"dim": 32, "hidden_dim": 48, "n_layers": 3, "n_heads": 4},
     "modernbert": BERT_SHAPE | ENDS | {"local_attention": 8},
-    "esm": BERT_SHAPE | {"mask_token_id": 4, "position_embedding_type": "rotary", "token_dropout": True},
-    "deberta": BERT_SHAPE | {"pos_att_type": ["p2c", "c2p"], "relative_attention": True, "max_relative_positions": 24},
+    "esm": (
+        BERT_SHAPE
+        | {
+            "mask_token_id": 4,
+            "position_embedding_type": "rotary",
+            "token_dropout": True,
+        }
+    ),
+    "deberta": (
+        BERT_SHAPE
+        | {
+            "pos_att_type": ["p2c", "c2p"],
+            "relative_attention": True,
+            "max_relative_positions": 24,
+        }
+    ),
 }
 ARCHITECTURES = [kind for kind in SETTINGS if kind in CONFIG_MAPPING]
 WITHOUT_FAST_PATH = ["albert", "deberta"]
@@ -46,14 +72,26 @@ def word_tokenizer() -> PreTrainedTokenizerFast:
 
 def byte_tokenizer(mask_takes_space: bool = True) -> PreTrainedTokenizerFast:
     """A byte-level tokenizer as RoBERTa has it."""
-    sentences = ["The cat sat on the mat.", "The dog ran to the house.", "A cat and a dog sat on the old mat in the house."]
-    around = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    sentences = [
+        "The cat sat on the mat.",
+        "The dog ran to the house.",
+        "A cat and a dog sat on the old mat in the house.",
+    ]
+    around = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
     return small_models.byte_tokenizer(sentences, 330, around, mask_takes_space)
 
 
 def random_network(kind: str, seed: int = 0, **changes: Any) -> torch.nn.Module:
-    """A network whose logits spread over several nats, unlike those of freshly initialised weights."""
-    settings = {key: value for key, value in (COMMON | SETTINGS[kind] | changes).items() if value is not None}
+    """A network whose logits spread over several nats, unlike those of freshly initialised
+    weights.
+    """
+    settings = {
+        key: value
+        for key, value in (COMMON | SETTINGS[kind] | changes).items()
+        if value is not None
+    }
     network = AutoModelForMaskedLM.from_config(AutoConfig.for_model(kind, **settings))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -73,7 +111,9 @@ def without_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """checkpoint(kind): the folder of a small random checkpoint of that architecture with the word tokenizer."""
+    """checkpoint(kind): the folder of a small random checkpoint of that architecture with the
+    word tokenizer.
+    """
     made: dict[str, Path] = {}
 
     def make(kind: str) -> Path:
@@ -97,7 +137,9 @@ def roberta_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small random RoBERTa with a byte-level tokenizer and RoBERTa's numbering of positions."""
     folder = tmp_path_factory.mktemp("byte-roberta")
     tokenizer = byte_tokenizer()
-    network = random_network("roberta", vocab_size=len(tokenizer), pad_token_id=1, max_position_embeddings=22)
+    network = random_network(
+        "roberta", vocab_size=len(tokenizer), pad_token_id=1, max_position_embeddings=22
+    )
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

@@ -33,7 +33,9 @@ def test_a_function_that_returns_no_model_is_named(returned):
     def mine():
         return returned
 
-    message = "model: the function mine returned .*, which is not a model: return that of unmask.load"
+    message = (
+        "model: the function mine returned .*, which is not a model: return that of unmask.load"
+    )
     with pytest.raises(InputError, match=message):
         unmask.fill("A [MASK].", mine)
 
@@ -89,7 +91,9 @@ def test_four_threads_load_and_compute(checkpoint, tmp_path, kind):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_computes():
-    """With more than one thread in the parent, a child's first product waits for threads that it does not have."""
+    """With more than one thread in the parent, a child's first product waits for threads that
+    it does not have.
+    """
     program = """
 import os, sys, torch, unmask
 torch.set_num_threads(2)
@@ -103,4 +107,7 @@ assert torch.get_num_threads() == 2 and best() == before
 sys.exit(ended)
 """
     environment = os.environ | {"OMP_NUM_THREADS": "2"}
-    assert subprocess.run([sys.executable, "-c", program], timeout=600, env=environment).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", program], timeout=600, env=environment).returncode
+        == 0
+    )

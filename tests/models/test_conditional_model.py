@@ -1,4 +1,6 @@
-"""A model that defines `logits` alone: its defaults give what a model with everything of its own gives."""
+"""A model that defines `logits` alone: its defaults give what a model with everything of its
+own gives.
+"""
 
 import torch
 
@@ -14,7 +16,12 @@ class Plain(ConditionalModel):
 
     def __init__(self, model):
         self.model = model
-        self.vocab_size, self.mask_id, self.device, self.dtype = model.vocab_size, model.mask_id, model.device, model.dtype
+        self.vocab_size, self.mask_id, self.device, self.dtype = (
+            model.vocab_size,
+            model.mask_id,
+            model.device,
+            model.dtype,
+        )
 
     def logits(self, ids, positions):
         return self.model.logits(ids, positions)
@@ -27,10 +34,17 @@ def test_tables_of_the_defaults_are_those_of_the_model(tiny):
         assert torch.allclose(a, b, atol=1e-5)
     assert plain.label(7) == "7" and own.label(7) == tiny.token(7)
     text = list(cloze.ids)
-    ((rows, logits),) = Plain(tiny).substitutions(text, [2], torch.tensor([[5], [6]]), cloze.block[1])
+    ((rows, logits),) = Plain(tiny).substitutions(
+        text, [2], torch.tensor([[5], [6]]), cloze.block[1]
+    )
     assert rows == slice(0, 2)
     other = Cloze((*text[:2], 6, *text[3:]), (cloze.block[1],))
-    assert torch.equal(logits[1], tiny.logits(torch.tensor([other.ids]).repeat(2, 1), torch.full((2, 1), other.block[0]))[1, 0])
+    assert torch.equal(
+        logits[1],
+        tiny.logits(torch.tensor([other.ids]).repeat(2, 1), torch.full((2, 1), other.block[0]))[
+            1, 0
+        ],
+    )
 
 
 def test_samplers_ask_the_same_of_both(tiny):

@@ -20,7 +20,9 @@ def test_float32_on_a_gpu_equals_the_cpu(checkpoint, any_architecture):
     folder = checkpoint(any_architecture)
     on_gpu = MaskedLM.load(folder)
     assert on_gpu.device.type == "cuda" and on_gpu.dtype == torch.float32
-    torch.testing.assert_close(table(on_gpu), table(MaskedLM.load(folder, device="cpu")), atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        table(on_gpu), table(MaskedLM.load(folder, device="cpu")), atol=1e-4, rtol=0
+    )
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -45,10 +47,14 @@ def test_out_of_memory_on_a_gpu_halves_the_batch(checkpoint):
         sizes = []
         for rows, logits in model.substitutions(TEXT, [VARIED], values, PREDICTED):
             sizes.append(rows.stop - rows.start)
-            torch.testing.assert_close(logits[0].log_softmax(-1).cpu(), expected[5], atol=1e-4, rtol=0)
+            torch.testing.assert_close(
+                logits[0].log_softmax(-1).cpu(), expected[5], atol=1e-4, rtol=0
+            )
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    assert sum(sizes) == len(values) and max(sizes) < model.cost.rows(len(TEXT)), "60 MiB do not hold a full batch"
+    assert sum(sizes) == len(values) and max(sizes) < model.cost.rows(len(TEXT)), (
+        "60 MiB do not hold a full batch"
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -59,7 +65,9 @@ def test_gelu_within_the_product_is_the_product_and_then_gelu(width, dtype):
     torch.manual_seed(0)
     module = torch.nn.Linear(width, 4 * width, device="cuda", dtype=dtype).requires_grad_(False)
     x = torch.randn(MANY + 1, width, device="cuda", dtype=dtype)
-    exact = functional.gelu(functional.linear(x.float(), module.weight.float(), module.bias.float()))
+    exact = functional.gelu(
+        functional.linear(x.float(), module.weight.float(), module.bias.float())
+    )
     by_two = functional.gelu(module(x)).float()
     found = activated(module, functional.gelu, x).float()
     assert (found - exact).abs().max() <= (by_two - exact).abs().max()
@@ -68,18 +76,24 @@ def test_gelu_within_the_product_is_the_product_and_then_gelu(width, dtype):
 
 @pytest.mark.parametrize("stored", [torch.float32, torch.float16])
 @pytest.mark.parametrize("inputs, outputs", [(320, 1280), (3072, 768)])
-def test_products_in_float32_on_tensor_cores_are_as_near_to_the_exact_ones_as_plain_ones(inputs, outputs, stored):
+def test_products_in_float32_on_tensor_cores_are_as_near_to_the_exact_ones_as_plain_ones(
+    inputs, outputs, stored
+):
     from unmask.models.encoder.layers import MANY, linear_plus
 
     torch.manual_seed(0)
-    module = torch.nn.Linear(inputs, outputs, device="cuda", dtype=stored).float().requires_grad_(False)
+    module = (
+        torch.nn.Linear(inputs, outputs, device="cuda", dtype=stored).float().requires_grad_(False)
+    )
     x = torch.randn(MANY + 1, inputs, device="cuda")
     exact = functional.linear(x.double(), module.weight.double(), module.bias.double())
     plain, ours = ((product - exact).abs() for product in (module(x), linear_plus(module, x)))
     assert ours.mean() <= 2 * plain.mean() and ours.max() <= plain.max()
     assert not torch.equal(ours, plain), "control: they are not the same operation"
     in_half = functional.linear(x.half(), module.weight.half(), module.bias.half())
-    assert (in_half - exact).abs().mean() > 100 * plain.mean(), "control: factors of 11 bits are seen"
+    assert (in_half - exact).abs().mean() > 100 * plain.mean(), (
+        "control: factors of 11 bits are seen"
+    )
 
 
 def test_a_batch_in_float32_on_a_gpu_is_as_near_to_float64_as_the_forward_pass():
@@ -88,12 +102,19 @@ def test_a_batch_in_float32_on_a_gpu_is_as_near_to_float64_as_the_forward_pass()
     model, exact = MaskedLM.load(), MaskedLM.load(dtype="float64")
     cloze = model.cloze("A young woman is playing the [MASK] in the [MASK].")
     tables = {}
-    for name, lm, fast in (("float64", exact, True), ("ours", model, True), ("forward", model, False)):
+    for name, lm, fast in (
+        ("float64", exact, True),
+        ("ours", model, True),
+        ("forward", model, False),
+    ):
         if not fast:
             lm.encoder = None
         tables[name] = unmask.unary_tables(lm, cloze, dtype=torch.float64).log_q
     ours, forward = (
-        [(table - reference).abs().max() for table, reference in zip(tables[name], tables["float64"], strict=True)]
+        [
+            (table - reference).abs().max()
+            for table, reference in zip(tables[name], tables["float64"], strict=True)
+        ]
         for name in ("ours", "forward")
     )
     assert max(ours) < 2 * max(forward) and max(forward) < 1e-3
@@ -106,7 +127,9 @@ def test_gates_within_the_product_are_the_product_and_then_the_gates(activation)
     torch.manual_seed(0)
     module = torch.nn.Linear(768, 2304, device="cuda", dtype=torch.bfloat16).requires_grad_(False)
     x = torch.randn(MANY + 1, 768, device="cuda", dtype=torch.bfloat16)
-    first, second = functional.linear(x.float(), module.weight.float(), module.bias.float()).chunk(2, -1)
+    first, second = functional.linear(x.float(), module.weight.float(), module.bias.float()).chunk(
+        2, -1
+    )
     exact = activation(first) * second
     by_two = activated(module, activation, x, gates=True, fused=False).float()
     found = activated(module, activation, x, gates=True).float()
@@ -124,7 +147,9 @@ def test_attention_within_a_window_is_masked_attention(length):
     split = [x.float().unflatten(-1, (4, 64)).transpose(1, 2) for x in (queries, keys, values)]
     near = (places[:, None] - places).abs() <= 40
     expected = functional.scaled_dot_product_attention(*split, near).transpose(1, 2).flatten(2)
-    torch.testing.assert_close(long_attention(queries, keys, values, 4, 40).float(), expected, atol=5e-3, rtol=0)
+    torch.testing.assert_close(
+        long_attention(queries, keys, values, 4, 40).float(), expected, atol=5e-3, rtol=0
+    )
     assert (long_attention(queries, keys, values, 4, 41).float() - expected).abs().max() > 0.05
 
 
@@ -143,5 +168,10 @@ def test_a_pair_after_a_precompilation_compiles_nothing(checkpoint, monkeypatch)
     before = len(compiled)
     measure_pairs(model, [Cloze(tuple(TEXT), (VARIED, PREDICTED), (6, 7))], names)
     assert compiled[before:] == []
-    measure_pairs(model, [Cloze(tuple(TEXT), (VARIED, PREDICTED), (6, 7))], names, support=torch.tensor([6, 7, 9]))
+    measure_pairs(
+        model,
+        [Cloze(tuple(TEXT), (VARIED, PREDICTED), (6, 7))],
+        names,
+        support=torch.tensor([6, 7, 9]),
+    )
     assert len(compiled) > before, "control: other lines are programs of their own"

@@ -39,31 +39,51 @@ DAMAGED = [
     ("config.json", lambda content: b'{"model_type": "no-such-type"}', "not understood"),
     ("config.json", lambda content: b"[]", r"not valid JSON \(it holds no JSON object\)"),
     ("config.json", lambda content: None, "no config.json"),
-    ("config.json", lambda content: b'{"model_type": ["bert"]}', r"has model_type \['bert'\], which is not a text"),
+    (
+        "config.json",
+        lambda content: b'{"model_type": ["bert"]}',
+        r"has model_type \['bert'\], which is not a text",
+    ),
     ("config.json", lambda content: b'{"model_type": {"bert": 1}}', "which is not a text"),
-    ("config.json", lambda content: content.replace(b'"intermediate_size": 48', b'"intermediate_size": 40'), "the shapes"),
+    (
+        "config.json",
+        lambda content: content.replace(b'"intermediate_size": 48', b'"intermediate_size": 40'),
+        "the shapes",
+    ),
     ("config.json", lambda content: b'{"model_type": "bart", "d_model": 16}', "encoder-decoder"),
     ("model.safetensors", lambda content: content[: len(content) // 2], "truncated or corrupt"),
     ("model.safetensors", lambda content: content[:4], "truncated or corrupt"),
     ("model.safetensors", lambda content: b"\x00" * 100, "truncated or corrupt"),
     ("model.safetensors", lambda content: None, "has no weights"),
     ("model.safetensors.index.json", lambda content: b"{", "weights of .* cannot be read"),
-    ("model.safetensors.index.json", lambda content: b'{"weight_map": 3}', "weights of .* cannot be read"),
+    (
+        "model.safetensors.index.json",
+        lambda content: b'{"weight_map": 3}',
+        "weights of .* cannot be read",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("name", "damage", "message"), DAMAGED)
 def test_a_damaged_file_is_named(copied, name, damage, message):
     path = copied / name
-    content = damage(path.read_bytes() if path.exists() else (copied / "model.safetensors").unlink())
+    content = damage(
+        path.read_bytes() if path.exists() else (copied / "model.safetensors").unlink()
+    )
     path.unlink(missing_ok=True) if content is None else path.write_bytes(content)
     assert re.search(message, refusal(copied))
 
 
-POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1\nsize 440473133\n"
+POINTER = (
+    b"version https://git-lfs.github.com/spec/v1\noid"
+    b" sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1\nsize 440473133\n"
+)
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"])
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"],
+)
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_a_pointer_of_git_lfs_is_called_one(checkpoint, tmp_path, kind, name):
     folder = shutil.copytree(checkpoint(kind), tmp_path / "copy")
@@ -71,7 +91,10 @@ def test_a_pointer_of_git_lfs_is_called_one(checkpoint, tmp_path, kind, name):
         (folder / "tokenizer.json").unlink()
     (folder / name).write_bytes(POINTER)
     message = refusal(folder)
-    assert f"{str(folder / name)!r} is a pointer of git-lfs" in message and f"run `git lfs pull` in {str(folder)!r}" in message
+    assert (
+        f"{str(folder / name)!r} is a pointer of git-lfs" in message
+        and f"run `git lfs pull` in {str(folder)!r}" in message
+    )
     assert "corrupt" not in message and "JSON" not in message
 
 
@@ -86,7 +109,12 @@ def test_a_pointer_that_is_not_read_is_no_matter(copied):
 def test_a_link_to_itself_is_named(copied, name):
     (copied / name).unlink()
     (copied / name).symlink_to(copied / name)
-    with pytest.raises(ModelError, match=re.escape(f"{str(copied / name)!r} cannot be read (Too many levels of symbolic links)")):
+    with pytest.raises(
+        ModelError,
+        match=re.escape(
+            f"{str(copied / name)!r} cannot be read (Too many levels of symbolic links)"
+        ),
+    ):
         unmask.load(copied)
 
 
@@ -101,12 +129,21 @@ def test_weights_of_eight_bits_are_read(copied):
 
 @pytest.mark.parametrize("stated", [None, False])
 def test_capitals_are_as_tokenizer_json_says(copied, stated):
-    """transformers lowers the texts of a BERT, if tokenizer_config.json does not say how its tokenizer works."""
+    """transformers lowers the texts of a BERT, if tokenizer_config.json does not say how its
+    tokenizer works.
+    """
     rule = json.loads((copied / "tokenizer.json").read_text())
-    rule["normalizer"] = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+    rule["normalizer"] = {
+        "type": "BertNormalizer",
+        "clean_text": True,
+        "handle_chinese_chars": True,
+    }
     rule["normalizer"] |= {"strip_accents": False, "lowercase": False}
     rule["model"]["vocab"]["The"] = len(rule["model"]["vocab"])
-    last = max(rule["model"]["vocab"], key=lambda token: rule["model"]["vocab"][token] if token != "The" else -1)
+    last = max(
+        rule["model"]["vocab"],
+        key=lambda token: rule["model"]["vocab"][token] if token != "The" else -1,
+    )
     rule["model"]["vocab"]["The"] = rule["model"]["vocab"].pop(last)
     (copied / "tokenizer.json").write_text(json.dumps(rule))
     config = {} if stated is None else {"do_lower_case": stated, "tokenizer_class": "BertTokenizer"}
@@ -121,13 +158,19 @@ def test_weights_with_an_adapter_are_refused_and_not_called_other_heads(checkpoi
     folder = shutil.copytree(checkpoint(kind), tmp_path / "copy")
     tensors = load_file(folder / "model.safetensors")
     low_rank = {
-        f"{kind}.encoder.layer.{layer}.attention.self.query.lora_{side}.default.weight": torch.zeros(2, 2)
+        f"{kind}.encoder.layer.{layer}.attention.self.query.lora_{side}.default.weight": (
+            torch.zeros(2, 2)
+        )
         for layer in range(2)
         for side in "AB"
     }
     save_file(tensors | low_rank, folder / "model.safetensors", {"format": "pt"})
     message = refusal(folder)
-    assert "4 tensors of" in message and "are those of an adapter" in message and "merge_and_unload" in message
+    assert (
+        "4 tensors of" in message
+        and "are those of an adapter" in message
+        and "merge_and_unload" in message
+    )
 
 
 @pytest.mark.parametrize("with_model", [True, False])
@@ -136,7 +179,9 @@ def test_a_folder_with_an_adapter_is_refused(copied, with_model):
     (copied / "adapter_config.json").write_text('{"peft_type": "LORA"}')
     if not with_model:
         (copied / "config.json").unlink()
-    assert "adapter_config.json" in refusal(copied) and "merge it into the weights" in refusal(copied)
+    assert "adapter_config.json" in refusal(copied) and "merge it into the weights" in refusal(
+        copied
+    )
 
 
 def test_missing_head_and_missing_encoder_tensors(copied, make_network):
@@ -160,13 +205,20 @@ def rewrite(folder, change):
     """Change the tensors of a folder's safetensors file."""
     weights = load_file(folder / "model.safetensors")
     changed = change(weights)
-    save_file({n: t.contiguous() for n, t in changed.items()}, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(
+        {n: t.contiguous() for n, t in changed.items()},
+        folder / "model.safetensors",
+        metadata={"format": "pt"},
+    )
 
 
 @pytest.mark.parametrize(
-    "kind, layers", [("bert", "num_hidden_layers"), ("roberta", "num_hidden_layers"), ("distilbert", "n_layers")]
+    "kind, layers",
+    [("bert", "num_hidden_layers"), ("roberta", "num_hidden_layers"), ("distilbert", "n_layers")],
 )
-def test_layers_that_config_does_not_state_are_refused_and_listed(checkpoint, tmp_path, kind, layers):
+def test_layers_that_config_does_not_state_are_refused_and_listed(
+    checkpoint, tmp_path, kind, layers
+):
     folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
     reconfigure(folder, **{layers: 2})
     message = refusal(folder)
@@ -176,7 +228,10 @@ def test_layers_that_config_does_not_state_are_refused_and_listed(checkpoint, tm
     assert "missing" in message and "layer.3.* (16)" in message
 
 
-@pytest.mark.parametrize("name", ["hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size", "intermediate_size"])
+@pytest.mark.parametrize(
+    "name",
+    ["hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size", "intermediate_size"],
+)
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 @pytest.mark.parametrize("value", [0, "many"])
 def test_nonsense_in_the_config_is_refused(checkpoint, tmp_path, kind, name, value):
@@ -189,10 +244,15 @@ def test_networks_that_transformers_had_once_are_refused_by_their_tensors(copied
     """Relative positions have tensors of their own, and pruned heads have smaller ones."""
     first = "bert.encoder.layer.0.attention.self."
     weights = load_file(copied / "model.safetensors")
-    rewrite(copied, lambda weights: weights | {f"{first}distance_embedding.weight": torch.ones(47, 16)})
+    rewrite(
+        copied, lambda weights: weights | {f"{first}distance_embedding.weight": torch.ones(47, 16)}
+    )
     reconfigure(copied, position_embedding_type="relative_key")
     assert f"{first}distance_embedding.weight" in refusal(copied)
-    rewrite(copied, lambda _: weights | {f"{first}query.weight": weights[f"{first}query.weight"][:16].clone()})
+    rewrite(
+        copied,
+        lambda _: weights | {f"{first}query.weight": weights[f"{first}query.weight"][:16].clone()},
+    )
     reconfigure(copied, position_embedding_type="absolute", pruned_heads={"0": [1]})
     assert f"{first}query.weight" in refusal(copied)
 
@@ -201,13 +261,28 @@ def test_networks_that_transformers_had_once_are_refused_by_their_tensors(copied
 def test_a_head_under_other_names_is_refused_with_the_names(checkpoint, tmp_path, kind):
     folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
     head = ("cls.predictions", "predictions")[kind == "albert"]
-    rewrite(folder, lambda weights: {n.replace(head, "mlm.top") if n.startswith(head) else n: t for n, t in weights.items()})
+    rewrite(
+        folder,
+        lambda weights: {
+            n.replace(head, "mlm.top") if n.startswith(head) else n: t for n, t in weights.items()
+        },
+    )
     message = refusal(folder)
-    assert "missing" in message and head in message and "mlm.top.* (5)" in message and "rename its tensors" in message
+    assert (
+        "missing" in message
+        and head in message
+        and "mlm.top.* (5)" in message
+        and "rename its tensors" in message
+    )
 
 
 def test_other_heads_beside_are_left_out_with_a_warning(copied):
-    rewrite(copied, lambda weights: weights | {"cls.species.weight": torch.ones(3, 32), "cls.species.bias": torch.ones(3)})
+    rewrite(
+        copied,
+        lambda weights: (
+            weights | {"cls.species.weight": torch.ones(3, 32), "cls.species.bias": torch.ones(3)}
+        ),
+    )
     with pytest.warns(UnmaskWarning, match="2 tensors .* other heads .*cls.species"):
         MaskedLM.load(copied)
 
@@ -229,8 +304,13 @@ def test_weights_that_are_not_finite_are_named(checkpoint, tmp_path, kind, value
 
 def as_integers(weights, dtype, one=False):
     """All weights as whole numbers, or one of them."""
-    names = [sorted(name for name in weights if name.endswith("weight"))[-1]] if one else list(weights)
-    return {name: (100 * tensor).to(dtype) if name in names else tensor for name, tensor in weights.items()}
+    names = (
+        [sorted(name for name in weights if name.endswith("weight"))[-1]] if one else list(weights)
+    )
+    return {
+        name: (100 * tensor).to(dtype) if name in names else tensor
+        for name, tensor in weights.items()
+    }
 
 
 @pytest.mark.parametrize("one", [True, False], ids=["one", "all"])
@@ -253,7 +333,9 @@ def test_code_from_the_hub_is_never_asked_for(copied, name, local):
     (copied / "config.json").write_text(json.dumps(config | {name: "somebody/kernel"}))
     source = Source(str(copied))
     source.local, source.files_only = local, True
-    with pytest.raises(ModelError, match="code from the hub .attn_implementation 'somebody/kernel'"):
+    with pytest.raises(
+        ModelError, match="code from the hub .attn_implementation 'somebody/kernel'"
+    ):
         load_network(source, torch.device("cpu"), torch.float32)
 
 
@@ -304,7 +386,9 @@ def test_pickle_loads_only_as_weights(copied, make_network):
     (copied / "model.safetensors").unlink()
     state = make_network("bert").state_dict()
     torch.save(state, copied / "pytorch_model.bin")
-    assert MaskedLM.load(copied).vocab_size == state["bert.embeddings.word_embeddings.weight"].shape[0]
+    assert (
+        MaskedLM.load(copied).vocab_size == state["bert.embeddings.word_embeddings.weight"].shape[0]
+    )
     torch.save(state | {"extra": _Arbitrary()}, copied / "pytorch_model.bin")
     assert "pickle" in refusal(copied) and "safetensors" in refusal(copied)
     (copied / "pytorch_model.bin").write_bytes(b"no pickle at all")
@@ -320,16 +404,33 @@ def test_bare_vocabulary_beside_or_above_the_weights(make_network, tmp_path):
     folder = tmp_path / "family" / "weights"
     make_network("bert", vocab_size=25).save_pretrained(folder)
     (folder.parent / "vocab.txt").write_text("\n".join(alphabet))
-    with pytest.warns(UnmaskWarning, match="has no tokenizer, and '.*family/vocab.txt' is used: .* copy it beside the weights"):
+    with pytest.warns(
+        UnmaskWarning,
+        match="has no tokenizer, and '.*family/vocab.txt' is used: .* copy it beside the weights",
+    ):
         model = MaskedLM.load(folder)
     cloze = model.cloze("EVQL[MASK]ESGG")
-    assert model.decode(cloze.ids) == ["[CLS]", *"EVQL", "[MASK]", *"ESGG", "[SEP]"] and cloze.block == (5,)
+    assert model.decode(cloze.ids) == [
+        "[CLS]",
+        *"EVQL",
+        "[MASK]",
+        *"ESGG",
+        "[SEP]",
+    ] and cloze.block == (5,)
     shutil.move(folder.parent / "vocab.txt", folder / "vocab.txt")
     assert MaskedLM.load(folder).cloze("EVQL[MASK]ESGG") == cloze
 
 
 def test_protein_vocabulary_of_esm(make_network, tmp_path):
-    names = ["<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSERTIDPKQNFYMHWCXBUZO.-", "<null_1>", "<mask>"]
+    names = [
+        "<cls>",
+        "<pad>",
+        "<eos>",
+        "<unk>",
+        *"LAGVSERTIDPKQNFYMHWCXBUZO.-",
+        "<null_1>",
+        "<mask>",
+    ]
     make_network("esm", vocab_size=33, pad_token_id=1, mask_token_id=32).save_pretrained(tmp_path)
     (tmp_path / "vocab.txt").write_text("\n".join(names))
     model = MaskedLM.load(tmp_path)
@@ -348,7 +449,9 @@ def test_hub_name_without_a_network_is_refused_at_once(monkeypatch):
 
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)  # which asks the hub once, for itself
+    monkeypatch.setattr(
+        "huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True
+    )  # which asks the hub once, for itself
     monkeypatch.setattr(socket, "getaddrinfo", no_address)
     assert "neither a folder here nor reachable on the hub" in refusal("somebody/no-such-model")
     assert len(asked) == 1

@@ -1,4 +1,6 @@
-"""The head on chosen positions and the substitution fast path against a plain loop over the Hugging Face model."""
+"""The head on chosen positions and the substitution fast path against a plain loop over the
+Hugging Face model.
+"""
 
 import dataclasses
 import logging
@@ -22,7 +24,9 @@ VARIED, PREDICTED = 3, 5
 def loop_log_prob(network, rows, position):
     """One forward pass per row, logits everywhere, nothing shared: the plain definition."""
     with torch.no_grad():
-        return torch.stack([network(input_ids=row[None]).logits[0, position].log_softmax(-1) for row in rows])
+        return torch.stack(
+            [network(input_ids=row[None]).logits[0, position].log_softmax(-1) for row in rows]
+        )
 
 
 def filled(vary, values):
@@ -32,7 +36,11 @@ def filled(vary, values):
 
 
 def collected(model, vary, values, predict, text=TEXT):
-    out = torch.full((len(values), model.vocab_size), torch.nan, dtype=torch.promote_types(model.dtype, torch.float32))
+    out = torch.full(
+        (len(values), model.vocab_size),
+        torch.nan,
+        dtype=torch.promote_types(model.dtype, torch.float32),
+    )
     for rows, logits in model.substitutions(text, vary, values, predict):
         out[rows] = logits
     return out.log_softmax(-1)
@@ -51,7 +59,9 @@ def test_head_on_positions_equals_full_forward(checkpoint, any_architecture):
     expected = torch.stack([everywhere[i, p] for i, p in enumerate(positions)])
     assert everywhere.std() > 1, "logits too flat for the comparison to mean anything"
     torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)
-    assert (got[0].flip(0) - expected[0]).abs().max() > 0.1, "positions in the wrong order would pass"
+    assert (got[0].flip(0) - expected[0]).abs().max() > 0.1, (
+        "positions in the wrong order would pass"
+    )
 
 
 @pytest.mark.parametrize("vary, predict", [([3], 3), ([0], 7), ([7], 0), ([6, 2, 4], 5), ([], 5)])
@@ -60,19 +70,25 @@ def test_fast_path_at_any_positions(checkpoint, vary, predict):
     values = torch.randint(5, 60, (6, len(vary)), generator=torch.Generator().manual_seed(1))
     got = collected(model, vary, values, predict)
     assert model.encoder is not None
-    torch.testing.assert_close(got, loop_log_prob(model.network, filled(vary, values), predict), atol=1e-11, rtol=0)
+    torch.testing.assert_close(
+        got, loop_log_prob(model.network, filled(vary, values), predict), atol=1e-11, rtol=0
+    )
 
 
 def test_padding_token_as_a_value_shifts_positions_as_in_roberta(roberta_folder):
     model = MaskedLM.load(roberta_folder, dtype="float64")
     values = torch.tensor([[50], [model.tokenizer.pad_token_id], [60]])
     expected = loop_log_prob(model.network, filled([VARIED], values), PREDICTED)
-    torch.testing.assert_close(collected(model, [VARIED], values, PREDICTED), expected, atol=1e-11, rtol=0)
+    torch.testing.assert_close(
+        collected(model, [VARIED], values, PREDICTED), expected, atol=1e-11, rtol=0
+    )
     padded = [*TEXT[:2], 1, *TEXT[3:]]
     rows = torch.tensor(padded).repeat(2, 1)
     rows[:, VARIED] = torch.tensor([50, 60])
     got = collected(model, [VARIED], torch.tensor([[50], [60]]), PREDICTED, padded)
-    torch.testing.assert_close(got, loop_log_prob(model.network, rows, PREDICTED), atol=1e-11, rtol=0)
+    torch.testing.assert_close(
+        got, loop_log_prob(model.network, rows, PREDICTED), atol=1e-11, rtol=0
+    )
 
 
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-13)])
@@ -92,18 +108,29 @@ def test_batch_size_does_not_change_the_numbers(checkpoint, kind, dtype, toleran
         tables.append(collected(model, [VARIED], values, PREDICTED))
         direct.append(model.logits(rows, positions)[:, 0].log_softmax(-1))
     assert sizes[0] == len(values) > sizes[1] > sizes[2] == 1
-    for one, other in [(tables[0], tables[1]), (tables[0], tables[2]), (direct[0], direct[1]), (direct[0], direct[2])]:
+    for one, other in [
+        (tables[0], tables[1]),
+        (tables[0], tables[2]),
+        (direct[0], direct[1]),
+        (direct[0], direct[2]),
+    ]:
         torch.testing.assert_close(one, other, atol=tolerance, rtol=0)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_check_lets_the_right_path_pass_and_catches_a_wrong_one(checkpoint, fast_architecture, dtype):
+def test_half_precision_check_lets_the_right_path_pass_and_catches_a_wrong_one(
+    checkpoint, fast_architecture, dtype
+):
     values = torch.arange(5, 25)[:, None]
     model = MaskedLM.load(checkpoint(fast_architecture), dtype=dtype)
     collected(model, [VARIED], values, PREDICTED)
     assert model.encoder is not None
     wrong = MaskedLM.load(checkpoint(fast_architecture), dtype=dtype)
-    turned = dataclasses.replace(wrong.encoder.layers[0], rotary=None) if wrong.encoder.layers[0].rotary else None
+    turned = (
+        dataclasses.replace(wrong.encoder.layers[0], rotary=None)
+        if wrong.encoder.layers[0].rotary
+        else None
+    )
     wrong.encoder = dataclasses.replace(
         wrong.encoder,
         position_offset=wrong.encoder.position_offset + 1,
@@ -122,7 +149,9 @@ def test_fast_path_follows_weights_that_change(checkpoint):
             weight.mul_(1.1)
     after = collected(model, [VARIED], values, PREDICTED)
     assert (after - before).abs().max() > 0.1
-    torch.testing.assert_close(after, loop_log_prob(model.network, filled([VARIED], values), PREDICTED), atol=1e-11, rtol=0)
+    torch.testing.assert_close(
+        after, loop_log_prob(model.network, filled([VARIED], values), PREDICTED), atol=1e-11, rtol=0
+    )
 
 
 def test_out_of_memory_halves_the_batch_and_goes_on(checkpoint, monkeypatch, caplog):
@@ -137,7 +166,9 @@ def test_out_of_memory_halves_the_batch_and_goes_on(checkpoint, monkeypatch, cap
         if len(input_ids) > 12:
             if len(sizes) == 1:
                 raise torch.OutOfMemoryError("CUDA out of memory")
-            raise RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory")
+            raise RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"
+            )
         return forward(input_ids=input_ids, **rest)
 
     monkeypatch.setattr(model.network, "forward", small_memory)
@@ -165,13 +196,20 @@ def test_one_row_too_many_is_an_error_and_other_errors_are_named(checkpoint, mon
     with pytest.raises(ModelError, match="one row of this text does not fit in memory"):
         model.logits(rows, positions)
     monkeypatch.setattr(model.network, "forward", broken)
-    with pytest.raises(ModelError, match=r"8 tokens in float32: transformers' DebertaForMaskedLM fails \(shapes do not match\)"):
+    with pytest.raises(
+        ModelError,
+        match=(
+            r"8 tokens in float32: transformers' DebertaForMaskedLM fails \(shapes do not match\)"
+        ),
+    ):
         model.logits(rows, positions)
 
 
 def test_no_rows_and_too_long_rows(checkpoint):
     model = MaskedLM.load(checkpoint("bert"))
-    assert model.logits(torch.empty((0, 8), dtype=torch.long), torch.empty((0, 2), dtype=torch.long)).shape[:2] == (0, 2)
+    assert model.logits(
+        torch.empty((0, 8), dtype=torch.long), torch.empty((0, 2), dtype=torch.long)
+    ).shape[:2] == (0, 2)
     assert list(model.substitutions(TEXT, [3], torch.empty((0, 1), dtype=torch.long), 5)) == []
     with pytest.raises(InputError, match="25 tokens and the model takes 24"):
         model.logits(torch.full((1, 25), 5), torch.tensor([[0]]))
@@ -179,10 +217,14 @@ def test_no_rows_and_too_long_rows(checkpoint):
         list(model.substitutions([5] * 25, [3], torch.tensor([[5]]), 5))
 
 
-def test_head_that_mixes_positions_still_gives_the_full_forward_numbers(make_network, make_word_tokenizer, caplog):
+def test_head_that_mixes_positions_still_gives_the_full_forward_numbers(
+    make_network, make_word_tokenizer, caplog
+):
     network = make_network("bert")
     transform = network.cls.predictions.transform.forward
-    network.cls.predictions.transform.forward = lambda hidden: transform(hidden + hidden.mean(1, keepdim=True))
+    network.cls.predictions.transform.forward = lambda hidden: transform(
+        hidden + hidden.mean(1, keepdim=True)
+    )
     with caplog.at_level(logging.WARNING, logger="unmask"):
         model = MaskedLM(network, make_word_tokenizer())
     assert "mixes positions" in caplog.text
@@ -205,7 +247,9 @@ def test_the_fingerprint_covers_every_weight_and_the_tokenizer(tiny_folder, tmp_
     assert MaskedLM.load(swapped, device="cpu").fingerprint != model.fingerprint
 
 
-ROWS = torch.tensor([[2, 5, 9, 4, 12, 7, 20, 3], [2, 30, 31, 8, 4, 4, 6, 3], [2, 11, 6, 5, 5, 25, 4, 3]])
+ROWS = torch.tensor(
+    [[2, 5, 9, 4, 12, 7, 20, 3], [2, 30, 31, 8, 4, 4, 6, 3], [2, 11, 6, 5, 5, 25, 4, 3]]
+)
 WHERE = torch.tensor([[3], [5], [0]])
 
 
@@ -232,7 +276,10 @@ def narrow(checkpoint, monkeypatch):
 
 
 def test_rounding_in_half_precision_does_not_give_the_fast_path_up(narrow, caplog):
-    fast, slow = narrow._at_one(narrow.encoder, ROWS, WHERE)[:, 0].log_softmax(-1), narrow.head(ROWS, WHERE)[:, 0].log_softmax(-1)
+    fast, slow = (
+        narrow._at_one(narrow.encoder, ROWS, WHERE)[:, 0].log_softmax(-1),
+        narrow.head(ROWS, WHERE)[:, 0].log_softmax(-1),
+    )
     assert (slow.exp() * (fast - slow).abs()).sum() > 1e-3 * torch.finfo(torch.bfloat16).eps
     narrow.logits(ROWS, WHERE)
     assert narrow.encoder is not None and not caplog.text
@@ -240,11 +287,16 @@ def test_rounding_in_half_precision_does_not_give_the_fast_path_up(narrow, caplo
 
 @given(st.integers(0, 2**16), st.floats(0.05, 1.0))
 def test_the_forward_pass_in_float32_decides(seed, noise):
-    """Two roundings of one answer agree; an answer further from it than both does not; without the third nobody could tell."""
+    """Two roundings of one answer agree; an answer further from it than both does not; without
+    the third nobody could tell.
+    """
     generator = torch.Generator().manual_seed(seed)
     exact, first, second = torch.randn(3, 4, 16, generator=generator, dtype=torch.float64)
     rounded = exact + noise * first.sign() / 2
-    for fast, same in ((exact - noise * first.sign() / 2, True), (exact + 20 * noise * second, False)):
+    for fast, same in (
+        (exact - noise * first.sign() / 2, True),
+        (exact + 20 * noise * second, False),
+    ):
         assert encoder.agree(fast, rounded, torch.float16, "the model", lambda: exact) is same
 
 

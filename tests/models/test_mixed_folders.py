@@ -1,4 +1,5 @@
-"""Folders whose files do not belong together, or whose config asks for what nobody computes: refused, or reported in one line.
+"""Folders whose files do not belong together, or whose config asks for what nobody computes:
+refused, or reported in one line.
 
 Beside each stands a healthy folder that loads without a word.
 """
@@ -27,10 +28,14 @@ def silently(folder, load=MaskedLM.load):
 
 @pytest.fixture
 def damaged(checkpoint, tmp_path):
-    """damaged(kind, **settings): a copy of the small checkpoint of that kind, its config changed."""
+    """damaged(kind, **settings): a copy of the small checkpoint of that kind, its config
+    changed.
+    """
 
     def make(kind, **settings):
-        folder = shutil.copytree(checkpoint(kind), tmp_path / f"{kind}{len(list(tmp_path.iterdir()))}")
+        folder = shutil.copytree(
+            checkpoint(kind), tmp_path / f"{kind}{len(list(tmp_path.iterdir()))}"
+        )
         reconfigure(folder, **settings)
         return folder
 
@@ -44,13 +49,20 @@ def save(folder, network, tokenizer):
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_a_tokenizer_of_far_fewer_tokens_is_reported_with_both_numbers(make_network, make_word_tokenizer, tmp_path, kind):
+def test_a_tokenizer_of_far_fewer_tokens_is_reported_with_both_numbers(
+    make_network, make_word_tokenizer, tmp_path, kind
+):
     tokenizer = make_word_tokenizer()
     size = len(tokenizer)
     folder = save(tmp_path / "foreign", make_network(kind, vocab_size=3 * size), tokenizer)
-    with pytest.warns(UnmaskWarning, match=f"has {size} tokens and the model {3 * size} embeddings.*unmask check --data"):
+    with pytest.warns(
+        UnmaskWarning,
+        match=f"has {size} tokens and the model {3 * size} embeddings.*unmask check --data",
+    ):
         MaskedLM.load(folder)
-    assert any(f"{3 * size} embeddings" in concern for concern in unmask.check(model=folder).concerns)
+    assert any(
+        f"{3 * size} embeddings" in concern for concern in unmask.check(model=folder).concerns
+    )
     for rows in (size, size + 7, -(-size // 64) * 64, -(-size // 128) * 128):
         silently(save(tmp_path / str(rows), make_network(kind, vocab_size=rows), tokenizer))
 
@@ -72,11 +84,20 @@ def test_two_masks_in_a_vocabulary_load_once_one_is_named(make_network, tmp_path
 
 
 def causal_network(vocab_size: int) -> GPT2LMHeadModel:
-    shape = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 32, "bos_token_id": 2, "eos_token_id": 3}
+    shape = {
+        "n_embd": 16,
+        "n_layer": 1,
+        "n_head": 2,
+        "n_positions": 32,
+        "bos_token_id": 2,
+        "eos_token_id": 3,
+    }
     return GPT2LMHeadModel(GPT2Config(vocab_size=vocab_size, **shape))
 
 
-def test_a_causal_folder_with_a_foreign_tokenizer(make_word_tokenizer, make_byte_tokenizer, tmp_path):
+def test_a_causal_folder_with_a_foreign_tokenizer(
+    make_word_tokenizer, make_byte_tokenizer, tmp_path
+):
     words, pieces = make_word_tokenizer(), make_byte_tokenizer()
     size = len(words)
     silently(save(tmp_path / "own", causal_network(size), words), load_causal)

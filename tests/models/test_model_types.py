@@ -1,7 +1,9 @@
-"""Every type of masked language model of the installed transformers: six commands against direct passes, or the refusal.
+"""Every type of masked language model of the installed transformers: six commands against
+direct passes, or the refusal.
 
-The reference is the same model with a head that passes each text alone through a copy of a network that has seen no other: in
-float64 all answers agree to 1e-12, whatever texts came before and whichever share the batch.
+The reference is the same model with a head that passes each text alone through a copy of a
+network that has seen no other: in float64 all answers agree to 1e-12, whatever texts came
+before and whichever share the batch.
 """
 
 from __future__ import annotations
@@ -25,15 +27,24 @@ from unmask.models.masked_lm import MaskedLM
 
 pytestmark = pytest.mark.models
 
-OUTCOME_OF = {kind: outcome for outcome, kinds in tiny_types.OUTCOMES.items() for kind in kinds.split()}
+OUTCOME_OF = {
+    kind: outcome for outcome, kinds in tiny_types.OUTCOMES.items() for kind in kinds.split()
+}
 WORKING = [kind for kind, outcome in OUTCOME_OF.items() if outcome.startswith("works")]
 REFUSED = [kind for kind, outcome in OUTCOME_OF.items() if outcome.startswith("refused")]
 CLOSE = 1e-12
-TEXTS = ["the cat sat on the mat .", "a dog ran .", "a small bird sang in the old tree .", "the dog ran ."]
+TEXTS = [
+    "the cat sat on the mat .",
+    "a dog ran .",
+    "a small bird sang in the old tree .",
+    "the dog ran .",
+]
 
 
 class DirectHead:
-    """Each text by itself through a new copy of a network of transformers that nothing has been passed through."""
+    """Each text by itself through a new copy of a network of transformers that nothing has been
+    passed through.
+    """
 
     position_by_position = False
 
@@ -41,7 +52,9 @@ class DirectHead:
         self.network, self.encoder, self.kept = network, network.base_model, {}
 
     def __call__(self, ids: Tensor, positions: Tensor) -> Tensor:
-        return torch.stack([self.whole(row)[places] for row, places in zip(ids, positions, strict=True)])
+        return torch.stack(
+            [self.whole(row)[places] for row, places in zip(ids, positions, strict=True)]
+        )
 
     def whole(self, row: Tensor) -> Tensor:
         key = tuple(row.tolist())
@@ -67,7 +80,9 @@ def both(request, tmp_path_factory):
 def texts_of(model: MaskedLM, rows: int, tokens: int) -> Tensor:
     """Random texts of a length, start and end included, with two blanks."""
     some, (before, after) = torch.tensor(model.regular_ids), model.words.around()
-    ids = some[torch.randint(len(some), (rows, tokens), generator=torch.Generator().manual_seed(tokens))]
+    ids = some[
+        torch.randint(len(some), (rows, tokens), generator=torch.Generator().manual_seed(tokens))
+    ]
     ids[:, : len(before)], ids[:, tokens - len(after) :] = torch.tensor(before), torch.tensor(after)
     ids[:, [2, tokens // 2]] = model.mask_id
     return ids
@@ -77,7 +92,11 @@ def leaves(found: Any) -> list[Any]:
     """All values of an answer's JSON, in order."""
     if isinstance(found, dict):
         return [leaf for value in found.values() for leaf in leaves(value)]
-    return [leaf for value in found for leaf in leaves(value)] if isinstance(found, list | tuple) else [found]
+    return (
+        [leaf for value in found for leaf in leaves(value)]
+        if isinstance(found, list | tuple)
+        else [found]
+    )
 
 
 def assert_same(ours: Any, theirs: Any) -> None:
@@ -107,11 +126,15 @@ def test_passes_of_all_lengths_in_any_order_and_company(both):
         places = torch.tensor([[2, tokens // 2]] * 5)
         expected = reference.logits(ids, places).log_softmax(-1)
         assert float((ours.logits(ids, places).log_softmax(-1) - expected).abs().max()) < CLOSE
-        alone = torch.cat([ours.logits(ids[i : i + 1], places[i : i + 1]) for i in (3, 1)]).log_softmax(-1)
+        alone = torch.cat(
+            [ours.logits(ids[i : i + 1], places[i : i + 1]) for i in (3, 1)]
+        ).log_softmax(-1)
         assert float((alone - expected[[3, 1]]).abs().max()) < CLOSE
         one = ours.logits(ids, places[:, :1]).log_softmax(-1)
         assert float((one - expected[:, :1]).abs().max()) < CLOSE
-    with pytest.raises(InputError, match=f"has {longest + 1} tokens and the model takes {longest}: shorten"):
+    with pytest.raises(
+        InputError, match=f"has {longest + 1} tokens and the model takes {longest}: shorten"
+    ):
         ours.logits(texts_of(ours, 1, longest + 1), torch.tensor([[2]]))
 
 
@@ -124,23 +147,42 @@ def test_conditionals_depend_on_the_text(both):
 
 
 def evaluated(model: MaskedLM) -> list[dict[str, Any]]:
-    some = sorted({model.token(i) for text in TEXTS for i in model.words.encode(text) if model.token(i).isalpha()})[:6]
-    table = unmask.evaluate(TEXTS, model=model, pairs=2, joints="product,chain,mrf,hcb", alphabet=some).to_frame()
-    columns = [name for name in table.columns if table[name].dtype.kind == "f" and "seconds" not in name]
+    some = sorted(
+        {
+            model.token(i)
+            for text in TEXTS
+            for i in model.words.encode(text)
+            if model.token(i).isalpha()
+        }
+    )[:6]
+    table = unmask.evaluate(
+        TEXTS, model=model, pairs=2, joints="product,chain,mrf,hcb", alphabet=some
+    ).to_frame()
+    columns = [
+        name for name in table.columns if table[name].dtype.kind == "f" and "seconds" not in name
+    ]
     assert len(table) == 4 and len(columns) > 4
     return table[columns].to_dict("records")
 
 
 BLANKS = ("the [MASK] sat .", "the [MASK] sat [MASK] .")
 ANSWERS: dict[str, Callable[[MaskedLM], Any]] = {
-    "fill": lambda model: [unmask.fill(text, model, joint="chain", candidates=6, top=5).to_dict() for text in BLANKS],
+    "fill": lambda model: [
+        unmask.fill(text, model, joint="chain", candidates=6, top=5).to_dict() for text in BLANKS
+    ],
     "score": lambda model: unmask.score(TEXTS, model=model).to_frame().to_dict("records"),
     "sample": lambda model: (
-        unmask.sample("the [MASK] [MASK] on the mat .", model=model, kernel="mh", chains=2, sweeps=2, seed=1)
+        unmask.sample(
+            "the [MASK] [MASK] on the mat .", model=model, kernel="mh", chains=2, sweeps=2, seed=1
+        )
         .to_frame()[["text", "energy"]]
         .to_dict("records")
     ),
-    "dependence": lambda model: unmask.dependence("the cat sat .", model, positions=[1, 2, 3], candidates=4).to_dict(),
+    "dependence": (
+        lambda model: unmask.dependence(
+            "the cat sat .", model, positions=[1, 2, 3], candidates=4
+        ).to_dict()
+    ),
     "evaluate": evaluated,
 }
 
@@ -151,17 +193,26 @@ def test_answers_are_those_of_direct_passes(both, verb):
     found, expected = (ANSWERS[verb](model) for model in (ours, reference))
     assert_same(found, expected)
     if verb == "score":
-        assert_same(unmask.score(TEXTS[1:2], model=ours).to_frame()["pll"].tolist(), [expected[1]["pll"]])
+        assert_same(
+            unmask.score(TEXTS[1:2], model=ours).to_frame()["pll"].tolist(), [expected[1]["pll"]]
+        )
 
 
 def test_check(both):
     kind, folder, _, reference = both
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        found = unmask.check(partial(unmask.load, folder, dtype="float64", device="cpu"), data=TEXTS)
+        found = unmask.check(
+            partial(unmask.load, folder, dtype="float64", device="cpu"), data=TEXTS
+        )
     expected = unmask.check(reference, data=TEXTS)
-    assert_same([found.on_texts.nats, found.on_texts.special_mass], [expected.on_texts.nats, expected.on_texts.special_mass])
-    assert any("and is given none" in line for line in found.concerns) == ("warning" in OUTCOME_OF[kind])
+    assert_same(
+        [found.on_texts.nats, found.on_texts.special_mass],
+        [expected.on_texts.nats, expected.on_texts.special_mass],
+    )
+    assert any("and is given none" in line for line in found.concerns) == (
+        "warning" in OUTCOME_OF[kind]
+    )
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -173,7 +224,9 @@ def test_half_precision(both, dtype):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnmaskWarning)
         if "half precision" in OUTCOME_OF[kind]:
-            with pytest.raises(ModelError, match=f"in {dtype}: .* load it with dtype float32") as caught:
+            with pytest.raises(
+                ModelError, match=f"in {dtype}: .* load it with dtype float32"
+            ) as caught:
                 MaskedLM.load(folder, dtype=dtype, device="cpu")
             assert "\n" not in str(caught.value)
             return

@@ -1,4 +1,6 @@
-"""Types of transformers that need more than token ids, or cannot be right: one small model each (all types: test_model_types)."""
+"""Types of transformers that need more than token ids, or cannot be right: one small model each
+(all types: test_model_types).
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,22 @@ def folder(tmp_path_factory):
     made = {}
 
     def make(kind):
-        return made.setdefault(kind, tiny_types.tiny_folder(kind, tmp_path_factory.mktemp(kind)) if kind not in made else None)
+        return made.setdefault(
+            kind,
+            (
+                tiny_types.tiny_folder(kind, tmp_path_factory.mktemp(kind))
+                if kind not in made
+                else None
+            ),
+        )
 
     return make
 
 
 def in_memory(kind, **changes) -> MaskedLM:
-    return MaskedLM(tiny_types.tiny_network(kind, **changes).double(), tiny_types.tiny_tokenizer(kind))
+    return MaskedLM(
+        tiny_types.tiny_network(kind, **changes).double(), tiny_types.tiny_tokenizer(kind)
+    )
 
 
 def text_of(tokens: int) -> torch.Tensor:
@@ -46,24 +57,37 @@ def log_q(model: MaskedLM, ids: torch.Tensor) -> torch.Tensor:
     return model.logits(ids, torch.tensor([[3]])).log_softmax(-1)
 
 
-def direct(kind: str, ids: torch.Tensor, inputs: dict[str, torch.Tensor] | None = None, **changes) -> torch.Tensor:
+def direct(
+    kind: str, ids: torch.Tensor, inputs: dict[str, torch.Tensor] | None = None, **changes
+) -> torch.Tensor:
     """At the blank, by a network that has seen no other text."""
     with torch.no_grad():
         network = tiny_types.tiny_network(kind, **changes).double()
         return network(input_ids=ids, **(inputs or {})).logits[:, 3:4].log_softmax(-1)
 
 
-@pytest.mark.parametrize(("kind", "changes"), [("big_bird", {}), ("reformer", {"num_buckets": None})])
+@pytest.mark.parametrize(
+    ("kind", "changes"), [("big_bird", {}), ("reformer", {"num_buckets": None})]
+)
 def test_a_pass_does_not_depend_on_those_before_it(kind, changes):
-    """BigBird kept full attention after a short text, Reformer the number of buckets of its first one."""
+    """BigBird kept full attention after a short text, Reformer the number of buckets of its
+    first one.
+    """
     model = in_memory(kind, **changes)
     for tokens in (SHORT, LONG, SHORT, 30, LONG):
-        torch.testing.assert_close(log_q(model, text_of(tokens)), direct(kind, text_of(tokens), **changes), atol=1e-12, rtol=0)
+        torch.testing.assert_close(
+            log_q(model, text_of(tokens)),
+            direct(kind, text_of(tokens), **changes),
+            atol=1e-12,
+            rtol=0,
+        )
     stale = tiny_types.tiny_network(kind, **changes).double()
     with torch.no_grad():
         for tokens in (SHORT, LONG):
             after = stale(input_ids=text_of(tokens)).logits[:, 3:4].log_softmax(-1)
-    assert float((after - direct(kind, text_of(LONG), **changes)).abs().max()) > 1e-3, "the trap is there"
+    assert float((after - direct(kind, text_of(LONG), **changes)).abs().max()) > 1e-3, (
+        "the trap is there"
+    )
 
 
 def test_reformer_without_a_seed_gives_one_answer_and_leaves_other_random_numbers_alone():
@@ -73,8 +97,12 @@ def test_reformer_without_a_seed_gives_one_answer_and_leaves_other_random_number
     drawn = torch.rand(3)
     torch.manual_seed(7)
     assert torch.equal(drawn, torch.rand(3)) and torch.equal(first, log_q(model, text_of(LONG)))
-    torch.testing.assert_close(first, direct("reformer", text_of(LONG), hash_seed=0), atol=1e-12, rtol=0)
-    apart = direct("reformer", text_of(LONG), hash_seed=None) - direct("reformer", text_of(LONG), hash_seed=None)
+    torch.testing.assert_close(
+        first, direct("reformer", text_of(LONG), hash_seed=0), atol=1e-12, rtol=0
+    )
+    apart = direct("reformer", text_of(LONG), hash_seed=None) - direct(
+        "reformer", text_of(LONG), hash_seed=None
+    )
     assert float(apart.abs().max()) > 0.1, "the trap is there"
 
 
@@ -85,14 +113,24 @@ def test_esm_with_token_dropout_is_checked_and_timed_on_texts(folder):
     with pytest.raises(ModelError, match="not finite: leave a token unmasked .*token_dropout"):
         MaskedLM.load(folder("esm")).logits(torch.full((1, 6), 4), torch.tensor([[1]]))
     bare = tiny_types.tiny_tokenizer()
-    bare.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
+    bare.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A", special_tokens=[]
+    )
     found = unmask.check(MaskedLM(tiny_types.tiny_network("esm"), bare))
     assert found.around == ((), ())
 
 
 @pytest.mark.parametrize(
     ("kind", "longest"),
-    [("ibert", 47), ("nystromformer", 48), ("yoso", 48), ("roberta", 47), ("mpnet", 46), ("esm", 48), ("xlm", 48)],
+    [
+        ("ibert", 47),
+        ("nystromformer", 48),
+        ("yoso", 48),
+        ("roberta", 47),
+        ("mpnet", 46),
+        ("esm", 48),
+        ("xlm", 48),
+    ],
 )
 def test_the_longest_text(kind, longest):
     model = in_memory(kind)
@@ -102,7 +140,9 @@ def test_the_longest_text(kind, longest):
 
 
 def test_a_language_that_is_not_given_is_named(folder):
-    with pytest.warns(UnmaskWarning, match=r"the language of each text \(langs\), and is given none"):
+    with pytest.warns(
+        UnmaskWarning, match=r"the language of each text \(langs\), and is given none"
+    ):
         model = MaskedLM.load(folder("xlm"), dtype="float64")
     assert any("is given none" in line for line in unmask.check(model).concerns)
     with pytest.raises(ModelError, match="Input language unknown.*config.json"):
@@ -110,7 +150,10 @@ def test_a_language_that_is_not_given_is_named(folder):
 
 
 def test_a_reformer_below_float64_says_how_far_off_it_is(folder):
-    with pytest.warns(UnmaskWarning, match="0.8 nats from those in float64, in transformers too; load it with dtype float64"):
+    with pytest.warns(
+        UnmaskWarning,
+        match="0.8 nats from those in float64, in transformers too; load it with dtype float64",
+    ):
         model = MaskedLM.load(folder("reformer"))
     assert any("0.8 nats" in line for line in unmask.check(model).concerns)
     with warnings.catch_warnings():
@@ -118,16 +161,22 @@ def test_a_reformer_below_float64_says_how_far_off_it_is(folder):
         assert MaskedLM.load(folder("reformer"), dtype="float64").caution is None
 
 
-@pytest.mark.parametrize(("kind", "what"), [("layoutlm", "bbox"), ("roc_bert", "pronunciation"), ("tapas", "table")])
+@pytest.mark.parametrize(
+    ("kind", "what"), [("layoutlm", "bbox"), ("roc_bert", "pronunciation"), ("tapas", "table")]
+)
 def test_inputs_that_are_left_out_are_named(folder, kind, what):
-    with pytest.warns(UnmaskWarning, match=rf"\({kind}\) was trained with .*{what}.*, and is given none"):
+    with pytest.warns(
+        UnmaskWarning, match=rf"\({kind}\) was trained with .*{what}.*, and is given none"
+    ):
         MaskedLM.load(folder(kind))
     concerns = unmask.check(folder(kind)).concerns
     assert sum(what in line for line in concerns) == 1
 
 
 def test_what_transformers_cannot_compute_is_refused(folder):
-    with pytest.raises(ModelError, match="only as a CUDA kernel .*, and gives zeros without it: use another model"):
+    with pytest.raises(
+        ModelError, match="only as a CUDA kernel .*, and gives zeros without it: use another model"
+    ):
         MaskedLM.load(folder("mra"))
 
 
@@ -141,15 +190,23 @@ def test_settings_that_are_refused(named, tmp_path):
 
 
 def test_half_precision_runs_or_says_what_to_do(folder):
-    half, whole = (MaskedLM.load(folder("mobilebert"), dtype=dtype) for dtype in ("float16", "float32"))
+    half, whole = (
+        MaskedLM.load(folder("mobilebert"), dtype=dtype) for dtype in ("float16", "float32")
+    )
     assert float((log_q(half, text_of(SHORT)) - log_q(whole, text_of(SHORT))).abs().max()) < 0.1
-    with pytest.raises(ModelError, match="in bfloat16: transformers' FNetForMaskedLM fails .*; load it with dtype float32"):
+    with pytest.raises(
+        ModelError,
+        match="in bfloat16: transformers' FNetForMaskedLM fails .*; load it with dtype float32",
+    ):
         MaskedLM.load(folder("fnet"), dtype="bfloat16")
 
 
 def test_an_exception_of_a_pass_is_one_line_with_the_setting(tmp_path):
     folder = tiny_types.tiny_folder("fnet", tmp_path, use_tpu_fourier_optimizations=True)
-    with pytest.raises(ModelError, match="3 tokens in float32: .* fails .*tpu_short_seq_length.*correct its config.json"):
+    with pytest.raises(
+        ModelError,
+        match="3 tokens in float32: .* fails .*tpu_short_seq_length.*correct its config.json",
+    ):
         MaskedLM.load(folder)
 
 
@@ -159,10 +216,18 @@ def test_bytes(folder):
     cloze = model.cloze("the c[MASK]t sat")
     assert model.decode(cloze.ids) == ["[CLS]", *"the c", "[MASK]", *"t sat", "[SEP]"]
     with torch.no_grad():
-        network = AutoModelForMaskedLM.from_pretrained(folder("perceiver"), dtype=torch.float64).eval()
-        padded = torch.nn.functional.pad(torch.tensor([cloze.ids]), (0, tiny_types.POSITIONS - len(cloze.ids)))
+        network = AutoModelForMaskedLM.from_pretrained(
+            folder("perceiver"), dtype=torch.float64
+        ).eval()
+        padded = torch.nn.functional.pad(
+            torch.tensor([cloze.ids]), (0, tiny_types.POSITIONS - len(cloze.ids))
+        )
         seen = (torch.arange(tiny_types.POSITIONS) < len(cloze.ids)).long()[None]
-        expected = network(input_ids=padded, attention_mask=seen).logits[:, list(cloze.block)].log_softmax(-1)
+        expected = (
+            network(input_ids=padded, attention_mask=seen)
+            .logits[:, list(cloze.block)]
+            .log_softmax(-1)
+        )
     found = model.logits(torch.tensor([cloze.ids]), torch.tensor([cloze.block])).log_softmax(-1)
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
     assert unmask.check(model).tokenizer == "bytes"
@@ -180,8 +245,18 @@ def test_a_tokenizer_that_does_not_read_its_mask_is_refused(folder, tmp_path):
 
 def test_the_page_has_the_outcome_of_every_type():
     page = PAGE.read_text()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")]
-    outcomes = {row[0]: sorted(row[1].replace("`", "").split(", ")) for row in rows if row[0].startswith(("works", "refused:"))}
-    assert outcomes == {outcome: sorted(kinds.split()) for outcome, kinds in tiny_types.OUTCOMES.items()}
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if line.startswith("| ")
+    ]
+    outcomes = {
+        row[0]: sorted(row[1].replace("`", "").split(", "))
+        for row in rows
+        if row[0].startswith(("works", "refused:"))
+    }
+    assert outcomes == {
+        outcome: sorted(kinds.split()) for outcome, kinds in tiny_types.OUTCOMES.items()
+    }
     for setting, why in tiny_types.REFUSED_SETTINGS:
         assert [setting, why] in rows

@@ -1,8 +1,9 @@
-"""Small models of the kinds that strangers bring: each is read right, or refused with what is wrong and what to do.
+"""Small models of the kinds that strangers bring: each is read right, or refused with what is
+wrong and what to do.
 
-Letters with a cased vocabulary; special tokens in angle brackets; a vocabulary file that the architecture's own tokenizer does
-not read; word levels cut by a regular expression; output columns that are not tokens; code of their own. A head under other names
-is in test_loading.
+Letters with a cased vocabulary; special tokens in angle brackets; a vocabulary file that the
+architecture's own tokenizer does not read; word levels cut by a regular expression; output
+columns that are not tokens; code of their own. A head under other names is in test_loading.
 """
 
 import io
@@ -26,7 +27,25 @@ from unmask.models.text.vocabulary import tokenizer_from_vocabulary
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 RESIDUES = list("ACDEFGHIKLMNPQRSTVWY")
 SMILES = r"\[[^\]]+\]|Br|Cl|[BCNOPSFIbcnops]|[()=#+\-/\\.%]|\d"
-CHEMISTRY = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", "C", "O", "N", "Cl", "Br", "c", "(", ")", "=", "1", "2", "[nH]"]
+CHEMISTRY = [
+    "<pad>",
+    "<unk>",
+    "<s>",
+    "</s>",
+    "<mask>",
+    "C",
+    "O",
+    "N",
+    "Cl",
+    "Br",
+    "c",
+    "(",
+    ")",
+    "=",
+    "1",
+    "2",
+    "[nH]",
+]
 
 
 @pytest.fixture
@@ -48,10 +67,19 @@ def write_config(folder, **config):
 
 @pytest.mark.parametrize("kind", ["bert", "albert", "roberta"])
 @pytest.mark.parametrize(
-    "config", [None, {}, {"do_lower_case": True}, {"do_lower_case": False}, {"tokenizer_class": "BertTokenizer"}]
+    "config",
+    [
+        None,
+        {},
+        {"do_lower_case": True},
+        {"do_lower_case": False},
+        {"tokenizer_class": "BertTokenizer"},
+    ],
 )
 def test_letters_are_read_as_letters_whatever_the_configuration(folder_of, kind, config):
-    """A T-cell receptor: upper case in the vocabulary, nothing said of it in tokenizer_config.json."""
+    """A T-cell receptor: upper case in the vocabulary, nothing said of it in
+    tokenizer_config.json.
+    """
     folder = folder_of(kind, [*SPECIAL, *RESIDUES])
     if config is not None:
         write_config(folder, **config)
@@ -73,13 +101,19 @@ def test_a_vocabulary_that_the_architecture_does_not_read_is_refused(folder_of):
 
 
 def test_special_tokens_in_angle_brackets(folder_of):
-    """[MASK] would be put after the vocabulary, on a row of the embeddings that was never trained."""
+    """[MASK] would be put after the vocabulary, on a row of the embeddings that was never
+    trained.
+    """
     tokens = ["<pad>", "<unk>", "<cls>", "<sep>", "<mask>", "the", "cat", "sat"]
     folder = folder_of("bert", tokens, vocab_size=64)
     assert BertTokenizer.from_pretrained(folder).mask_token_id > 7, "the trap is there"
     model = MaskedLM.load(folder)
     cloze = model.cloze("the [MASK] sat")
-    assert cloze.ids == (2, 5, 4, 7, 3) and model.mask_id == 4 and model.special_ids[:5] == (0, 1, 2, 3, 4)
+    assert (
+        cloze.ids == (2, 5, 4, 7, 3)
+        and model.mask_id == 4
+        and model.special_ids[:5] == (0, 1, 2, 3, 4)
+    )
     write_config(folder, mask_token="[MASK]")
     assert "'[MASK]' is not in the vocabulary file" in refusal(folder)
     (folder / "vocab.txt").write_text("\n".join([*tokens[:4], "the", "cat", "sat"]))
@@ -91,10 +125,15 @@ def test_special_tokens_in_angle_brackets(folder_of):
 def test_a_mask_beside_the_vocabularys_own_is_refused(folder_of):
     folder = folder_of("bert", [*SPECIAL, "the", "cat"], vocab_size=20)
     core = Tokenizer(
-        models.WordLevel({t: i for i, t in enumerate(["<pad>", "<unk>", "<mask>", "the", "cat"])}, unk_token="<unk>")
+        models.WordLevel(
+            {t: i for i, t in enumerate(["<pad>", "<unk>", "<mask>", "the", "cat"])},
+            unk_token="<unk>",
+        )
     )
     core.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=core, mask_token="[MASK]", unk_token="<unk>").save_pretrained(folder)
+    PreTrainedTokenizerFast(
+        tokenizer_object=core, mask_token="[MASK]", unk_token="<unk>"
+    ).save_pretrained(folder)
     (folder / "vocab.txt").unlink()
     message = refusal(folder)
     assert "'[MASK]' (id 5)" in message and "'<mask>' (id 2)" in message and "mask_token" in message
@@ -103,10 +142,14 @@ def test_a_mask_beside_the_vocabularys_own_is_refused(folder_of):
 @pytest.mark.parametrize("kind", ["bert", "distilbert"])
 def test_a_tokenizer_that_is_not_the_vocabulary_files_is_refused(checkpoint, tmp_path, kind):
     folder = shutil.copytree(checkpoint(kind), tmp_path / kind)
-    tokens = sorted(AutoTokenizer.from_pretrained(folder).get_vocab().items(), key=lambda item: item[1])
+    tokens = sorted(
+        AutoTokenizer.from_pretrained(folder).get_vocab().items(), key=lambda item: item[1]
+    )
     (folder / "vocab.txt").write_text("\n".join(token for token, _ in tokens))
     MaskedLM.load(folder)
-    (folder / "vocab.txt").write_text("\n".join(token for token, _ in [*tokens[:6], tokens[7], tokens[6], *tokens[8:]]))
+    (folder / "vocab.txt").write_text(
+        "\n".join(token for token, _ in [*tokens[:6], tokens[7], tokens[6], *tokens[8:]])
+    )
     message = refusal(folder)
     assert "not that of its vocabulary file, for 2 of" in message and repr(tokens[7][0]) in message
 
@@ -116,13 +159,18 @@ def test_capitals_that_the_tokenizer_lowers_are_refused(checkpoint, tmp_path, ma
     core = Tokenizer(models.WordPiece({t: i for i, t in enumerate(words)}, unk_token="[UNK]"))
     core.normalizer = normalizers.BertNormalizer(lowercase=True)
     core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    core.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
     core.add_special_tokens(SPECIAL)
     make_network("bert", vocab_size=len(words)).save_pretrained(tmp_path)
     core.save(str(tmp_path / "tokenizer.json"))
     write_config(tmp_path, tokenizer_class="BertTokenizer")
     message = refusal(tmp_path)
-    assert "lowers the text, but 6 of 12 tokens have capitals" in message and "do_lower_case" in message
+    assert (
+        "lowers the text, but 6 of 12 tokens have capitals" in message
+        and "do_lower_case" in message
+    )
     write_config(tmp_path, tokenizer_class="BertTokenizer", do_lower_case=False)
     model = MaskedLM.load(tmp_path)
     assert model.decode(model.words.encode("The cat")) == ["[CLS]", "The", "cat", "[SEP]"]
@@ -145,17 +193,26 @@ def test_word_pieces_of_a_vocabulary_file_are_those_of_transformers(folder_of, l
 
 @pytest.fixture
 def chemistry(make_network, tmp_path):
-    """An ALBERT of reactions: word levels cut by a regular expression, in a folder that names ALBERT's own tokenizer."""
-    core = Tokenizer(models.WordLevel({token: i for i, token in enumerate(CHEMISTRY)}, unk_token="<unk>"))
+    """An ALBERT of reactions: word levels cut by a regular expression, in a folder that names
+    ALBERT's own tokenizer.
+    """
+    core = Tokenizer(
+        models.WordLevel({token: i for i, token in enumerate(CHEMISTRY)}, unk_token="<unk>")
+    )
     core.pre_tokenizer = pre_tokenizers.Split(Regex(SMILES), "isolated")
-    core.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 2), ("</s>", 3)])
+    core.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 2), ("</s>", 3)]
+    )
     core.add_special_tokens(CHEMISTRY[:5])
     make_network("albert", vocab_size=len(CHEMISTRY)).save_pretrained(tmp_path)
     core.save(str(tmp_path / "tokenizer.json"))
     return tmp_path
 
 
-@pytest.mark.parametrize("config", [None, {}, {"tokenizer_class": "AlbertTokenizer"}, {"tokenizer_class": "BertTokenizer"}])
+@pytest.mark.parametrize(
+    "config",
+    [None, {}, {"tokenizer_class": "AlbertTokenizer"}, {"tokenizer_class": "BertTokenizer"}],
+)
 def test_a_regular_expression_is_kept(chemistry, config):
     if config is not None:
         write_config(chemistry, **config)
@@ -189,7 +246,12 @@ def test_unknown_words_are_told_once_and_a_text_of_them_is_refused(chemistry):
         warnings.simplefilter("error")
         model.cloze("CO[MASK]Zz")
     with pytest.warns(UnmaskWarning, match="'Xe'"):
-        with pytest.raises(InputError, match="all words of 'Xe.MASK.' are unknown to the model, whose tokens look like 'C', 'O'"):
+        with pytest.raises(
+            InputError,
+            match=(
+                "all words of 'Xe.MASK.' are unknown to the model, whose tokens look like 'C', 'O'"
+            ),
+        ):
             model.cloze("Xe[MASK]")
 
 
@@ -201,7 +263,9 @@ CODE = "raise SystemExit('code of the checkpoint was run')\n"
 
 
 @pytest.mark.parametrize("kind, loads", [("bert", True), ("roberta", True), ("my-own-kind", False)])
-def test_code_in_a_checkpoint_is_never_run_and_never_asked_for(checkpoint, tmp_path, monkeypatch, capfd, kind, loads):
+def test_code_in_a_checkpoint_is_never_run_and_never_asked_for(
+    checkpoint, tmp_path, monkeypatch, capfd, kind, loads
+):
     folder = shutil.copytree(checkpoint("bert" if not loads else kind), tmp_path / "model")
     for name in ("modeling_own.py", "configuration_own.py", "tokenization_own.py"):
         (folder / name).write_text(CODE)
@@ -213,7 +277,12 @@ def test_code_in_a_checkpoint_is_never_run_and_never_asked_for(checkpoint, tmp_p
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer | {"auto_map": own}))
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\ny\ny\ny\n"))
     if loads:
-        assert MaskedLM.load(folder).logits(torch.tensor([[2, 5, 4, 3]]), torch.tensor([[2]])).isfinite().all()
+        assert (
+            MaskedLM.load(folder)
+            .logits(torch.tensor([[2, 5, 4, 3]]), torch.tensor([[2]]))
+            .isfinite()
+            .all()
+        )
     else:
         message = refusal(folder)
         assert "code of its own" in message and "never run" in message

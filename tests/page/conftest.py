@@ -1,4 +1,6 @@
-"""A real browser at a real server with the bundled model: Debian's Chromium, driven by Playwright (`make test-page`)."""
+"""A real browser at a real server with the bundled model: Debian's Chromium, driven by
+Playwright (`make test-page`).
+"""
 
 import os
 import re
@@ -34,7 +36,15 @@ def protein_folder(tmp_path_factory):
     from small_models import save_bert
 
     folder = tmp_path_factory.mktemp("protein")
-    return save_bert(folder, "ACDEFGHIKLMNPQRSTVWY", WhitespaceSplit(), positions=128, seed=5, spread=0.5, model_max_length=128)
+    return save_bert(
+        folder,
+        "ACDEFGHIKLMNPQRSTVWY",
+        WhitespaceSplit(),
+        positions=128,
+        seed=5,
+        spread=0.5,
+        model_max_length=128,
+    )
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +89,10 @@ class Page:
         self.address, self.console, self.outside = address, [], []
         self.tab.on("console", lambda message: self.console.append(message.text))
         self.tab.on("pageerror", lambda error: self.console.append(str(error)))
-        self.tab.on("request", lambda request: request.url.startswith(address) or self.outside.append(request.url))
+        self.tab.on(
+            "request",
+            lambda request: request.url.startswith(address) or self.outside.append(request.url),
+        )
 
     def open(self, hash: str = "") -> None:
         """Open a view as from a link that was shared."""
@@ -87,7 +100,9 @@ class Page:
         self.tab.goto(self.address + hash)
 
     def until(self, expression: str, argument: object = None, seconds: float = 180) -> None:
-        """Wait until a JavaScript expression is true; the page's own policy forbids Playwright's way to wait."""
+        """Wait until a JavaScript expression is true; the page's own policy forbids
+        Playwright's way to wait.
+        """
         end = time.monotonic() + seconds
         while not self.tab.evaluate(expression, argument):
             assert time.monotonic() < end, f"{expression} did not come true"
@@ -127,7 +142,9 @@ class Page:
 
 @pytest.fixture
 def open_page(browser, address):
-    """Tabs, with options of the browser; their consoles have to stay empty, and they may ask nobody but the server."""
+    """Tabs, with options of the browser; their consoles have to stay empty, and they may ask
+    nobody but the server.
+    """
     opened = []
 
     def one(at=address, **options):

@@ -1,4 +1,6 @@
-"""The address is the state: a reload, a shared link and Back show what was there; one sentence goes through all views."""
+"""The address is the state: a reload, a shared link and Back show what was there; one sentence
+goes through all views.
+"""
 
 import pytest
 
@@ -56,7 +58,10 @@ def test_steps_within_a_view_are_in_the_history(page):
     assert page.tab.get_by_label("Joint", exact=True).input_value() == ""
     assert page.tab.get_by_role("button", name="Difference").get_attribute("aria-pressed") == "true"
     page.tab.go_back()
-    page.until("document.querySelector('button[data-key=\"colour:joint\"]')?.getAttribute('aria-pressed') === 'true'")
+    page.until(
+        "document.querySelector('button[data-key=\"colour:joint\"]')?.getAttribute('aria-pressed')"
+        " === 'true'"
+    )
     page.tab.go_back()
     page.until("document.querySelectorAll('.words button.word[aria-pressed=true]').length === 1")
     page.tab.go_forward()
@@ -70,7 +75,10 @@ def test_typing_is_one_step(page):
     box = page.tab.locator(".sentence input")
     for text in ("A man sleeps now.", "A man sleeps here now.", "A man sleeps here right now."):
         box.fill(text)
-        page.until("(text) => location.hash.includes(encodeURIComponent(text).replaceAll('%20', '+'))", text)
+        page.until(
+            "(text) => location.hash.includes(encodeURIComponent(text).replaceAll('%20', '+'))",
+            text,
+        )
     assert page.tab.evaluate("history.length") == before + 1
 
 
@@ -102,7 +110,9 @@ def test_one_sentence_goes_through_all_views(page):
     for view in ("Dependence", "Sample", "Score"):
         page.tab.get_by_role("navigation").get_by_role("link", name=view).click()
         page.tab.wait_for_selector(f"nav a[aria-current]:text-is('{view}')")
-        page.until("document.querySelectorAll('.words button.word[aria-pressed=true]').length === 2")
+        page.until(
+            "document.querySelectorAll('.words button.word[aria-pressed=true]').length === 2"
+        )
         assert page.tab.locator(".sentence input").first.input_value() == "A man is riding a horse."
         held = page.tab.locator(".words .pinned")
         if view == "Score":

@@ -1,4 +1,6 @@
-"""A list that is pasted, or a file that is dropped: scored, compared or filled, as a table and as a file."""
+"""A list that is pasted, or a file that is dropped: scored, compared or filled, as a table and
+as a file.
+"""
 
 import csv
 from io import StringIO
@@ -17,7 +19,9 @@ PAIRS = [
 def chosen(page, name, text):
     page.open("#/batch")
     page.tab.wait_for_selector("[aria-label='rows of the batch'] tbody tr")
-    page.tab.locator("input[type=file]").set_input_files({"name": name, "mimeType": "text/plain", "buffer": text.encode()})
+    page.tab.locator("input[type=file]").set_input_files(
+        {"name": name, "mimeType": "text/plain", "buffer": text.encode()}
+    )
 
 
 def table(page):
@@ -36,9 +40,15 @@ def test_pairs_of_a_file_are_scored_as_the_library_does(page, english):
     csv.writer(out).writerows([("sentence_good", "sentence_bad"), *PAIRS])
     chosen(page, "pairs.csv", out.getvalue())
     page.tab.wait_for_selector("h2:text-is('pairs.csv')")
-    known = [row["pll"] for row in unmask.score([one for pair in PAIRS for one in pair], "pll", model=english).rows]
+    known = [
+        row["pll"]
+        for row in unmask.score([one for pair in PAIRS for one in pair], "pll", model=english).rows
+    ]
     right = sum(good > bad for good, bad in zip(known[::2], known[1::2], strict=True))
-    assert f"{right / 3:.1%} of 3 pairs right by pll" in page.tab.get_by_label("batch", exact=True).inner_text()
+    assert (
+        f"{right / 3:.1%} of 3 pairs right by pll"
+        in page.tab.get_by_label("batch", exact=True).inner_text()
+    )
     rows = table(page)
     assert [(row["sentence_good"], row["sentence_bad"]) for row in rows] == PAIRS
     assert [float(row["good_pll"]) for row in rows] == pytest.approx(known[::2], abs=1e-3)
@@ -51,7 +61,9 @@ def test_a_pasted_list_is_filled(page, english):
     page.tab.wait_for_selector("[aria-label='rows of the batch'] tbody tr")
     page.tab.locator("textarea").fill("She plays the ___.\nHe drank a cup of [MASK].")
     page.tab.get_by_role("button", name="Compute").click()
-    page.until("document.querySelectorAll('[aria-label=\"rows of the batch\"] tbody tr').length === 2")
+    page.until(
+        "document.querySelectorAll('[aria-label=\"rows of the batch\"] tbody tr').length === 2"
+    )
     page.tab.wait_for_selector("th:text-is('best')")
     best = unmask.fill("He drank a cup of [MASK].", english, top=1).completions[0].text
     assert table(page)[1]["best"] == best
@@ -60,7 +72,12 @@ def test_a_pasted_list_is_filled(page, english):
 def test_a_file_that_is_edited_is_read_as_before(page):
     """A table of texts, too, whose header would be scored as a text of a list."""
     for name, content, more, count in (
-        ("pairs.csv", "sentence_good,sentence_bad\nThe dogs bark.,The dogs barks.\n", "She sings.,She sing.", 2),
+        (
+            "pairs.csv",
+            "sentence_good,sentence_bad\nThe dogs bark.,The dogs barks.\n",
+            "She sings.,She sing.",
+            2,
+        ),
         ("mine.csv", "id,text\n1,The dogs bark.\n", "2,She sings.", 2),
     ):
         chosen(page, name, content)
@@ -86,7 +103,10 @@ def test_a_file_in_another_encoding_is_refused(page):
     file = {"name": "latin.csv", "mimeType": "text/plain", "buffer": content}
     page.tab.locator("input[type=file]").set_input_files(file)
     page.tab.wait_for_selector(".error")
-    assert page.tab.locator(".error").inner_text() == "latin.csv is not a text in UTF-8: save it as one."
+    assert (
+        page.tab.locator(".error").inner_text()
+        == "latin.csv is not a text in UTF-8: save it as one."
+    )
 
 
 def test_what_cannot_be_read_is_said_with_the_name_of_the_file(page):

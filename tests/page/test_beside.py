@@ -17,7 +17,16 @@ def folders(tmp_path_factory):
     made = []
     for seed in (5, 6):
         folder = tmp_path_factory.mktemp("models") / f"seed-{seed}"
-        made.append(save_bert(folder, "ACDEFGHIKLMNPQRSTVWY", WhitespaceSplit(), positions=128, seed=seed, spread=0.5))
+        made.append(
+            save_bert(
+                folder,
+                "ACDEFGHIKLMNPQRSTVWY",
+                WhitespaceSplit(),
+                positions=128,
+                seed=seed,
+                spread=0.5,
+            )
+        )
     return made
 
 
@@ -36,8 +45,13 @@ def page(open_page, two):
 
 def differences(page):
     page.tab.wait_for_selector("[aria-label='both models'] tbody tr")
-    rows = [row.locator("td").all_inner_texts() for row in page.tab.locator("[aria-label='both models'] tbody tr").all()]
-    return {name: [None if value == "–" else float(value) for value in values] for name, *values in rows}
+    rows = [
+        row.locator("td").all_inner_texts()
+        for row in page.tab.locator("[aria-label='both models'] tbody tr").all()
+    ]
+    return {
+        name: [None if value == "–" else float(value) for value in values] for name, *values in rows
+    }
 
 
 def test_fill_shows_both_maps_and_their_differences(page, folders):
@@ -45,7 +59,13 @@ def test_fill_shows_both_maps_and_their_differences(page, folders):
 
     page.open(f"#/fill?text={SEQUENCE}&blanks=2,4&beside=1")
     page.until("document.querySelectorAll('svg.heat').length === 2")
-    known = [{c.text: c.log_prob for c in unmask.fill(MASKED, str(f), top=12, targets=["Q", "V"]).completions} for f in folders]
+    known = [
+        {
+            c.text: c.log_prob
+            for c in unmask.fill(MASKED, str(f), top=12, targets=["Q", "V"]).completions
+        }
+        for f in folders
+    ]
     found = differences(page)
     assert set(found) <= set(known[0]) | set(known[1])
     for text, (first, second, apart) in found.items():
@@ -56,7 +76,10 @@ def test_fill_shows_both_maps_and_their_differences(page, folders):
 
     assert [one["id"] for one in Axe().run(page.tab).response["violations"]] == []
     page.tab.locator(".words button.word").nth(6).click()
-    page.until("document.querySelectorAll('.second [aria-label^=\"best completions\"] tbody tr').length > 0")
+    page.until(
+        'document.querySelectorAll(\'.second [aria-label^="best completions"] tbody'
+        " tr').length > 0"
+    )
     page.until("document.querySelectorAll('svg.heat').length === 0")
     page.tab.go_back()
     page.until("document.querySelectorAll('svg.heat').length === 2")
@@ -66,11 +89,15 @@ def test_every_view_follows(page, folders):
     import unmask
 
     page.open(f"#/score?text={SEQUENCE}&second=EVQLVESGGA&scores=pll&beside=1")
-    known = [unmask.score([SEQUENCE, "EVQLVESGGA"], "pll", model=str(folder)).rows for folder in folders]
+    known = [
+        unmask.score([SEQUENCE, "EVQLVESGGA"], "pll", model=str(folder)).rows for folder in folders
+    ]
     found = differences(page)
     for n in (0, 1):
         first, second, apart = found[f"pll, sequence {n + 1}"]
-        assert first == pytest.approx(known[0][n]["pll"], abs=6e-4) and second == pytest.approx(known[1][n]["pll"], abs=6e-4)
+        assert first == pytest.approx(known[0][n]["pll"], abs=6e-4) and second == pytest.approx(
+            known[1][n]["pll"], abs=6e-4
+        )
         assert apart == pytest.approx(first - second, abs=1.1e-3)
     page.open(f"#/dependence?text={SEQUENCE}&blanks=2,4,6&beside=1")
     assert len(differences(page)) == 3
@@ -90,7 +117,10 @@ def test_the_head_lists_the_models(page, folders):
     page.tab.get_by_label("Model", exact=True).select_option("1")
     page.until("location.hash.includes('model=1')")
     known = unmask.score([SEQUENCE], "pll", model=str(folders[1])).rows[0]["pll"]
-    page.until("(n) => document.querySelector('[aria-label=scores] td.n')?.textContent === n", f"{known:.2f}")
+    page.until(
+        "(n) => document.querySelector('[aria-label=scores] td.n')?.textContent === n",
+        f"{known:.2f}",
+    )
     page.tab.get_by_label("Beside", exact=True).select_option("0")
     page.until("document.querySelectorAll('.panes svg.profile').length === 2")
     assert page.tab.locator(".panes h2").first.inner_text() == folders[1].name

@@ -1,4 +1,6 @@
-"""The interface, fuzzed from its own OpenAPI document: no fault of the server, no answer that the document does not foresee."""
+"""The interface, fuzzed from its own OpenAPI document: no fault of the server, no answer that
+the document does not foresee.
+"""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +11,11 @@ pytestmark = pytest.mark.page
 
 
 def test_every_answer_is_foreseen(tiny):
-    from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
+    from schemathesis.specs.openapi.checks import (
+        content_type_conformance,
+        response_schema_conformance,
+        status_code_conformance,
+    )
 
     from unmask.serving.app import create_app
     from unmask.serving.jobs import Jobs
@@ -18,7 +24,9 @@ def test_every_answer_is_foreseen(tiny):
     checks = [schemathesis.checks.not_a_server_error]
     checks += [content_type_conformance, response_schema_conformance, status_code_conformance]
     asked = set()
-    for found in schemathesis.openapi.from_asgi("/openapi.json", create_app(tiny, jobs)).get_all_operations():
+    for found in schemathesis.openapi.from_asgi(
+        "/openapi.json", create_app(tiny, jobs)
+    ).get_all_operations():
         operation = found.ok()
 
         @given(case=operation.as_strategy())

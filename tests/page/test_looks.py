@@ -1,4 +1,6 @@
-"""Every view in light and dark, wide and narrow: axe finds nothing, nothing is wider than the window."""
+"""Every view in light and dark, wide and narrow: axe finds nothing, nothing is wider than the
+window.
+"""
 
 import pytest
 
@@ -7,7 +9,10 @@ pytestmark = pytest.mark.page
 FILL = "#/fill?text=A+woman+is+reading+a+book+in+the+park.&blanks=3,5&size=128"
 READY = {
     "fill": (FILL, "svg.heat"),
-    "dependence": ("#/dependence?text=She+drank+hot+coffee+slowly.&candidates=10", "[aria-label='the chosen pair'] svg.heat"),
+    "dependence": (
+        "#/dependence?text=She+drank+hot+coffee+slowly.&candidates=10",
+        "[aria-label='the chosen pair'] svg.heat",
+    ),
     "sample": ("#/sample?chains=2&sweeps=4&speed=240", ".words button"),
     "score": ("#/score", "svg[aria-label^='the first against']"),
     "batch": ("#/batch", "table.data"),
@@ -47,6 +52,8 @@ def test_a_protein_is_accessible_and_fits(open_page, protein_address, view, sche
     page = open_page(protein_address, color_scheme=scheme, reduced_motion="reduce")
     page.tab.set_viewport_size({"width": width, "height": 900})
     page.open(f"#/{view}")
-    page.tab.wait_for_selector("svg[aria-label='effects of single changes']" if view == "mutants" else "svg.heat")
+    page.tab.wait_for_selector(
+        "svg[aria-label='effects of single changes']" if view == "mutants" else "svg.heat"
+    )
     page.until("document.querySelector('.status .said').textContent === ''")
     check(page)

@@ -1,4 +1,6 @@
-"""One card, one question: every number of a card is of one answer, and of the one that was asked last."""
+"""One card, one question: every number of a card is of one answer, and of the one that was
+asked last.
+"""
 
 import csv
 import json
@@ -22,17 +24,27 @@ def test_the_numbers_of_a_pair_do_not_contradict_each_other(page, others):
         said = page.tab.get_by_label("the chosen pair", exact=True).inner_text()
         assert f"{listed:.3f} nats" in said
         assert f"all other words {'masked' if others == 'masked' else 'as they stand'}" in said
-        assert float(re.search(r"([\d.]+) nats of mutual information", said)[1]) == pytest.approx(listed, abs=0.0051)
+        assert float(re.search(r"([\d.]+) nats of mutual information", said)[1]) == pytest.approx(
+            listed, abs=0.0051
+        )
     assert page.tab.locator("[aria-label='the chosen pair'] svg.heat").count() == 1
 
 
 def test_a_stopped_measurement_says_how_much_there_is_in_card_and_files(page):
-    page.open("#/dependence?text=The+doctor+told+her+patient+to+drink+less+coffee+and+more+water.&candidates=64")
-    passes = "Number(document.querySelector('.status')?.innerText.match(/^([\\d,]+) of/)?.[1].replace(',', ''))"
+    page.open(
+        "#/dependence?text=The+doctor+told+her+patient+to+drink+less+coffee+and+more+water.&candidates=64"
+    )
+    passes = (
+        "Number(document.querySelector('.status')?.innerText.match(/^([\\d,]+)"
+        " of/)?.[1].replace(',', ''))"
+    )
     page.until(f"{passes} > 3000")  # the first pairs are there
     page.tab.get_by_role("button", name="Stop").click()
     page.tab.wait_for_selector(".part")
-    measured, count = map(int, re.match(r"(\d+) of (\d+) pairs", page.tab.locator(".part").first.inner_text()).groups())
+    measured, count = map(
+        int,
+        re.match(r"(\d+) of (\d+) pairs", page.tab.locator(".part").first.inner_text()).groups(),
+    )
     assert 0 < measured < count == 78
     assert f"{measured} of 78 pairs were measured" in page.tab.locator(".held").inner_text()
     name, text = page.saved("Mutual information", "JSON")
@@ -49,7 +61,11 @@ def test_a_stopped_measurement_says_how_much_there_is_in_card_and_files(page):
     [
         (TWO, "svg.heat", ("Words considered", "128")),
         (PAIRS, "svg.arcs", ("Joint", "mrf")),
-        ("#/sample?text=The+old+man+slept.&blanks=1,2&sweeps=2&speed=240", ".chain", ("Energy", "raw")),
+        (
+            "#/sample?text=The+old+man+slept.&blanks=1,2&sweeps=2&speed=240",
+            ".chain",
+            ("Energy", "raw"),
+        ),
         ("#/score?text=It+rains.&scores=pll", "svg.profile", ("Unit", "bits")),
     ],
 )
@@ -78,7 +94,9 @@ def test_a_server_that_comes_back_is_asked_again(page):
     assert page.tab.locator("svg.profile").first.evaluate("(one) => one.closest('.stale') !== null")
     page.tab.get_by_role("navigation").get_by_role("link", name="Dependence").click()
     page.tab.wait_for_selector("h1:text-is('Which words depend on each other?')")
-    assert page.tab.locator("svg.profile").count() == 0, "no content of the old view under the new name"
+    assert page.tab.locator("svg.profile").count() == 0, (
+        "no content of the old view under the new name"
+    )
     page.tab.wait_for_selector(".error button:text-is('Retry')")
     page.tab.unroute_all()
     page.tab.wait_for_selector("svg.arcs")
@@ -111,7 +129,10 @@ def test_a_word_of_400_letters_does_not_overflow(page, view):
 def test_an_address_with_a_value_that_is_none_shows_the_default(page):
     page.open(TWO + "&colour=foo")
     page.settled()
-    assert page.tab.get_by_role("button", name="Joint", exact=True).get_attribute("aria-pressed") == "true"
+    assert (
+        page.tab.get_by_role("button", name="Joint", exact=True).get_attribute("aria-pressed")
+        == "true"
+    )
     page.open("#/sample?kernel=foo&sweeps=1")
     page.tab.wait_for_selector(".chain")
 
@@ -124,7 +145,9 @@ def test_a_word_that_is_blanked_is_not_called_unknown(page):
 
 @pytest.mark.parametrize("kernel", ["confidence", "verified"])
 def test_a_decoder_is_played_with_its_confidence_and_its_drafts(page, kernel):
-    page.open(f"#/sample?text=The+old+man+walked+his+dog+along+the+river.&kernel={kernel}&chains=4&texts=2&speed=240")
+    page.open(
+        f"#/sample?text=The+old+man+walked+his+dog+along+the+river.&kernel={kernel}&chains=4&texts=2&speed=240"
+    )
     page.tab.wait_for_selector(".stack[data-passes]")
     scrub = page.tab.get_by_label("step of the chain")
     last = int(scrub.get_attribute("max"))
@@ -132,14 +155,19 @@ def test_a_decoder_is_played_with_its_confidence_and_its_drafts(page, kernel):
     scrub.fill("0")
     assert page.tab.locator(".chain .blank").count() > page.tab.locator(".chain .sure").count() == 0
     scrub.fill("2")
-    assert page.tab.locator(".chain .blank").count() > 0 < page.tab.locator(".chain .sure.new").count()
+    assert (
+        page.tab.locator(".chain .blank").count() > 0 < page.tab.locator(".chain .sure.new").count()
+    )
     drafts = 0
     for step in range(last + 1):
         scrub.fill(str(step))
         drafts += page.tab.locator(".chain s.draft").count()
     assert (drafts > 0) == (kernel == "verified")
     assert page.tab.locator(".chain .blank").count() == 0
-    shares = [float(one.get_attribute("style").split(":")[1].strip(" ;")) for one in page.tab.locator(".chain .sure").all()]
+    shares = [
+        float(one.get_attribute("style").split(":")[1].strip(" ;"))
+        for one in page.tab.locator(".chain .sure").all()
+    ]
     assert len(shares) == 40 and all(0 < share <= 1 for share in shares)
 
 
@@ -147,7 +175,8 @@ def test_what_stands_there_is_on_the_map_however_improbable(page):
     page.open("#/fill?text=A+woman+is+leaving+a+president+in+the+park.&blanks=3,5&size=64")
     page.settled()
     assert page.tab.locator("svg.heat .head.stands > title").all_text_contents() == [
-        page.tab.locator(f"svg.heat .head:has-text('{word}') > title").text_content() for word in ("president", "leaving")
+        page.tab.locator(f"svg.heat .head:has-text('{word}') > title").text_content()
+        for word in ("president", "leaving")
     ]
     last = page.tab.locator("[aria-label='best completions'] tbody tr").last.inner_text()
     assert "leaving a president" in last and "what stands there" in last
@@ -163,7 +192,10 @@ def test_a_stop_before_any_answer_says_so_and_curves_end_where_a_run_was_stopped
     page.tab.route("**/fill/events", lambda route: None)
     page.tab.get_by_label("Joint", exact=True).select_option("chain")
     page.tab.get_by_role("button", name="Stop").click()
-    page.until("document.querySelector('.status .said').textContent === 'Stopped before there was an answer.'")
+    page.until(
+        "document.querySelector('.status .said').textContent === 'Stopped before there was an"
+        " answer.'"
+    )
     page.open("#/sample?text=The+old+man+slept.&blanks=1,2&sweeps=400&speed=240")
     page.until("/sweep [2-9] of 400/.test(document.querySelector('.status')?.textContent)")
     page.tab.get_by_role("button", name="Stop").click()

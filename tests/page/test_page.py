@@ -1,4 +1,6 @@
-"""What a person does with the page, in a real browser: blanks, the joint, pins, chains, scores, runs; by mouse and by keys."""
+"""What a person does with the page, in a real browser: blanks, the joint, pins, chains, scores,
+runs; by mouse and by keys.
+"""
 
 import re
 
@@ -28,7 +30,10 @@ def test_blank_two_words_see_the_joint_pin_and_click_a_cell(page):
         return page.tab.locator("ol.bars").nth(1).locator("li").all_inner_texts()
 
     said = page.tab.get_by_role("region", name="joint of the two blanks").inner_text()
-    rule = "in each blank those that are most probable on average of restarted and of independent blanks"
+    rule = (
+        "in each blank those that are most probable on average of restarted and of independent"
+        " blanks"
+    )
     assert f"The map shows 14 × 14 of them: {rule}, and what stands there, underlined." in said
 
     before = other_blank()
@@ -36,7 +41,9 @@ def test_blank_two_words_see_the_joint_pin_and_click_a_cell(page):
     page.tab.wait_for_selector("h3:has-text('given')")
     assert other_blank() != before and "pin=0%3A" in page.tab.url
     page.tab.get_by_role("button", name="Unpin").click()
-    page.until("[...document.querySelectorAll('h3')].every((h) => !h.textContent.includes('given'))")
+    page.until(
+        "[...document.querySelectorAll('h3')].every((h) => !h.textContent.includes('given'))"
+    )
     assert other_blank() == before
 
     label = heat(page).first.get_attribute("aria-label")
@@ -45,7 +52,10 @@ def test_blank_two_words_see_the_joint_pin_and_click_a_cell(page):
     assert words.nth(4).inner_text() == first and words.nth(6).inner_text() == second
     page.tab.get_by_role("button", name="Keep these words").click()
     page.until("document.querySelector('.sentence input').value.startsWith('A tall man is')")
-    assert page.tab.locator(".sentence input").input_value() == f"A tall man is {first} a {second} on the beach."
+    assert (
+        page.tab.locator(".sentence input").input_value()
+        == f"A tall man is {first} a {second} on the beach."
+    )
 
 
 def test_keys_are_enough(page):
@@ -69,9 +79,13 @@ def test_keys_are_enough(page):
 
 
 def test_run_pause_and_scrub_a_chain(page):
-    page.open("#/sample?text=The+old+man+walked+his+dog.&blanks=1,2,3,4,5,6&chains=2&sweeps=6&speed=2")
+    page.open(
+        "#/sample?text=The+old+man+walked+his+dog.&blanks=1,2,3,4,5,6&chains=2&sweeps=6&speed=2"
+    )
     page.until("document.querySelectorAll('.chain').length === 2")
-    page.until("Number(document.querySelector('input[type=range]').value) > 2")  # of 36 steps, two a second
+    page.until(
+        "Number(document.querySelector('input[type=range]').value) > 2"
+    )  # of 36 steps, two a second
     page.tab.get_by_role("button", name="Pause").click()
     scrub = page.tab.get_by_label("step of the chain")
     at = int(scrub.input_value())
@@ -80,7 +94,10 @@ def test_run_pause_and_scrub_a_chain(page):
     page.tab.get_by_role("button", name="Back one step").click()
     assert int(scrub.input_value()) == at - 1
     scrub.fill("0")
-    assert page.tab.locator(".chain").first.inner_text().split()[1:] == "The old man walked his dog .".split()
+    assert (
+        page.tab.locator(".chain").first.inner_text().split()[1:]
+        == "The old man walked his dog .".split()
+    )
     page.until("document.querySelector('.stack[data-passes]')")
     scrub.fill(scrub.get_attribute("max"))
     texts = page.tab.locator(".chain").all_inner_texts()
@@ -97,7 +114,9 @@ def test_a_bad_request_is_a_readable_line(page, address):
     assert said == "The text has 10 blanks, and the page takes 8: blank fewer words."
     page.open("#/dependence?text=%00")
     assert "control character" in page.tab.locator(".error").inner_text()
-    page.console[:] = [line for line in page.console if "422" not in line]  # the browser itself notes a refused request
+    page.console[:] = [
+        line for line in page.console if "422" not in line
+    ]  # the browser itself notes a refused request
 
 
 def test_dependence_has_arcs_and_the_joint_of_a_pair(page):
@@ -109,7 +128,11 @@ def test_dependence_has_arcs_and_the_joint_of_a_pair(page):
     second = page.tab.locator("[aria-label='Strongest pairs'] tbody button").nth(1)
     words = second.inner_text()
     second.click()
-    page.until("(words) => document.querySelector('[aria-label=\"the chosen pair\"] h2')?.textContent === words", words)
+    page.until(
+        "(words) => document.querySelector('[aria-label=\"the chosen pair\"] h2')?.textContent ==="
+        " words",
+        words,
+    )
     page.tab.wait_for_selector("[aria-label='the chosen pair'] svg.heat")
     page.tab.get_by_role("button", name="… and incompatibility").click()
     assert "from any joint" in page.tab.locator(".key").first.inner_text()
@@ -128,5 +151,7 @@ def test_score_two_sentences(page):
 def test_the_interface_page_lists_every_operation(page):
     page.tab.goto(page.address + "api")
     page.tab.wait_for_selector("code:text-is('POST /api/fill')")
-    paths = page.tab.evaluate("async () => Object.values((await (await fetch('/openapi.json')).json()).paths)")
+    paths = page.tab.evaluate(
+        "async () => Object.values((await (await fetch('/openapi.json')).json()).paths)"
+    )
     assert page.tab.locator("section.card").count() == sum(map(len, paths)) > 15

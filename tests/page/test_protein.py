@@ -1,4 +1,6 @@
-"""The model decides the examples: a page of a protein model opens on a protein, with residues, maps of all 20, and mutants."""
+"""The model decides the examples: a page of a protein model opens on a protein, with residues,
+maps of all 20, and mutants.
+"""
 
 import csv
 from io import StringIO
@@ -26,8 +28,13 @@ def test_it_opens_on_a_protein_and_not_on_an_error(page, view, width):
     numbers = page.tab.locator(".words .number").all_inner_texts()
     assert {"1", "10", "20", "90"} <= set(numbers)
     if view != "score":
-        first, around = (page.tab.locator(one).first.bounding_box() for one in (".words [aria-pressed=true]", ".words"))
-        assert around["y"] <= first["y"] <= around["y"] + around["height"], "the first blank is in sight"
+        first, around = (
+            page.tab.locator(one).first.bounding_box()
+            for one in (".words [aria-pressed=true]", ".words")
+        )
+        assert around["y"] <= first["y"] <= around["y"] + around["height"], (
+            "the first blank is in sight"
+        )
     assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
@@ -35,7 +42,10 @@ def test_all_residues_are_on_the_map_and_rows_differ(page):
     page.open()
     page.settled("svg.heat")
     assert page.tab.locator("svg.heat .cell[role=button]").count() == 20 * 20
-    blanks = [word.get_attribute("title") for word in page.tab.locator(".words button[aria-pressed=true].word").all()]
+    blanks = [
+        word.get_attribute("title")
+        for word in page.tab.locator(".words button[aria-pressed=true].word").all()
+    ]
     first = int(blanks[0].split(",")[0].removeprefix("residue "))
     assert f"residue {first} ↓" in page.tab.locator("svg.heat .axis").all_text_contents()
     rows = page.tab.locator("[aria-label='best completions'] td.text").all_inner_texts()
@@ -48,22 +58,40 @@ def test_mutants_are_those_of_the_library(page, protein_folder):
     sequence = "EVQLVESGGG"
     page.open(f"#/mutants?text={sequence}&blanks=2,4&number=epistasis")
     page.settled(SCAN)
-    known = unmask.mutants(sequence, positions=[3, 5], changes=2, model=str(protein_folder)).to_frame().set_index("mutant")
+    known = (
+        unmask.mutants(sequence, positions=[3, 5], changes=2, model=str(protein_folder))
+        .to_frame()
+        .set_index("mutant")
+    )
     cell = page.tab.get_by_role("button", name="Q3A+V5C:").first
-    written = cell.get_attribute("aria-label").split(": ")[1].removesuffix(" nats").replace("−", "-")
+    written = (
+        cell.get_attribute("aria-label").split(": ")[1].removesuffix(" nats").replace("−", "-")
+    )
     assert float(written) == pytest.approx(known.loc["Q3A+V5C", "epistasis"], abs=0.006)
     box = page.tab.get_by_label("double mutants", exact=True).first
     box.locator("summary").click()
     with page.tab.expect_download() as wait:
         box.get_by_role("button", name="CSV").click()
-    rows = {row["mutant"]: row for row in csv.DictReader(StringIO(Path(wait.value.path()).read_bytes().decode()))}
-    assert float(rows["Q3A+V5C"]["effect"]) == pytest.approx(known.loc["Q3A+V5C", "effect"], abs=1e-5)
-    single = unmask.mutants(sequence, positions="all", model=str(protein_folder)).to_frame().set_index("mutant")
+    rows = {
+        row["mutant"]: row
+        for row in csv.DictReader(StringIO(Path(wait.value.path()).read_bytes().decode()))
+    }
+    assert float(rows["Q3A+V5C"]["effect"]) == pytest.approx(
+        known.loc["Q3A+V5C", "effect"], abs=1e-5
+    )
+    single = (
+        unmask.mutants(sequence, positions="all", model=str(protein_folder))
+        .to_frame()
+        .set_index("mutant")
+    )
     assert page.tab.locator(f"{SCAN} .cell[role=button]").count() == 20 * len(sequence)
     label = page.tab.locator(SCAN).get_by_role("button", name="E1C:").get_attribute("aria-label")
     value = float(label.split(": ")[1].removesuffix(" nats").replace("−", "-"))
     assert value == pytest.approx(single.loc["E1C", "effect"], abs=0.006)
-    assert page.copied("Copy as command") == f"unmask mutants {sequence} --positions 3,5 --changes 2 --model {protein_folder}"
+    assert (
+        page.copied("Copy as command")
+        == f"unmask mutants {sequence} --positions 3,5 --changes 2 --model {protein_folder}"
+    )
 
 
 def test_mutants_are_for_sequences_only(open_page):
@@ -79,8 +107,9 @@ def test_fasta_and_small_letters_are_taken(page):
     assert page.tab.locator(".sentence input").input_value() == "EVQLVESGGG"
     assert page.tab.locator(".unsaid").is_hidden()
     page.tab.evaluate(
-        "() => { const clipboardData = new DataTransfer(); clipboardData.setData('text', '>sp|P1 heavy chain\\nEVQL\\nVESGG\\n');"
-        " document.querySelector('.sentence input').dispatchEvent(new ClipboardEvent('paste', {clipboardData})); }"
+        "() => { const clipboardData = new DataTransfer(); clipboardData.setData('text', '>sp|P1"
+        " heavy chain\\nEVQL\\nVESGG\\n'); document.querySelector('.sentence"
+        " input').dispatchEvent(new ClipboardEvent('paste', {clipboardData})); }"
     )
     page.until("document.querySelector('.sentence input').value === 'EVQLVESGG'")
     assert page.tab.locator(".words button.word").count() == 9
@@ -95,7 +124,9 @@ def test_the_page_says_residue_and_sequence(page, view):
 
 
 def test_the_scale_of_mutants_does_not_saturate(page):
-    """Cells of half the largest effect are half as dark: the scale is linear, and its ends are numbered."""
+    """Cells of half the largest effect are half as dark: the scale is linear, and its ends are
+    numbered.
+    """
     page.open("#/mutants?text=EVQLVESGGG&blanks=")
     page.settled(SCAN)
     cells = page.tab.evaluate(
@@ -103,7 +134,11 @@ def test_the_scale_of_mutants_does_not_saturate(page):
         ".map((cell) => [cell.getAttribute('aria-label'), cell.style.getPropertyValue('--p')])",
         SCAN,
     )
-    numbers = [(abs(float(label.split(": ")[1].split()[0].replace("−", "-"))), float(p)) for label, p in cells if "nats" in label]
+    numbers = [
+        (abs(float(label.split(": ")[1].split()[0].replace("−", "-"))), float(p))
+        for label, p in cells
+        if "nats" in label
+    ]
     most = max(value for value, _ in numbers)
     assert all(p == pytest.approx(value / most, abs=0.01) for value, p in numbers)
     axes = page.tab.locator(f"{SCAN} .axis").all_text_contents()

@@ -1,4 +1,6 @@
-"""Everything can be taken away: files of every table and picture, links, and copies for Python and the shell that run."""
+"""Everything can be taken away: files of every table and picture, links, and copies for Python
+and the shell that run.
+"""
 
 import csv
 import json
@@ -18,8 +20,8 @@ PAIRED = TWO.replace("32", "64")
 
 def asked(page, path, **body):
     return page.tab.evaluate(
-        "async ([path, body]) => (await (await fetch(`api/${path}`, {method: 'POST', headers: {'content-type':"
-        " 'application/json'}, body: JSON.stringify(body)})).json())",
+        "async ([path, body]) => (await (await fetch(`api/${path}`, {method: 'POST', headers:"
+        " {'content-type': 'application/json'}, body: JSON.stringify(body)})).json())",
         [path, body],
     )
 
@@ -29,16 +31,23 @@ def test_files_of_the_map_have_its_numbers(page):
     page.settled()
     page.tab.locator("ol.bars").first.locator("button").nth(1).click()
     page.tab.wait_for_selector("h3:has-text('given')")
-    answer = asked(page, "fill", text="A man is [MASK] a [MASK].", candidates=64, targets=["riding", "horse"])
+    answer = asked(
+        page, "fill", text="A man is [MASK] a [MASK].", candidates=64, targets=["riding", "horse"]
+    )
     found = json.loads(page.saved("The two blanks together", "JSON")[1])
     assert found["map"]["joint"] == answer["map"]["joint"], "digit for digit"
     rows = list(csv.DictReader(StringIO(page.saved("The two blanks together", "CSV")[1].decode())))
     assert len(rows) == 14 * 14
-    assert [float(row["restarted"]) for row in rows] == [p for row in answer["map"]["joint"] for p in row]
+    assert [float(row["restarted"]) for row in rows] == [
+        p for row in answer["map"]["joint"] for p in row
+    ]
     drawn = ElementTree.fromstring(page.saved("The two blanks together", "SVG")[1])
     texts = {text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")}
     assert {axis["tokens"][0] for axis in answer["map"]["axes"]} <= texts
-    assert {"“A man is [MASK] a [MASK].”", "the bundled English model, joint restarted"} <= texts, "what it is of"
+    assert {
+        "“A man is [MASK] a [MASK].”",
+        "the bundled English model, joint restarted",
+    } <= texts, "what it is of"
     assert len(list(drawn.iter("{http://www.w3.org/2000/svg}rect"))) > 14 * 14
     from PIL import Image
 
@@ -48,8 +57,14 @@ def test_files_of_the_map_have_its_numbers(page):
 
 VIEWS = {
     "fill": (PAIRED, "svg.heat"),
-    "dependence": ("#/dependence?text=She+drank+tea.&candidates=8", "[aria-label='the chosen pair'] svg.heat"),
-    "sample": ("#/sample?text=The+old+man+slept.&blanks=1,2&chains=2&sweeps=3&speed=240", "dl.facts"),
+    "dependence": (
+        "#/dependence?text=She+drank+tea.&candidates=8",
+        "[aria-label='the chosen pair'] svg.heat",
+    ),
+    "sample": (
+        "#/sample?text=The+old+man+slept.&blanks=1,2&chains=2&sweeps=3&speed=240",
+        "dl.facts",
+    ),
     "score": ("#/score", "svg[aria-label^='the first against']"),
 }
 
@@ -64,11 +79,17 @@ def test_every_card_has_its_files(page, view):
     titles = page.tab.locator("section.card:has(details.take) h2").all_inner_texts()
     assert len(titles) >= 2
     for title in titles:
-        box = page.tab.locator("section.card").filter(has=page.tab.locator("h2", has_text=title)).first
+        box = (
+            page.tab.locator("section.card")
+            .filter(has=page.tab.locator("h2", has_text=title))
+            .first
+        )
         kinds = box.locator("details.take button").all_text_contents()
         assert kinds[0] == "JSON" and set(kinds) <= {"JSON", "CSV", "SVG", "PNG"}
         assert json.loads(page.saved(title, "JSON")[1])
-        assert ("SVG" in kinds) == (box.locator(".figure svg").count() > 0), "figures are pictures, tables are tables"
+        assert ("SVG" in kinds) == (box.locator(".figure svg").count() > 0), (
+            "figures are pictures, tables are tables"
+        )
         if "SVG" in kinds:
             ElementTree.fromstring(page.saved(title, "SVG")[1])
 
@@ -76,7 +97,13 @@ def test_every_card_has_its_files(page, view):
 def run(line, folder):
     """The copied line in a shell, as a person would."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(["bash", "-ec", line], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-ec", line],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -1,4 +1,6 @@
-"""Blanks as people type them, the map above the fold, nothing silent, and the keyboard where it was."""
+"""Blanks as people type them, the map above the fold, nothing silent, and the keyboard where it
+was.
+"""
 
 import re
 from pathlib import Path
@@ -23,7 +25,10 @@ def test_blanks_as_people_type_them(page):
     assert page.tab.locator(".words button.word[aria-pressed=true]").count() == 2
     page.tab.get_by_label("Words considered", exact=True).select_option("64")
     page.settled()
-    assert page.copied("Copy as command") == "unmask compare 'A man is [MASK] a [MASK].' --candidates 64"
+    assert (
+        page.copied("Copy as command")
+        == "unmask compare 'A man is [MASK] a [MASK].' --candidates 64"
+    )
 
 
 def test_words_and_gaps_typed_or_made_by_clicking(page):
@@ -38,7 +43,9 @@ def test_words_and_gaps_typed_or_made_by_clicking(page):
     page.tab.locator(".words .kind").click()
     page.until("location.hash.includes('blanks=4w')")
     page.settled("[aria-label='best completions']")
-    assert "chain" in page.tab.get_by_label("Joint", exact=True).locator("option:checked").inner_text()
+    assert (
+        "chain" in page.tab.get_by_label("Joint", exact=True).locator("option:checked").inner_text()
+    )
     page.tab.locator(".words .kind").click()
     page.until("location.hash.includes('blanks=4g')")
     page.tab.reload()
@@ -66,8 +73,8 @@ def test_small_probabilities_are_written_for_people(browser):
     drawing = Path(unmask.serving.__file__).parent / "page" / "drawing"
     tab = browser.new_page()
     written = tab.evaluate(
-        "async (source) => [0.5, 0.02, 0.0005, 0.00002, 4e-15, 0].map((await import(URL.createObjectURL(new Blob([source],"
-        " { type: 'text/javascript' })))).percent)",
+        "async (source) => [0.5, 0.02, 0.0005, 0.00002, 4e-15, 0].map((await"
+        " import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' })))).percent)",
         (drawing / "dom.js").read_text(),
     )
     tab.close()
@@ -79,21 +86,29 @@ def test_the_map_says_what_its_axes_and_colours_are(page):
     page.settled()
     assert page.tab.locator("svg.heat .axis").all_text_contents()[:2] == ["blank 1 ↓", "blank 2 →"]
     joint = page.tab.evaluate(
-        "async () => (await (await fetch('api/fill', {method: 'POST', headers: {'content-type': 'application/json'},"
-        " body: JSON.stringify({text: 'A man is [MASK] a [MASK].', candidates: 64})})).json()).map"
+        "async () => (await (await fetch('api/fill', {method: 'POST', headers: {'content-type':"
+        " 'application/json'}, body: JSON.stringify({text: 'A man is [MASK] a [MASK].', candidates:"
+        " 64})})).json()).map"
     )
     most = max(max(max(row) for row in joint[name]) for name in ("joint", "product"))
     ticks = page.tab.locator(".map .tick").all_text_contents()
     assert ticks[0] == "0 %" and ticks[-1] == f"{100 * most:.{0 if most >= 0.0995 else 1}f} %"
     page.tab.get_by_role("button", name="Difference").click()
     ticks = page.tab.locator(".map .tick").all_text_contents()
-    assert len(ticks) == 3 and ticks[0].startswith("−") and ticks[1] == "0" and ticks[2].startswith("+")
+    assert (
+        len(ticks) == 3
+        and ticks[0].startswith("−")
+        and ticks[1] == "0"
+        and ticks[2].startswith("+")
+    )
     for meaning in page.tab.locator("dl.meanings dd").all_inner_texts():
         assert meaning.endswith("."), "what it is, in one sentence"
 
 
 def test_nothing_is_silent(page):
-    page.open("#/score?text=It+rains.&scores=pll,pll_word,energy_raw,energy_norm,left_to_right,right_to_left,any_order")
+    page.open(
+        "#/score?text=It+rains.&scores=pll,pll_word,energy_raw,energy_norm,left_to_right,right_to_left,any_order"
+    )
     page.tab.wait_for_selector(".scored")
     assert "6 scores at a time: any_order is not shown." in page.tab.inner_text("main")
     assert page.tab.get_by_role("checkbox", name="any_order").is_disabled()
@@ -113,7 +128,9 @@ def test_nothing_is_silent(page):
 
 def test_a_stopped_search_shows_what_it_found(page):
     page.open("#/fill?text=The+[MASK]+[MASK]+in+the+[MASK]+[MASK].")
-    page.until("/[2-9]\\d\\d of 1,000 passes/.test(document.querySelector('.status')?.innerText ?? '')")
+    page.until(
+        "/[2-9]\\d\\d of 1,000 passes/.test(document.querySelector('.status')?.innerText ?? '')"
+    )
     page.tab.get_by_role("button", name="Stop").click()
     page.tab.wait_for_selector("table.data tbody tr")
     assert "; stopped)" in page.tab.locator("p.lead").first.inner_text()

@@ -1,8 +1,10 @@
-"""AntiBERTy, a masked language model of antibodies that this project did not train: it loads, and has exact joints of residues.
+"""AntiBERTy, a masked language model of antibodies that this project did not train: it loads,
+and has exact joints of residues.
 
-`make test-real` downloads it, as the PyPI wheel antiberty==0.1.3 carries it (25 tokens: 20 amino acids and 5 special ones;
-26 million parameters). Its config names a class that transformers does not have, its weights are a pickle with three more heads,
-and its vocabulary lies in the folder above.
+`make test-real` downloads it, as the PyPI wheel antiberty==0.1.3 carries it (25 tokens: 20
+amino acids and 5 special ones; 26 million parameters). Its config names a class that
+transformers does not have, its weights are a pickle with three more heads, and its vocabulary
+lies in the folder above.
 """
 
 import json
@@ -19,9 +21,17 @@ from unmask.joints.metrics import read_joints
 
 pytestmark = pytest.mark.real
 
-HEAVY = "EVQLLESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAKDRYGGFDYWGQGTLVTVSS"
-"""A human heavy chain in the manner of germline IGHV3-23; residue i (from 1) is token i, after [CLS]."""
-FRAMEWORK = "EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAK"
+HEAVY = (
+    "EVQLLESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYY"
+    "ADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAKDRYGGFDYWGQGTLVTVSS"
+)
+"""A human heavy chain in the manner of germline IGHV3-23; residue i (from 1) is token i, after
+[CLS].
+"""
+FRAMEWORK = (
+    "EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYY"
+    "ADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAK"
+)
 """A human heavy-chain germline segment (IGHV3-23), which antibody models know well."""
 FRAGMENT = HEAVY[:16]
 AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
@@ -59,9 +69,14 @@ def test_every_weight_came_from_the_file(antiberty):
     log_q, residues = masked_one_by_one(antiberty, FRAMEWORK)
     accuracy = float((log_q.argmax(-1) == residues).float().mean())
     assert accuracy > 0.9
-    shuffled = "".join(FRAMEWORK[i] for i in torch.randperm(len(FRAMEWORK), generator=torch.Generator().manual_seed(0)))
+    shuffled = "".join(
+        FRAMEWORK[i]
+        for i in torch.randperm(len(FRAMEWORK), generator=torch.Generator().manual_seed(0))
+    )
     log_q, residues = masked_one_by_one(antiberty, shuffled)
-    assert float((log_q.argmax(-1) == residues).float().mean()) < 0.5, "a shuffled sequence must not look as likely"
+    assert float((log_q.argmax(-1) == residues).float().mean()) < 0.5, (
+        "a shuffled sequence must not look as likely"
+    )
 
 
 def with_blanks(sequence: str, residues: list[int]) -> str:
@@ -69,10 +84,14 @@ def with_blanks(sequence: str, residues: list[int]) -> str:
 
 
 def check_exact_joint(filling: unmask.Filling, residues: int) -> None:
-    """A distribution over 20^k fillings, whose marginals, modes and conditionals are those of its dense table."""
+    """A distribution over 20^k fillings, whose marginals, modes and conditionals are those of
+    its dense table.
+    """
     joint = filling.joint
     assert joint.shape == (20,) * residues
-    assert sorted(joint.tables.spelled(0, int(i)) for i in joint.tables.candidates[0]) == sorted(AMINO_ACIDS)
+    assert sorted(joint.tables.spelled(0, int(i)) for i in joint.tables.candidates[0]) == sorted(
+        AMINO_ACIDS
+    )
     dense = joint.dense().double()
     assert float(dense.exp().sum()) == pytest.approx(1, abs=1e-4)
     for t, marginal in enumerate(joint.marginals()):
@@ -100,7 +119,9 @@ def check_tables(model: unmask.MaskedLM, filling: unmask.Filling, seed: int) -> 
 
 
 def check_against_product(filling: unmask.Filling) -> None:
-    """The product has no dependence and worse conditionals; it and the balanced joint are different distributions."""
+    """The product has no dependence and worse conditionals; it and the balanced joint are
+    different distributions.
+    """
     balanced, product = read_joints([filling.joint, filling.product])
     assert filling.product.total_correlation() == pytest.approx(0, abs=1e-4)
     assert filling.joint.total_correlation() > 1e-3

@@ -48,13 +48,20 @@ def test_a_mistake_is_one_line(run):
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
 
 
-@pytest.mark.skipif(find_spec("fastapi") is None or find_spec("uvicorn") is None, reason="the extra serve is not installed")
+@pytest.mark.skipif(
+    find_spec("fastapi") is None or find_spec("uvicorn") is None,
+    reason="the extra serve is not installed",
+)
 def test_serve_answers(environment, tmp_path):
     clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     words = [str(environment / "bin" / "unmask"), "serve", "--port", "0"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, env=clean) as server:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, env=clean
+    ) as server:
         try:
-            address = next(found[0] for line in server.stdout if (found := re.search(r"http://[\d.:]+", line)))
+            address = next(
+                found[0] for line in server.stdout if (found := re.search(r"http://[\d.:]+", line))
+            )
             with urllib.request.urlopen(address, timeout=600) as page:
                 assert page.status == 200
                 assert "<script" in page.read().decode()
@@ -63,17 +70,37 @@ def test_serve_answers(environment, tmp_path):
 
 
 def test_a_typed_program_passes_mypy_strict(environment, tmp_path):
-    words = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(environment / "bin" / "python")]
-    clean = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "MYPYPATH")}
+    words = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--python-executable",
+        str(environment / "bin" / "python"),
+    ]
+    clean = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "MYPYPATH")
+    }
     settings = tmp_path / "mypy.ini"
     settings.write_text("[mypy]\n")
     words += ["--config-file", str(settings), "--cache-dir", str(tmp_path / "cache")]
-    done = subprocess.run([*words, str(PROGRAM)], capture_output=True, text=True, cwd=tmp_path, env=clean)
+    done = subprocess.run(
+        [*words, str(PROGRAM)], capture_output=True, text=True, cwd=tmp_path, env=clean
+    )
     assert done.returncode == 0, done.stdout
     wrong = tmp_path / "wrong.py"
-    wrong.write_text("import unmask\n\nnumber: int = unmask.fill('A [MASK].').completions[0].text\nunmask.fill(top='many')\n")
-    done = subprocess.run([*words, str(wrong)], capture_output=True, text=True, cwd=tmp_path, env=clean)
-    assert done.returncode == 1 and done.stdout.count("wrong.py:3: error") >= 1 and "wrong.py:4: error" in done.stdout
+    wrong.write_text(
+        "import unmask\n\nnumber: int = unmask.fill('A"
+        " [MASK].').completions[0].text\nunmask.fill(top='many')\n"
+    )
+    done = subprocess.run(
+        [*words, str(wrong)], capture_output=True, text=True, cwd=tmp_path, env=clean
+    )
+    assert (
+        done.returncode == 1
+        and done.stdout.count("wrong.py:3: error") >= 1
+        and "wrong.py:4: error" in done.stdout
+    )
 
 
 def test_the_typed_program_runs(run):

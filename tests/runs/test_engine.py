@@ -46,7 +46,11 @@ def getenv(name: str, _: int) -> str | None:
 
 def test_a_process_sees_its_own_gpu(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
-    results = list(each(getenv, range(6), Processes(("cuda:1", "cuda:0")), partial(str, "CUDA_VISIBLE_DEVICES")))
+    results = list(
+        each(
+            getenv, range(6), Processes(("cuda:1", "cuda:0")), partial(str, "CUDA_VISIBLE_DEVICES")
+        )
+    )
     assert {value for _, value in results} <= {"4", "5"} and len(results) == 6
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert Processes(("cuda:1", "cuda:3")).free == ["1", "3"]
@@ -78,12 +82,17 @@ def left(item: tuple[int, int], number: int) -> tuple[int, int] | None:
 def test_work_of_a_worker_that_dies_goes_on_after_its_last_result(pool, tmp_path):
     results = each(count_on, [(0, 5), (9, 11)], pool(1), partial(Path, tmp_path), left)
     assert sorted(results) == [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 10), (1, 11)]
-    assert sorted((tmp_path / "done").read_text().split(), key=int) == [*"12345", "10", "11"] and (tmp_path / "died").exists()
+    assert (
+        sorted((tmp_path / "done").read_text().split(), key=int) == [*"12345", "10", "11"]
+        and (tmp_path / "died").exists()
+    )
 
 
 def test_an_item_that_kills_every_worker_ends_the_loop(pool, tmp_path):
     (tmp_path / "died").touch()
-    with pytest.raises(UnmaskError, match=f"^{LOST} workers died in a row .*: is their memory too small[?]$"):
+    with pytest.raises(
+        UnmaskError, match=f"^{LOST} workers died in a row .*: is their memory too small[?]$"
+    ):
         list(each(count_on, [(1, 2), (6, 8)], pool(1), partial(Path, tmp_path), left))
 
 
@@ -96,9 +105,14 @@ def refuse(one: int, n: int) -> float:
 def test_an_error_of_the_function_is_raised_here(pool):
     with pytest.raises(InputError, match="^2 is refused: give another$"):
         list(each(refuse, [1, 2], pool(1), partial(int, "1")))
-    with pytest.raises(UnmaskError, match=r"^a worker failed \(ZeroDivisionError: division by zero\): the same command"):
+    with pytest.raises(
+        UnmaskError,
+        match=r"^a worker failed \(ZeroDivisionError: division by zero\): the same command",
+    ):
         list(each(refuse, [0], pool(1), partial(int, "1")))
-    with pytest.raises(InputError, match=r"a worker cannot begin \(.*ValueError: .*\): every machine needs unmask") as error:
+    with pytest.raises(
+        InputError, match=r"a worker cannot begin \(.*ValueError: .*\): every machine needs unmask"
+    ) as error:
         list(each(refuse, [1], pool(1), partial(int, "no number")))
     assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="cannot be sent to workers: define it in a module"):
@@ -115,13 +129,19 @@ def test_items_are_read_as_workers_take_them_and_workers_end_with_the_loop(pool)
 
 
 def test_what_ray_has_decides_the_workers(ray_here):
-    assert ray_workers("ray") == RayWorkers(1, "cpu", 2) and ray_workers("ray:2", "cpu") == RayWorkers(2, "cpu", 1)
-    assert ray_workers("ray:8", most=1) == RayWorkers(1, "cpu", 2) and ray_workers("ray:4") == RayWorkers(4, "cpu", 1)
+    assert ray_workers("ray") == RayWorkers(1, "cpu", 2) and ray_workers(
+        "ray:2", "cpu"
+    ) == RayWorkers(2, "cpu", 1)
+    assert ray_workers("ray:8", most=1) == RayWorkers(1, "cpu", 2) and ray_workers(
+        "ray:4"
+    ) == RayWorkers(4, "cpu", 1)
     with pytest.raises(InputError, match="the Ray cluster has no GPU: use device cpu"):
         ray_workers("ray:1", "cuda")
 
 
-@pytest.mark.parametrize(("address", "why"), [("127.0.0.1:{}", "Connection refused"), ("nowhere", "Invalid address")])
+@pytest.mark.parametrize(
+    ("address", "why"), [("127.0.0.1:{}", "Connection refused"), ("nowhere", "Invalid address")]
+)
 def test_a_cluster_that_cannot_be_reached_is_one_line(monkeypatch, address, why):
     ray, bound = pytest.importorskip("ray"), socket.socket()
     bound.bind(("127.0.0.1", 0))  # nobody listens here, nor can begin to
@@ -129,19 +149,27 @@ def test_a_cluster_that_cannot_be_reached_is_one_line(monkeypatch, address, why)
     monkeypatch.setenv("RAY_ADDRESS", address)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(
-        InputError, match=rf"'{address}' cannot be joined .*{why}.*: .* set RAY_AUTH_TOKEN and RAY_AUTH_MODE=token$"
+        InputError,
+        match=(
+            rf"'{address}' cannot be joined .*{why}.*: .* set RAY_AUTH_TOKEN and"
+            r" RAY_AUTH_MODE=token$"
+        ),
     ):
         join_ray()
 
 
 @pytest.mark.filterwarnings("ignore:no worker has started")
 @pytest.mark.parametrize("lost_at", [0, 1, 3])
-def test_a_cluster_that_is_lost_while_a_worker_starts_begins_or_works_is_one_line(ray_here, monkeypatch, lost_at):
+def test_a_cluster_that_is_lost_while_a_worker_starts_begins_or_works_is_one_line(
+    ray_here, monkeypatch, lost_at
+):
     sent, send = [], RayWorkers.send
 
     def send_some(self, worker, message):
         sent.append(message)
-        return send(self, worker, message) if len(sent) < lost_at else Future()  # one that is never answered
+        return (
+            send(self, worker, message) if len(sent) < lost_at else Future()
+        )  # one that is never answered
 
     def connect(address):
         if len(sent) >= lost_at:
@@ -153,11 +181,16 @@ def test_a_cluster_that_is_lost_while_a_worker_starts_begins_or_works_is_one_lin
     results = each(operator.sub, [1, 2], ray_workers("ray:1"), int)
     answered = [(0, -1)] if lost_at == 3 else []
     assert list(islice(results, len(answered))) == answered
-    with pytest.raises(UnmaskError, match=r"^the Ray cluster is lost \(.*refused\): start it again and give the same command"):
+    with pytest.raises(
+        UnmaskError,
+        match=r"^the Ray cluster is lost \(.*refused\): start it again and give the same command",
+    ):
         next(results)
 
 
-@pytest.mark.parametrize(("token", "mode"), [(None, None), ("RAY_AUTH_TOKEN", "token"), ("file", "token")])
+@pytest.mark.parametrize(
+    ("token", "mode"), [(None, None), ("RAY_AUTH_TOKEN", "token"), ("file", "token")]
+)
 def test_a_token_of_this_machine_is_used_with_a_named_cluster(monkeypatch, tmp_path, token, mode):
     ray = pytest.importorskip("ray")
     for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"):

@@ -23,7 +23,9 @@ def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     files.write_atomically(tmp_path / "deep" / "x", b"before")
-    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "Input/output error")))
+    monkeypatch.setattr(
+        os, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "Input/output error"))
+    )
     with pytest.raises(InputError, match=r"cannot be written \(Input/output error\)"):
         files.write_atomically(tmp_path / "deep" / "x", b"after")
     assert (tmp_path / "deep" / "x").read_bytes() == b"before"
@@ -115,14 +117,19 @@ def test_no_permission_elsewhere_is_said_at_once(tmp_path, monkeypatch):
 
 def test_a_drive_that_is_not_there_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(os.path, "lexists", lambda path: False)
-    with pytest.raises(InputError, match=r"cannot be written \(there is no '/'\): choose another folder") as error:
+    with pytest.raises(
+        InputError, match=r"cannot be written \(there is no '/'\): choose another folder"
+    ) as error:
         files.refuse_unmakeable(tmp_path / "new")
     one_line(error)
 
 
 @pytest.mark.parametrize("path", ["x" * 256, "é" * 200, "x/" * 3000, "a\ud800b", "\udfff.json"])
 def test_what_no_path_can_be_is_one_line(path):
-    with pytest.raises(InputError, match="longer than a path can be: give a shorter one|which no path can hold here") as error:
+    with pytest.raises(
+        InputError,
+        match="longer than a path can be: give a shorter one|which no path can hold here",
+    ) as error:
         files.user_path(path, "out")
     assert len(one_line(error)) < 200
     assert one_line(error).isprintable()
@@ -145,7 +152,11 @@ def test_user_paths(monkeypatch, tmp_path):
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
@@ -197,8 +208,15 @@ def test_tables_come_back_with_what_is_known_about_them(tmp_path):
     rows = [{"pair": 1, "text": "a"}, {"pair": 2, "text": "b"}]
     files.write_table(tmp_path / "a", rows, about={"model": "abc", "rows": 2})
     files.write_table(tmp_path / "b", pd.DataFrame(rows))
-    assert files.read_table(tmp_path / "a").to_pylist() == files.read_table(tmp_path / "b").to_pylist() == rows
-    assert json.loads(files.read_table(tmp_path / "a").schema.metadata[b"unmask"]) == {"model": "abc", "rows": 2}
+    assert (
+        files.read_table(tmp_path / "a").to_pylist()
+        == files.read_table(tmp_path / "b").to_pylist()
+        == rows
+    )
+    assert json.loads(files.read_table(tmp_path / "a").schema.metadata[b"unmask"]) == {
+        "model": "abc",
+        "rows": 2,
+    }
 
 
 def test_a_table_cut_at_any_byte_or_with_any_byte_changed_is_not_read_wrong(tmp_path):
@@ -212,14 +230,18 @@ def test_a_table_cut_at_any_byte_or_with_any_byte_changed_is_not_read_wrong(tmp_
         one_line(error)
     draw = np.random.default_rng(0)
     for place in draw.choice(len(whole), 200, replace=False):
-        (tmp_path / "a").write_bytes(whole[:place] + bytes([whole[place] ^ 1 << draw.integers(8)]) + whole[place + 1 :])
+        (tmp_path / "a").write_bytes(
+            whole[:place] + bytes([whole[place] ^ 1 << draw.integers(8)]) + whole[place + 1 :]
+        )
         try:
             assert files.read_table(tmp_path / "a")["x"].to_pylist() == [row["x"] for row in rows]
         except (InputError, KeyError):
             continue
 
 
-@pytest.mark.parametrize("name", ["a-file/x", "a-file/x/y", "loop", "loop/x", "dangling", "dangling/x", "x" * 300])
+@pytest.mark.parametrize(
+    "name", ["a-file/x", "a-file/x/y", "loop", "loop/x", "dangling", "dangling/x", "x" * 300]
+)
 def test_where_no_folder_can_be_made_is_said_before_any_work(tmp_path, name):
     (tmp_path / "a-file").write_text("mine")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
@@ -237,4 +259,6 @@ def test_threads_that_write_one_file_leave_it_whole(tmp_path):
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, texts))
-    assert (tmp_path / "file").read_text() in texts and [file.name for file in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() in texts and [
+        file.name for file in tmp_path.iterdir()
+    ] == ["file"]

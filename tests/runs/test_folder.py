@@ -39,7 +39,9 @@ def run(tmp_path) -> Path:
 
 def everything(folder: Path) -> dict[str, object]:
     return {
-        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) if path.is_file() else None
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+        if path.is_file()
+        else None
         for path in sorted(folder.rglob("*"))
     }
 
@@ -48,9 +50,15 @@ def test_a_run_goes_on_where_it_stopped(run):
     with opened(run) as folder:
         assert numbers(folder) == [0, 1, 10, 11, 20, 21]
         folder.store([{"n": 30}], COLUMNS)
-        assert [part.stem for part in read_parts(folder.path)] == [f"part-00000{i}" for i in range(4)]
+        assert [part.stem for part in read_parts(folder.path)] == [
+            f"part-00000{i}" for i in range(4)
+        ]
     stored = read_settings(run, "count")
-    assert stored["sweeps"] == 10 and stored["names"] == ["a", "b"] and {"date", "command", "versions"} <= stored["begun"].keys()
+    assert (
+        stored["sweeps"] == 10
+        and stored["names"] == ["a", "b"]
+        and {"date", "command", "versions"} <= stored["begun"].keys()
+    )
     assert read_rows(read_parts(run), COLUMNS)["n"].to_pylist() == [0, 1, 10, 11, 20, 21, 30]
 
 
@@ -78,10 +86,14 @@ def test_a_run_of_another_format_is_refused_and_left_as_it_was(run, other, begun
     if other is None:  # as releases wrote it before there was a number
         del stored["format"]
     (run / "settings.json").write_text(json.dumps(stored))
-    before, release = everything(run), "unmask 0.0.9" if isinstance(begun, dict) and begun else "another release"
+    before, release = (
+        everything(run),
+        "unmask 0.0.9" if isinstance(begun, dict) and begun else "another release",
+    )
     for use in (lambda: opened(run).__enter__(), lambda: read_settings(run, "count")):
         with pytest.raises(
-            InputError, match=f"holds a run of {release} .format .*, and this is {FORMAT}.: use that release"
+            InputError,
+            match=f"holds a run of {release} .format .*, and this is {FORMAT}.: use that release",
         ) as error:
             use()
         assert "\n" not in str(error.value) and "another --out folder" in str(error.value)
@@ -135,7 +147,12 @@ def test_a_run_of_another_command_is_refused(run):
 
 def test_series_are_apart(tmp_path):
     with opened(tmp_path / "run") as folder:
-        for name in ("group-0000-00000005", "group-0001-00000005", "group-0000-00000010", "group-0001-00000010"):
+        for name in (
+            "group-0000-00000005",
+            "group-0001-00000005",
+            "group-0000-00000010",
+            "group-0001-00000010",
+        ):
             folder.store([{"n": len(read_parts(folder.path))}], COLUMNS, name)
         assert numbers(folder, "group-0000") == [0, 2] and numbers(folder, "group-0001") == [1, 3]
 
@@ -162,7 +179,10 @@ VALUES = st.recursive(
 
 
 @given(
-    st.dictionaries(st.sampled_from(["kind", "begun", "format", "model", "weights", "sweeps", "names", "seed"]), VALUES)
+    st.dictionaries(
+        st.sampled_from(["kind", "begun", "format", "model", "weights", "sweeps", "names", "seed"]),
+        VALUES,
+    )
     | VALUES
     | st.binary(max_size=60)
 )
@@ -203,7 +223,9 @@ def test_two_processes_cannot_share_a_folder_and_a_killed_one_gives_it_back(tmp_
     other = context.Process(target=hold, args=(str(tmp_path / "run"), ready, finish))
     other.start()
     assert ready.wait(600)
-    with pytest.raises(InputError, match="another run is writing to .*: wait for it, or choose another"):
+    with pytest.raises(
+        InputError, match="another run is writing to .*: wait for it, or choose another"
+    ):
         opened(tmp_path / "run").__enter__()
     other.kill()
     other.join()
@@ -246,7 +268,10 @@ def test_a_run_may_end_on_another_thread(tmp_path):
 
 def test_a_failure_leaves_a_folder_that_was_there_and_an_interrupt_every_folder(tmp_path):
     (tmp_path / "mine").mkdir()
-    for path, error in ((tmp_path / "mine", ZeroDivisionError), (tmp_path / "new", KeyboardInterrupt)):
+    for path, error in (
+        (tmp_path / "mine", ZeroDivisionError),
+        (tmp_path / "new", KeyboardInterrupt),
+    ):
         with pytest.raises(error), opened(path):
             raise error
         assert path.is_dir()

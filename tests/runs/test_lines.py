@@ -14,10 +14,17 @@ from unmask.runs.lines import numbered_lines
 TEXT = "\ufeffone\r\ntwo\n\n\N{SNOWMAN}\n"
 
 
-@pytest.mark.parametrize(("name", "pack"), [("a.txt", bytes), ("a.txt.gz", gzip.compress), ("a.txt.xz", lzma.compress)])
+@pytest.mark.parametrize(
+    ("name", "pack"), [("a.txt", bytes), ("a.txt.gz", gzip.compress), ("a.txt.xz", lzma.compress)]
+)
 def test_lines_with_their_numbers(tmp_path, name, pack):
     (tmp_path / name).write_bytes(pack(TEXT.encode()))
-    assert list(numbered_lines(tmp_path / name)) == [(1, "one"), (2, "two"), (3, ""), (4, "\N{SNOWMAN}")]
+    assert list(numbered_lines(tmp_path / name)) == [
+        (1, "one"),
+        (2, "two"),
+        (3, ""),
+        (4, "\N{SNOWMAN}"),
+    ]
 
 
 @pytest.mark.parametrize(("name", "pack"), [("a.gz", gzip.compress), ("a.xz", lzma.compress)])
@@ -80,11 +87,26 @@ def test_a_file_is_unpacked_by_its_content(tmp_path, monkeypatch, name, pack):
         (
             b"PK\x03\x04" + bytes(9),
             "a.csv",
-            "a.csv is a zip archive, as files of Excel and Word are: unpack it first, or save it as CSV",
+            (
+                "a.csv is a zip archive, as files of Excel and Word are: unpack it first, or save"
+                " it as CSV"
+            ),
         ),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a.xls", "a file of Microsoft Office, such as Excel's .xls: save it as CSV"),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a.csv", "a Git LFS pointer .*: run git lfs pull"),
-        ("a\r\nb".encode("utf-16"), "a.txt", "is text in UTF-16: save it as UTF-8, or convert it with iconv"),
+        (
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+            "a.xls",
+            "a file of Microsoft Office, such as Excel's .xls: save it as CSV",
+        ),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+            "a.csv",
+            "a Git LFS pointer .*: run git lfs pull",
+        ),
+        (
+            "a\r\nb".encode("utf-16"),
+            "a.txt",
+            "is text in UTF-16: save it as UTF-8, or convert it with iconv",
+        ),
         ("a\r\nb".encode("utf-32"), "a.txt", "is text in UTF-32"),
         ("ab".encode("utf-16-le"), "a.txt", "has a zero byte at 1"),
         (b"BZh91AY&SY", "a.txt.bz2", "is packed by bzip2: unpack it first"),
@@ -101,7 +123,9 @@ def test_a_file_that_holds_no_text_is_called_what_it_is(tmp_path, content, name,
         list(numbered_lines(tmp_path / name))
 
 
-@pytest.mark.parametrize("text", ["PAR1 binds to thrombin.", "BZhang came.", "PK is a name.", "version 2", "%PDF"])
+@pytest.mark.parametrize(
+    "text", ["PAR1 binds to thrombin.", "BZhang came.", "PK is a name.", "version 2", "%PDF"]
+)
 def test_texts_that_begin_much_like_another_format_are_texts(tmp_path, text):
     (tmp_path / "a.txt").write_text(text)
     assert list(numbered_lines(tmp_path / "a.txt")) == [(1, text)]
@@ -116,6 +140,11 @@ def test_texts_keep_the_numbers_of_their_lines_and_rows(tmp_path):
     }
     for name, content in cases.items():
         (tmp_path / name).write_bytes(content.encode())
-        assert list(lines.located_texts(tmp_path / name)) == [(1, "one"), (2, ""), (3, ""), (4, "two")], name
+        assert list(lines.located_texts(tmp_path / name)) == [
+            (1, "one"),
+            (2, ""),
+            (3, ""),
+            (4, "two"),
+        ], name
     (tmp_path / "a.fa").write_text(">x\nAC\nDE\n\n>y\nFG\n")
     assert list(lines.located_texts(tmp_path / "a.fa")) == [(1, "ACDE"), (2, "FG")]

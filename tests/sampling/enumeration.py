@@ -1,12 +1,13 @@
 """Exact transition matrices: a kernel's own `step`, run under every outcome of its random choices.
 
-A kernel draws tokens (finitely many outcomes, whose probabilities it states) and compares uniforms with thresholds (found
-by bisection, to rounding). Playing all of them from every text of a small space gives
+A kernel draws tokens (finitely many outcomes, whose probabilities it states) and compares
+uniforms with thresholds (found by bisection, to rounding). Playing all of them from every text
+of a small space gives
 
     K[x, y] = sum over outcomes that lead from x to y of their probability,
 
-of the code that runs, not of a formula beside it. Then max |pi K - pi| is the proof that a chain is right, for your own
-energy terms and kernels too.
+of the code that runs, not of a formula beside it. Then max |pi K - pi| is the proof that a
+chain is right, for your own energy terms and kernels too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ HALVINGS = 64
 
 
 def all_texts(target: Target) -> Int[Tensor, "N T"]:
-    """Every text of the target's support, in the order of a counter whose last site runs fastest."""
+    """Every text of the target's support, in the order of a counter whose last site runs
+    fastest.
+    """
     values = [allowed.nonzero().flatten().tolist() for allowed in target.support]
     fillings = torch.tensor(list(product(*values)), device=target.device)
     texts = target.template_ids.repeat(len(fillings), 1)
@@ -44,7 +47,9 @@ def target_law(target: Target, temperature: float = 1.0) -> Float[Tensor, " N"]:
 
 
 def energy_terms(model, ids, kind="norm", positions=None):
-    """The energy's terms at `positions` (by default those that hold no special token in the first text), in float64."""
+    """The energy's terms at `positions` (by default those that hold no special token in the
+    first text), in float64.
+    """
     energy = Energy(kind)
     ids = ids.to(model.device)
     columns = scored_positions(ids[0].tolist(), model) if positions is None else tuple(positions)
@@ -115,26 +120,37 @@ class ScriptedChoices(Randomness):
 
     def __init__(self, scripts: list[list[int]], log_u: Float[Tensor, "r q"]) -> None:
         longest = max(len(script) for script in scripts)
-        self.scripts = torch.tensor([[*script, *[-1] * (longest + 1 - len(script))] for script in scripts])
+        self.scripts = torch.tensor(
+            [[*script, *[-1] * (longest + 1 - len(script))] for script in scripts]
+        )
         self.log_u = log_u
         self.open: dict[int, list[int]] = {}
         self.log_prob = torch.zeros(len(scripts), dtype=torch.float64)
         self.choices = torch.zeros(len(scripts), dtype=torch.long)
         self.uniforms = torch.zeros(len(scripts), dtype=torch.long)
 
-    def categorical(self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]) -> Int[Tensor, " m"]:
+    def categorical(
+        self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]
+    ) -> Int[Tensor, " m"]:
         device, rows = rows.device, rows.cpu()
         log_probs = log_weights.double().log_softmax(-1).cpu()
         depth = self.choices[rows].clamp(max=self.scripts.shape[1] - 1)
         outcome = self.scripts[rows, depth]
         for place in (outcome < 0).nonzero().flatten().tolist():
-            self.open.setdefault(int(rows[place]), (log_probs[place] > -torch.inf).nonzero().flatten().tolist())
+            self.open.setdefault(
+                int(rows[place]), (log_probs[place] > -torch.inf).nonzero().flatten().tolist()
+            )
         outcome = torch.where(outcome < 0, log_probs.argmax(-1), outcome)
         self.log_prob[rows] += log_probs[torch.arange(len(rows)), outcome]
         self.choices[rows] += 1
         return outcome.to(device)
 
-    def tokens(self, rows: Int[Tensor, " m"], distributions: Categoricals, places: Int[Tensor, " m"] | None = None) -> Drawn:
+    def tokens(
+        self,
+        rows: Int[Tensor, " m"],
+        distributions: Categoricals,
+        places: Int[Tensor, " m"] | None = None,
+    ) -> Drawn:
         log_weights, chosen = distributions.log_weights(), torch.empty_like(rows)
         where = torch.zeros_like(rows) if places is None else places
         for place in where.unique().tolist():
@@ -153,4 +169,6 @@ class ScriptedChoices(Randomness):
         return orders[self.integers(rows, len(orders))]
 
     def integers(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, " m"]:
-        return self.categorical(rows, torch.zeros((len(rows), n), dtype=torch.float64, device=rows.device))
+        return self.categorical(
+            rows, torch.zeros((len(rows), n), dtype=torch.float64, device=rows.device)
+        )

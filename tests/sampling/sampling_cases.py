@@ -39,21 +39,31 @@ def of(kernel_class, target, **options):
 def settings_of(**options):
     """Settings by option; options that only other kernels have are left out."""
     kernel = KERNELS[options.pop("kernel", "mh")]
-    others = {field.name for one in KERNELS.values() for field in fields(one)} - {field.name for field in fields(kernel)}
-    return flat_settings(kernel=kernel.name, **{name: value for name, value in options.items() if name not in others})
+    others = {field.name for one in KERNELS.values() for field in fields(one)} - {
+        field.name for field in fields(kernel)
+    }
+    return flat_settings(
+        kernel=kernel.name, **{name: value for name, value in options.items() if name not in others}
+    )
 
 
 def flat_settings(**options):
     """Settings from the options of `unmask sample`."""
-    values = arguments(unmask.sample, {name: value for name, value in options.items() if value is not None})
+    values = arguments(
+        unmask.sample, {name: value for name, value in options.items() if value is not None}
+    )
     kernel = values.pop("kernel", "mh")
     if isinstance(values.get("length"), int):
         values["length"] = (values["length"],)
-    return SampleSettings(kernel=entry_of(kernel)() if isinstance(kernel, str) else kernel, **values)
+    return SampleSettings(
+        kernel=entry_of(kernel)() if isinstance(kernel, str) else kernel, **values
+    )
 
 
 def site_matrices(kernel, sites=None):
-    return [transition_matrix(kernel, torch.tensor([i])) for i in range(sites or kernel.target.sites)]
+    return [
+        transition_matrix(kernel, torch.tensor([i])) for i in range(sites or kernel.target.sites)
+    ]
 
 
 def random_scan(matrices):
@@ -75,7 +85,9 @@ def permuted_sweep(matrices):
 def stationary(matrix):
     """The left eigenvector of eigenvalue 1, by solving pi (K - I) = 0, sum pi = 1."""
     n = len(matrix)
-    system = torch.cat([(matrix - torch.eye(n, dtype=matrix.dtype)).T, torch.ones(1, n, dtype=matrix.dtype)])
+    system = torch.cat(
+        [(matrix - torch.eye(n, dtype=matrix.dtype)).T, torch.ones(1, n, dtype=matrix.dtype)]
+    )
     right = torch.zeros(n + 1, dtype=matrix.dtype)
     right[-1] = 1
     return torch.linalg.lstsq(system, right.unsqueeze(1)).solution.squeeze(1)
@@ -95,7 +107,9 @@ def total_variation(p, q):
 
 
 class NaiveMetropolis:
-    """The algorithm as it is written in the paper: both energies from scratch at every proposal, 2T + 1 passes."""
+    """The algorithm as it is written in the paper: both energies from scratch at every
+    proposal, 2T + 1 passes.
+    """
 
     def __init__(self, target):
         self.target = target
@@ -104,7 +118,11 @@ class NaiveMetropolis:
         model, rows, site = self.target.model, torch.arange(len(ids)), sites[:, 0]
         position = self.target.free_positions[site]
         masked = ids.scatter(1, position.unsqueeze(1), model.mask_id)
-        logits = torch.where(self.target.support[site], model.logits(masked, position.unsqueeze(1))[:, 0].double(), -torch.inf)
+        logits = torch.where(
+            self.target.support[site],
+            model.logits(masked, position.unsqueeze(1))[:, 0].double(),
+            -torch.inf,
+        )
         log_q = logits.log_softmax(-1)
         drawn = rng.categorical(rows, log_q)
         new = ids.scatter(1, position.unsqueeze(1), drawn.unsqueeze(1))
@@ -128,7 +146,9 @@ class SubsetAcceptance(Acceptance):
 
     def decide(self, state, rows, new, log_ratio, sites, rng):
         new.complete(self.target, self.passes)
-        near = (torch.arange(self.target.columns) - self.target.free[sites].unsqueeze(-1)).abs().amin(1) <= 1
+        near = (
+            torch.arange(self.target.columns) - self.target.free[sites].unsqueeze(-1)
+        ).abs().amin(1) <= 1
         energy, new_energy = ((terms * near).sum(-1) for terms in (state.terms[rows], new.terms))
         log_alpha = log_acceptance(energy, new_energy, self.temperature, log_ratio)
         return Decision(rng.log_uniform(rows) < log_alpha, torch.zeros_like(rows))
@@ -154,13 +174,17 @@ def block_conditionals(kernel, ids, sites):
     masked = ids.scatter(1, positions, kernel.target.model.mask_id)
     logits = kernel.passes.logits(masked, positions)
     heat = kernel.options.proposal_temperature
-    weights = kernel.passes.categoricals(logits.flatten(0, 1), kernel.target, heat, sites.flatten()).log_weights()
+    weights = kernel.passes.categoricals(
+        logits.flatten(0, 1), kernel.target, heat, sites.flatten()
+    ).log_weights()
     return weights.unflatten(0, sites.shape)
 
 
 @dataclass(frozen=True)
 class ChangedOnlyBlock(MetropolisKernel):
-    """Wrong: draws with the whole block masked, but takes both densities with only the changed positions masked."""
+    """Wrong: draws with the whole block masked, but takes both densities with only the changed
+    positions masked.
+    """
 
     def propose(self, state, rng, sites):
         rows = state.rows

@@ -23,23 +23,36 @@ def vector(*values):
 @given(numbers, numbers, st.floats(0.1, 10), numbers)
 def test_the_equation(energy, new_energy, temperature, log_ratio):
     alpha = min(1.0, exp(min(0.0, (energy - new_energy) / temperature + log_ratio)))
-    found = log_acceptance(vector(energy), vector(new_energy), vector(temperature), vector(log_ratio))
+    found = log_acceptance(
+        vector(energy), vector(new_energy), vector(temperature), vector(log_ratio)
+    )
     assert float(found) == pytest.approx(log(alpha), abs=1e-9) and float(found) <= 0
 
 
 @given(numbers, numbers, st.floats(0.1, 10), numbers)
 def test_there_and_back_balance(energy, new_energy, temperature, log_ratio):
-    """log pi(x) g(x'|x) alpha(x -> x') is the same with x and x' exchanged: detailed balance, for every g."""
-    there = log_acceptance(vector(energy), vector(new_energy), vector(temperature), vector(log_ratio))
-    back = log_acceptance(vector(new_energy), vector(energy), vector(temperature), vector(-log_ratio))
-    flow, returned = -energy / temperature - log_ratio + float(there), -new_energy / temperature + float(back)
+    """log pi(x) g(x'|x) alpha(x -> x') is the same with x and x' exchanged: detailed balance,
+    for every g.
+    """
+    there = log_acceptance(
+        vector(energy), vector(new_energy), vector(temperature), vector(log_ratio)
+    )
+    back = log_acceptance(
+        vector(new_energy), vector(energy), vector(temperature), vector(-log_ratio)
+    )
+    flow, returned = (
+        -energy / temperature - log_ratio + float(there),
+        -new_energy / temperature + float(back),
+    )
     assert flow == pytest.approx(returned, abs=1e-8)
 
 
 def test_impossible_texts_are_rejected():
     infinite = vector(torch.inf)
     assert float(log_acceptance(vector(1.0), infinite, vector(1.0))) == -torch.inf
-    assert not bool(vector(-0.1) < log_acceptance(infinite, infinite, vector(1.0))), "from one forbidden text to another"
+    assert not bool(vector(-0.1) < log_acceptance(infinite, infinite, vector(1.0))), (
+        "from one forbidden text to another"
+    )
 
 
 class Given(Randomness):
@@ -54,7 +67,9 @@ class Given(Randomness):
 
 
 def proposals(kind, seed, count=400):
-    """Random proposals that change one to three sites of random texts, with random ratios and uniforms."""
+    """Random proposals that change one to three sites of random texts, with random ratios and
+    uniforms.
+    """
     target = small_target(vocab=3, length=5, seed=seed, kind=kind)
     generator = torch.Generator().manual_seed(seed)
     texts = all_texts(target)
@@ -80,7 +95,9 @@ def decided(acceptance, target, old, new, sites, log_ratio, log_u):
 def test_early_rejection_decides_as_the_equation_does(seed, temperature):
     case = proposals("norm", seed)
     target, old, new, _, log_ratio, log_u = case
-    wanted = log_u[0] < log_acceptance(energies(target.model, old), energies(target.model, new), temperature, log_ratio)
+    wanted = log_u[0] < log_acceptance(
+        energies(target.model, old), energies(target.model, new), temperature, log_ratio
+    )
     passes = Passes(target.model)
     early = decided(Acceptance(target, passes, temperature), *case)
     plain = decided(Acceptance(target, Passes(target.model), temperature, early=False), *case)

@@ -1,4 +1,6 @@
-"""What a user can get wrong: one line, from Python and from the command line alike, and nothing written or lost."""
+"""What a user can get wrong: one line, from Python and from the command line alike, and nothing
+written or lost.
+"""
 
 import json
 import shutil
@@ -28,11 +30,23 @@ WRONG = [
     ({"burn_in": 4}, "leaves no sample"),
     ({"thin": 9}, "leaves no sample"),
     ({"device": "abacus"}, "device 'abacus'"),
-    ({"kernel": "block", "block_size": 9}, "blocks of 9 in a text of 4 free positions: give a block size from 1 to 4"),
-    ({"kernel": "entropy-bound", "gamma": 1.0, "passes": 4}, "passes 4 and gamma 1 were both given"),
+    (
+        {"kernel": "block", "block_size": 9},
+        "blocks of 9 in a text of 4 free positions: give a block size from 1 to 4",
+    ),
+    (
+        {"kernel": "entropy-bound", "gamma": 1.0, "passes": 4},
+        "passes 4 and gamma 1 were both given",
+    ),
     ({"kernel": "least-dependent", "profile": "no/such/profile.json"}, "no/such/profile.json"),
-    ({"kernel": "least-dependent", "profile": {"by_distance": [0.1]}}, "profile lacks 'fingerprint': measure one"),
-    ({"kernel": "ancestral", "random_start": True}, "random_start was given, which kernel ancestral does not use"),
+    (
+        {"kernel": "least-dependent", "profile": {"by_distance": [0.1]}},
+        "profile lacks 'fingerprint': measure one",
+    ),
+    (
+        {"kernel": "ancestral", "random_start": True},
+        "random_start was given, which kernel ancestral does not use",
+    ),
     ({"alphabet": ["zebra"]}, "zebra"),
     ({"alphabet": ["cat dog"]}, "2 tokens of the model"),
 ]
@@ -40,7 +54,10 @@ TEMPLATES = [
     ({"template": "the cat sat"}, "no blank"),
     ({"template": ""}, "empty"),
     ({"template": "the [MASK]", "length": 4}, "template and length were both given"),
-    ({"template": "the [MASK]", "allow": {2: []}}, "no token satisfies the constraint at position 2"),
+    (
+        {"template": "the [MASK]", "allow": {2: []}},
+        "no token satisfies the constraint at position 2",
+    ),
     ({"template": "the [MASK]", "allow": {2: ["[SEP]"]}}, "allow at position 2|not a word of it"),
     ({"template": "the [MASK]", "allow": {1: ["cat"]}}, "not free: the blanks are at 2"),
     ({"template": "the [MASK]", "allow": {2: ["cat dog"]}}, "2 tokens of the model"),
@@ -52,7 +69,10 @@ TEMPLATES = [
     ({"init": ["the zebra"]}, "special token, or one that the model does not know"),
     ({"init": ["the cat"], "random_start": True}, "init and random_start were both given"),
     ({"init": ["the cat"], "length": 4}, "init and length were both given"),
-    ({"init": ["the cat sat"], "template": "the [MASK]"}, "another number of tokens than the template"),
+    (
+        {"init": ["the cat sat"], "template": "the [MASK]"},
+        "another number of tokens than the template",
+    ),
     ({"init": ["a cat"], "template": "the [MASK]"}, "differs from the template"),
     ({"init": "/nowhere/starts.txt"}, "does not exist"),
 ]
@@ -70,20 +90,44 @@ def test_python_refuses_in_one_line_and_writes_nothing(tiny, tmp_path, wrong, me
 
 STREAMS = unmask.ChainStreams(seed=0, chains=range(2))
 ALONE = [
-    (lambda target, model: unmask.Target(model, "the [MASK]"), "template 'the [MASK]' is not valid: give a list"),
+    (
+        lambda target, model: unmask.Target(model, "the [MASK]"),
+        "template 'the [MASK]' is not valid: give a list",
+    ),
     (lambda target, model: unmask.Target(model, [2, 4, 5.7]), "give a whole number as item 3"),
-    (lambda target, model: unmask.Target(model, [2, 4, 10**6, 3]), "token id 1000000 is not the model's: give ids from 0 to"),
+    (
+        lambda target, model: unmask.Target(model, [2, 4, 10**6, 3]),
+        "token id 1000000 is not the model's: give ids from 0 to",
+    ),
     (
         lambda target, model: unmask.Target(model, target.template, allowed={2: 5}),
         "allowed {2: 5} is not valid: give a list at 2",
     ),
-    (lambda target, model: unmask.Target(model, target.template, given=[99]), "given 99 is outside of the template"),
+    (
+        lambda target, model: unmask.Target(model, target.template, given=[99]),
+        "given 99 is outside of the template",
+    ),
     (lambda target, model: unmask.Target(model), "Target: missing a required argument: 'template'"),
-    (lambda target, model: unmask.MH().on(model), "is not a target: give unmask.Target(model, template)"),
-    (lambda target, model: unmask.MH().on(target).init("the cat"), "ids 'the cat' is not valid: give a tensor"),
-    (lambda target, model: unmask.Gibbs().on(target).init(target.template_ids), "give a tensor of int and shape (n, T)"),
-    (lambda target, model: unmask.MaskPredict().on(target).init(2, STREAMS), "give streams.at(sweep, step)"),
-    (lambda target, model: unmask.ChainStreams(0.5, range(2)), "seed 0.5 is not valid: give a whole number"),
+    (
+        lambda target, model: unmask.MH().on(model),
+        "is not a target: give unmask.Target(model, template)",
+    ),
+    (
+        lambda target, model: unmask.MH().on(target).init("the cat"),
+        "ids 'the cat' is not valid: give a tensor",
+    ),
+    (
+        lambda target, model: unmask.Gibbs().on(target).init(target.template_ids),
+        "give a tensor of int and shape (n, T)",
+    ),
+    (
+        lambda target, model: unmask.MaskPredict().on(target).init(2, STREAMS),
+        "give streams.at(sweep, step)",
+    ),
+    (
+        lambda target, model: unmask.ChainStreams(0.5, range(2)),
+        "seed 0.5 is not valid: give a whole number",
+    ),
     (lambda target, model: unmask.ChainStreams(0, 4), "chains 4 is not valid: give a list"),
     (lambda target, model: STREAMS.at(-1, 0), "sweep -1 is out of range"),
 ]
@@ -107,16 +151,28 @@ def test_a_kernel_alone_refuses_in_one_line(tiny, call, message):
     ],
 )
 def test_the_command_refuses_in_one_line(tiny_folder, tmp_path, arguments, message):
-    ran = command("sample", "--model", tiny_folder, "--device", "cpu", "--out", tmp_path / "run", *arguments)
+    ran = command(
+        "sample", "--model", tiny_folder, "--device", "cpu", "--out", tmp_path / "run", *arguments
+    )
     assert ran.exit_code == 2 and message in ran.output and ran.output.startswith("error: ")
     assert len(ran.output.strip().splitlines()) == 1 and not (tmp_path / "run").exists()
 
 
-@given(options=st.fixed_dictionaries({}, optional={
-    "chains": st.integers() | st.floats(), "sweeps": st.integers() | st.none(), "temperature": st.floats() | st.text(max_size=3),
-    "thin": st.integers(), "burn_in": st.integers(), "seed": st.integers(),
-    "kernel": st.text(max_size=5) | st.sampled_from(["mh", "gibbs", "block"]), "length": st.lists(st.integers(), max_size=3),
-}))  # fmt: skip
+@given(
+    options=st.fixed_dictionaries(
+        {},
+        optional={
+            "chains": st.integers() | st.floats(),
+            "sweeps": st.integers() | st.none(),
+            "temperature": st.floats() | st.text(max_size=3),
+            "thin": st.integers(),
+            "burn_in": st.integers(),
+            "seed": st.integers(),
+            "kernel": st.text(max_size=5) | st.sampled_from(["mh", "gibbs", "block"]),
+            "length": st.lists(st.integers(), max_size=3),
+        },
+    )
+)
 def test_settings_are_either_sound_or_refused(options):
     """Whatever is given, there are settings that can be written down and read back, or one line."""
     try:
@@ -124,7 +180,10 @@ def test_settings_are_either_sound_or_refused(options):
     except InputError as error:
         assert "\n" not in str(error)
     else:
-        assert SampleSettings.from_dict(json.loads(json.dumps(made.to_dict(), allow_nan=False))) == made
+        assert (
+            SampleSettings.from_dict(json.loads(json.dumps(made.to_dict(), allow_nan=False)))
+            == made
+        )
 
 
 @pytest.fixture(scope="module")
@@ -143,11 +202,21 @@ def folder(finished, tmp_path):
 CHECKPOINT, PART = "checkpoints/group-0000.npz", "parts/group-0000-00000004.parquet"
 
 
-anything = st.none() | st.integers() | st.text(max_size=4) | st.lists(st.integers(), max_size=2) | st.just({"a": 1})
+anything = (
+    st.none()
+    | st.integers()
+    | st.text(max_size=4)
+    | st.lists(st.integers(), max_size=2)
+    | st.just({"a": 1})
+)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(change=st.dictionaries(st.sampled_from(sorted(SampleSettings().to_dict())), anything, min_size=1))
+@given(
+    change=st.dictionaries(
+        st.sampled_from(sorted(SampleSettings().to_dict())), anything, min_size=1
+    )
+)
 def test_settings_that_somebody_edited_are_read_or_refused(finished, folder, change):
     stored = json.loads((finished / "settings.json").read_text())
     (folder / "settings.json").write_text(json.dumps({**stored, **change}))
@@ -227,7 +296,17 @@ def test_starts_and_alphabets_of_every_kind_of_list(kind):
 
 @pytest.mark.parametrize(
     "value",
-    [{"a", "b"}, {"a": 1}, b"ab", [b"a"], [1], ["a", float("nan")], np.array([["a"]]), pandas.DataFrame({"a": ["b"]}), None],
+    [
+        {"a", "b"},
+        {"a": 1},
+        b"ab",
+        [b"a"],
+        [1],
+        ["a", float("nan")],
+        np.array([["a"]]),
+        pandas.DataFrame({"a": ["b"]}),
+        None,
+    ],
 )
 def test_no_list_of_texts_is_read_as_one(value):
     for name in ("init", "alphabet"):

@@ -1,4 +1,6 @@
-"""The same claims on a GPU: the enumerated matrices of the running code, and chains that do not depend on their company."""
+"""The same claims on a GPU: the enumerated matrices of the running code, and chains that do not
+depend on their company.
+"""
 
 import pandas
 import pytest
@@ -12,7 +14,13 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import Ancestral, ConfidenceOrder, MaskPredict, decode
 from unmask.sampling.decoders.revealing import EntropyBound, LowestEntropy, RandomSets
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams, TokenDraw, counter_words, plain_draw, plain_uniform
+from unmask.sampling.engine.randomness import (
+    ChainStreams,
+    TokenDraw,
+    counter_words,
+    plain_draw,
+    plain_uniform,
+)
 from unmask.sampling.engine.triton_programs import uniform_on_gpu
 from unmask.sampling.kernels.kernel import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
@@ -50,7 +58,12 @@ def test_kernels_keep_the_target(kernel, options, sites, kind):
 
 def test_pseudo_gibbs_does_not():
     target = target_on_gpu()
-    assert gap_to_invariance(target_law(target).cpu(), transition_matrix(of(PseudoGibbs, target), torch.tensor([1]))) > 1e-3
+    assert (
+        gap_to_invariance(
+            target_law(target).cpu(), transition_matrix(of(PseudoGibbs, target), torch.tensor([1]))
+        )
+        > 1e-3
+    )
 
 
 def test_uniform_numbers_are_those_of_the_plain_definition():
@@ -78,7 +91,9 @@ def test_drawn_tokens_are_those_of_the_plain_twin(dtype, temperature):
     assert int((fused.tokens.cpu() != plain.tokens).sum()) <= (0 if dtype == torch.float64 else 1)
     same = fused.tokens.cpu() == plain.tokens
     for one, other in zip(fused[1:], plain[1:], strict=True):
-        assert torch.allclose(one.cpu()[same], other[same], atol=1e-12 if dtype == torch.float64 else 1e-5)
+        assert torch.allclose(
+            one.cpu()[same], other[same], atol=1e-12 if dtype == torch.float64 else 1e-5
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -104,20 +119,28 @@ def test_drawn_steps_follow_the_enumerated_matrix():
     kernel, n = of(MetropolisHastings, target), 20000
     matrix = transition_matrix(kernel, torch.tensor([1]))
     state, _ = kernel.init(all_texts(target)[[7]].expand(n, -1))
-    kernel.step(state, ChainStreams(5, range(n), "cuda").at(0, 0), torch.ones((n, 1), dtype=torch.long, device="cuda"))
+    kernel.step(
+        state,
+        ChainStreams(5, range(n), "cuda").at(0, 0),
+        torch.ones((n, 1), dtype=torch.long, device="cuda"),
+    )
     counts = torch.bincount(state.ids.cpu() @ torch.tensor([9, 3, 1]), minlength=27)
     reached = matrix[7] > 0
     assert int(counts[~reached].sum()) == 0
     expected = (matrix[7][reached] * n).numpy()
     assert chisquare(counts[reached].numpy(), expected * n / expected.sum()).pvalue > 1e-3
-    assert chisquare(counts[reached].numpy(), expected[::-1] * n / expected.sum()).pvalue < 1e-6, "and not another one"
+    assert chisquare(counts[reached].numpy(), expected[::-1] * n / expected.sum()).pvalue < 1e-6, (
+        "and not another one"
+    )
 
 
 def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
     settings = settings_of(chains=100, sweeps=3, length=(6,))
     together = draw_samples(settings, tiny_on_gpu, chains_at_once=1024)
     for at_once in (1, 7):
-        pandas.testing.assert_frame_equal(together.samples, draw_samples(settings, tiny_on_gpu, chains_at_once=at_once).samples)
+        pandas.testing.assert_frame_equal(
+            together.samples, draw_samples(settings, tiny_on_gpu, chains_at_once=at_once).samples
+        )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +155,8 @@ def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, op
     model = MaskedLM.load(tiny_folder, device="cuda", dtype="float16")
     settings = settings_of(kernel=kernel, chains=10, sweeps=2, length=(5,), passes=3, **options)
     pandas.testing.assert_frame_equal(
-        draw_samples(settings, model).samples, draw_samples(settings, model, chains_at_once=7).samples
+        draw_samples(settings, model).samples,
+        draw_samples(settings, model, chains_at_once=7).samples,
     )
 
 
@@ -152,7 +176,9 @@ def test_chains_in_float64_are_those_of_the_processor(kernel, options, sites):
         target = Target(model, [model.mask_id] * 4)
         made = of(kernel, target, **options)
         streams = ChainStreams(3, range(n), device)
-        state, _ = made.init(streams.at(0, 0).integers(torch.arange(4 * n, device=device) // 4, 3).reshape(n, 4))
+        state, _ = made.init(
+            streams.at(0, 0).integers(torch.arange(4 * n, device=device) // 4, 3).reshape(n, 4)
+        )
         for step in range(6):
             rng = streams.at(1, step)
             made.step(state, rng, rng.permutation(state.rows, 4)[:, :sites])
@@ -160,7 +186,9 @@ def test_chains_in_float64_are_those_of_the_processor(kernel, options, sites):
     assert torch.equal(*ends) and len(ends[0].unique(dim=0)) > 1
 
 
-@pytest.mark.parametrize("decoder", [Ancestral, MaskPredict, ConfidenceOrder, EntropyBound, LowestEntropy, RandomSets])
+@pytest.mark.parametrize(
+    "decoder", [Ancestral, MaskPredict, ConfidenceOrder, EntropyBound, LowestEntropy, RandomSets]
+)
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decoded_texts_in_float64_are_those_of_the_processor(decoder, temperature):
     ends, table, n = [], TabularMLM.random(3, 4, 5).table, 64
@@ -179,7 +207,8 @@ def test_a_stopped_run_goes_on(tiny_on_gpu, tmp_path, stop_at, kernel):
     with pytest.raises(KeyboardInterrupt):
         draw_samples(settings, tiny_on_gpu, tmp_path, progress=stop_at(3))
     pandas.testing.assert_frame_equal(
-        draw_samples(settings, tiny_on_gpu, tmp_path).samples, draw_samples(settings, tiny_on_gpu).samples
+        draw_samples(settings, tiny_on_gpu, tmp_path).samples,
+        draw_samples(settings, tiny_on_gpu).samples,
     )
 
 

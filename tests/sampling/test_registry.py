@@ -18,7 +18,9 @@ def test_every_entry_makes_what_it_names(name):
     target = small_target(seed=1)
     method = settings_of(kernel=name, passes=2, order="left-to-right").kernel
     made = method.on(target)
-    assert made.options == method and type(made).options == KERNELS[name](), "a class computes its own entry"
+    assert made.options == method and type(made).options == KERNELS[name](), (
+        "a class computes its own entry"
+    )
     rng = ChainStreams(0, range(2)).at(0, 0)
     if method.decodes:
         target.check(decode(made, 2, rng)[0].ids)
@@ -31,9 +33,17 @@ def test_every_entry_makes_what_it_names(name):
 
 def test_options_are_documented_and_labels_and_colours_tell_kernels_apart():
     for entry in KERNELS.values():
-        documented = {name for one in entry.__mro__ for name in re.findall(r"^        (\w+): ", one.__doc__ or "", re.MULTILINE)}
+        documented = {
+            name
+            for one in entry.__mro__
+            for name in re.findall(r"^        (\w+): ", one.__doc__ or "", re.MULTILINE)
+        }
         assert {field.name for field in fields(entry)} == documented
-    assert len({entry.label for entry in KERNELS.values()}) == len({entry.colour for entry in KERNELS.values()}) == len(KERNELS)
+    assert (
+        len({entry.label for entry in KERNELS.values()})
+        == len({entry.colour for entry in KERNELS.values()})
+        == len(KERNELS)
+    )
 
 
 def test_the_table_in_the_documentation_is_that_of_the_registry():
@@ -44,6 +54,10 @@ def test_the_table_in_the_documentation_is_that_of_the_registry():
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_options_that_a_kernel_does_not_use_are_refused(kernel):
-    for option in {field.name for entry in KERNELS.values() for field in fields(entry)} - set(vars(KERNELS[kernel]())):
-        with pytest.raises(InputError, match=f"{option} was given, which kernel {kernel} does not use"):
+    for option in {field.name for entry in KERNELS.values() for field in fields(entry)} - set(
+        vars(KERNELS[kernel]())
+    ):
+        with pytest.raises(
+            InputError, match=f"{option} was given, which kernel {kernel} does not use"
+        ):
             flat_settings(**{"kernel": kernel, option: 1})

@@ -1,4 +1,6 @@
-"""`unmask.sample` and `unmask.diagnose` from Python: what they return, and that they leave what the commands leave."""
+"""`unmask.sample` and `unmask.diagnose` from Python: what they return, and that they leave what
+the commands leave.
+"""
 
 import json
 from functools import partial
@@ -19,12 +21,23 @@ def contents(folder):
             found[str(path.relative_to(folder))] = path.read_bytes()
     settings = json.loads(found["settings.json"])
     found["settings.json"] = {k: v for k, v in settings.items() if k not in ("run", "begun")}
-    return {name: content for name, content in found.items() if not name.startswith("parts/")}, sorted(found)
+    return {
+        name: content for name, content in found.items() if not name.startswith("parts/")
+    }, sorted(found)
 
 
 def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_path):
     ran = command(
-        *("sample", "the [MASK] [MASK] on .", "--allow", "2=cat", "--allow", "2=dog,mat", "--chains", 3),
+        *(
+            "sample",
+            "the [MASK] [MASK] on .",
+            "--allow",
+            "2=cat",
+            "--allow",
+            "2=dog,mat",
+            "--chains",
+            3,
+        ),
         *("--sweeps", 6, "--burn-in", 1, "--temperature", 1.5),
         *("--model", tiny_folder, "--device", "cpu", "--out", tmp_path / "a"),
     )
@@ -41,8 +54,16 @@ def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_pa
     )
     one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
     assert one == other
-    assert {"samples.parquet", "starts.parquet", "rates.parquet", "diagnostics.json", "figures/chains.png"} <= set(one[1])
-    assert {ids[2] for ids in run.samples["ids"]} > {tiny_id for tiny_id in run.samples["ids"].iloc[0][2:3]}
+    assert {
+        "samples.parquet",
+        "starts.parquet",
+        "rates.parquet",
+        "diagnostics.json",
+        "figures/chains.png",
+    } <= set(one[1])
+    assert {ids[2] for ids in run.samples["ids"]} > {
+        tiny_id for tiny_id in run.samples["ids"].iloc[0][2:3]
+    }
     assert run.folder == tmp_path / "b"
 
 
@@ -60,26 +81,50 @@ def test_what_a_run_shows(tiny):
 def test_what_a_diagnosis_shows(tiny, tmp_path):
     run = unmask.sample(chains=3, sweeps=6, length=[4, 5], model=tiny, out=tmp_path)
     found = unmask.diagnose(tmp_path)
-    assert found.to_dict() == json.loads((tmp_path / "diagnostics.json").read_text()) == unmask.diagnose(run).to_dict()
+    assert (
+        found.to_dict()
+        == json.loads((tmp_path / "diagnostics.json").read_text())
+        == unmask.diagnose(run).to_dict()
+    )
     assert found.to_frame()["name"].tolist() == ["energy", "unchanged", "stutter"] * 2
     assert found.verdict[0][:20] in found._repr_html_() and "mh" in repr(found)
 
 
 def test_init_takes_texts_or_a_file(tiny, tmp_path):
     (tmp_path / "starts.txt").write_text("the cat sat\na dog ran under the tree\n")
-    one = unmask.sample(start=unmask.Start(init=["the cat sat", "a dog ran under the tree"]), chains=3, sweeps=2, model=tiny)
-    other = unmask.sample(start=unmask.Start(init=tmp_path / "starts.txt"), chains=3, sweeps=2, model=tiny)
+    one = unmask.sample(
+        start=unmask.Start(init=["the cat sat", "a dog ran under the tree"]),
+        chains=3,
+        sweeps=2,
+        model=tiny,
+    )
+    other = unmask.sample(
+        start=unmask.Start(init=tmp_path / "starts.txt"), chains=3, sweeps=2, model=tiny
+    )
     assert (
-        one.starts["text"].tolist() == other.starts["text"].tolist() == ["the cat sat", "a dog ran under the tree", "the cat sat"]
+        one.starts["text"].tolist()
+        == other.starts["text"].tolist()
+        == ["the cat sat", "a dog ran under the tree", "the cat sat"]
     )
     assert one.samples["text"].tolist() == other.samples["text"].tolist()
 
 
 def test_an_alphabet_restricts_every_site(tiny, tmp_path):
     (tmp_path / "words.txt").write_text("cat\ndog\nmat\n")
-    for alphabet in (["cat", "dog", "mat"], "cat,dog,mat", tmp_path / "words.txt", str(tmp_path / "words.txt")):
-        run = unmask.sample(start=unmask.Start(alphabet=alphabet), length=4, chains=4, sweeps=5, model=tiny)
-        assert {word for text in run.samples["text"] for word in text.split()} == {"cat", "dog", "mat"}
+    for alphabet in (
+        ["cat", "dog", "mat"],
+        "cat,dog,mat",
+        tmp_path / "words.txt",
+        str(tmp_path / "words.txt"),
+    ):
+        run = unmask.sample(
+            start=unmask.Start(alphabet=alphabet), length=4, chains=4, sweeps=5, model=tiny
+        )
+        assert {word for text in run.samples["text"] for word in text.split()} == {
+            "cat",
+            "dog",
+            "mat",
+        }
         assert run.settings.start.alphabet == ("cat", "dog", "mat")
     start = unmask.Start(alphabet="cat,dog", allow={2: ["dog", "tree"]})
     both = unmask.sample("the [MASK] [MASK]", start=start, chains=2, sweeps=3, model=tiny)
@@ -99,21 +144,53 @@ def test_user_terms_are_added_and_forbid(tiny):
         return where.any(-1).double().masked_fill(where.any(-1), float("inf"))
 
     cats_forbidden = unmask.Energy(user_terms=[no_cats])
-    run = unmask.sample(start=unmask.Start(init=["the dog sat"]), chains=8, sweeps=10, energy=cats_forbidden, model=tiny)
+    run = unmask.sample(
+        start=unmask.Start(init=["the dog sat"]),
+        chains=8,
+        sweeps=10,
+        energy=cats_forbidden,
+        model=tiny,
+    )
     assert not any("cat" in text.split() for text in run.samples["text"])
-    with pytest.raises(InputError, match="forbidden by a user term, where the target is zero: give starts that it allows"):
-        unmask.sample(start=unmask.Start(init=["the cat sat"]), chains=2, sweeps=2, energy=cats_forbidden, model=tiny)
+    with pytest.raises(
+        InputError,
+        match="forbidden by a user term, where the target is zero: give starts that it allows",
+    ):
+        unmask.sample(
+            start=unmask.Start(init=["the cat sat"]),
+            chains=2,
+            sweeps=2,
+            energy=cats_forbidden,
+            model=tiny,
+        )
     with pytest.raises(InputError, match="returned a float: return a tensor"):
-        unmask.sample(chains=2, sweeps=2, energy=unmask.Energy(user_terms=[lambda ids: 1.0]), model=tiny)
+        unmask.sample(
+            chains=2, sweeps=2, energy=unmask.Energy(user_terms=[lambda ids: 1.0]), model=tiny
+        )
     with pytest.raises(InputError, match="nan or -inf"):
-        unmask.sample(chains=2, sweeps=2, energy=unmask.Energy(user_terms=[lambda ids: ids[:, 0] * float("nan")]), model=tiny)
+        unmask.sample(
+            chains=2,
+            sweeps=2,
+            energy=unmask.Energy(user_terms=[lambda ids: ids[:, 0] * float("nan")]),
+            model=tiny,
+        )
 
 
-@pytest.mark.parametrize("kernel", [name for name, method in KERNELS.items() if not method.uses_terms])
+@pytest.mark.parametrize(
+    "kernel", [name for name, method in KERNELS.items() if not method.uses_terms]
+)
 def test_a_kernel_whose_law_does_not_have_the_term_refuses_it(tiny, kernel):
-    for energy in (unmask.Energy(user_terms=[lambda ids: ids[:, 0]]), unmask.Energy(text_terms=(len,))):
-        with pytest.raises(InputError, match=f"^kernel {kernel} does not use terms of your own: leave them out, or use one of"):
-            unmask.sample("the [MASK]", kernel=kernel, chains=2, sweeps=2, energy=energy, model=tiny)
+    for energy in (
+        unmask.Energy(user_terms=[lambda ids: ids[:, 0]]),
+        unmask.Energy(text_terms=(len,)),
+    ):
+        with pytest.raises(
+            InputError,
+            match=f"^kernel {kernel} does not use terms of your own: leave them out, or use one of",
+        ):
+            unmask.sample(
+                "the [MASK]", kernel=kernel, chains=2, sweeps=2, energy=energy, model=tiny
+            )
 
 
 def test_terms_of_texts_are_those_of_their_tokens(tiny):
@@ -121,14 +198,23 @@ def test_terms_of_texts_are_those_of_their_tokens(tiny):
     options = {"chains": 6, "sweeps": 6, "length": 4, "model": tiny}
     of_ids = unmask.Energy(user_terms=[lambda ids: -5.0 * (ids == dog).sum(-1)])
     of_texts = unmask.Energy(text_terms=(lambda text: -5.0 * text.split().count("dog"),))
-    plain, one, other = (unmask.sample(energy=energy, **options).samples for energy in ("norm", of_ids, of_texts))
+    plain, one, other = (
+        unmask.sample(energy=energy, **options).samples for energy in ("norm", of_ids, of_texts)
+    )
     assert one.equals(other) and list(one["text"]) != list(plain["text"])
     with pytest.raises(
-        InputError, match="a term of your own fails .*: user_terms map token ids to numbers, text_terms one text to one number"
+        InputError,
+        match=(
+            "a term of your own fails .*: user_terms map token ids to numbers, text_terms one text"
+            " to one number"
+        ),
     ):
         unmask.sample(energy=unmask.Energy(user_terms=[lambda text: text.split("cat")]), **options)
     with pytest.raises(InputError, match="text_terms one text to one number"):
-        unmask.sample(energy=unmask.Energy(text_terms=[lambda texts: [len(text) for text in texts]]), **options)
+        unmask.sample(
+            energy=unmask.Energy(text_terms=[lambda texts: [len(text) for text in texts]]),
+            **options,
+        )
 
 
 def test_starts_of_a_fasta_file_are_its_sequences(tmp_path):

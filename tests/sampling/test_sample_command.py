@@ -17,7 +17,21 @@ def unmask(*words):
 def run_folder(tiny_folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "mh"
     ran = unmask(
-        *("sample", "--kernel", "mh", "--energy", "norm", "--length", "6", "--chains", "4", "--sweeps", "8", "--seed", "0"),
+        *(
+            "sample",
+            "--kernel",
+            "mh",
+            "--energy",
+            "norm",
+            "--length",
+            "6",
+            "--chains",
+            "4",
+            "--sweeps",
+            "8",
+            "--seed",
+            "0",
+        ),
         *("--scan", "fixed", "--model", tiny_folder, "--device", "cpu", "--out", out),
     )
     assert ran.exit_code == 0, ran.output
@@ -30,7 +44,9 @@ def test_a_run_leaves_samples_settings_diagnostics_and_figures(run_folder):
     assert len(frame) == 32 and {"text", "energy", "chain", "sweep"} <= set(frame.columns)
     settings = json.loads((out / "settings.json").read_text())
     assert (
-        settings["kernel"]["name"] == "mh" and settings["kernel"]["scan"] == "fixed" and "torch" in settings["begun"]["versions"]
+        settings["kernel"]["name"] == "mh"
+        and settings["kernel"]["scan"] == "fixed"
+        and "torch" in settings["begun"]["versions"]
     )
     assert (out / "figures" / "chains.png").stat().st_size > 20_000
     assert json.loads((out / "diagnostics.json").read_text())["chains"] == 4
@@ -53,7 +69,19 @@ def test_only_figures_that_are_written_are_named(run_folder, tiny_folder, tmp_pa
     assert f"figures are in {out / 'figures'}" in " ".join(told.output.split())
     folder = tmp_path / "decoded"
     decoded = unmask(
-        *("sample", "--kernel", "mask-predict", "--length", 4, "--chains", 3, "--sweeps", 1, "--seed", 0),
+        *(
+            "sample",
+            "--kernel",
+            "mask-predict",
+            "--length",
+            4,
+            "--chains",
+            3,
+            "--sweeps",
+            1,
+            "--seed",
+            0,
+        ),
         *("--model", tiny_folder, "--device", "cpu", "--out", folder),
     )
     told = unmask("diagnose", folder)
@@ -76,21 +104,66 @@ def test_several_runs_stand_side_by_side(run_folder, tmp_path):
 
 def test_the_same_command_again_changes_nothing_and_another_is_refused(run_folder, tiny_folder):
     out, _ = run_folder
-    common = ["sample", "--length", 6, "--chains", 4, "--model", tiny_folder, "--device", "cpu", "--out", out, "--scan", "fixed"]
+    common = [
+        "sample",
+        "--length",
+        6,
+        "--chains",
+        4,
+        "--model",
+        tiny_folder,
+        "--device",
+        "cpu",
+        "--out",
+        out,
+        "--scan",
+        "fixed",
+    ]
     before = (out / "samples.parquet").read_bytes()
     assert unmask(*common, "--sweeps", 8).exit_code == 0
     assert (out / "samples.parquet").read_bytes() == before
     refused = unmask(*common, "--sweeps", 8, "--energy", "raw")
-    assert refused.exit_code == 2 and "energy 'norm', not 'raw'" in refused.output and refused.output.count("\n") == 1
+    assert (
+        refused.exit_code == 2
+        and "energy 'norm', not 'raw'" in refused.output
+        and refused.output.count("\n") == 1
+    )
 
 
 def test_json_and_no_folder(tiny_folder, tmp_path):
-    ran = unmask("sample", "--length", 4, "--chains", 3, "--sweeps", 5, "--model", tiny_folder, "--device", "cpu", "--json")
+    ran = unmask(
+        "sample",
+        "--length",
+        4,
+        "--chains",
+        3,
+        "--sweeps",
+        5,
+        "--model",
+        tiny_folder,
+        "--device",
+        "cpu",
+        "--json",
+    )
     told = json.loads(ran.stdout)
     assert ran.exit_code == 0 and set(told) == {"settings", "samples", "diagnosis"}
-    assert [row["chain"] for row in told["samples"]] == [0, 1, 2] and told["samples"][0]["log_prob"] is None
+    assert [row["chain"] for row in told["samples"]] == [0, 1, 2] and told["samples"][0][
+        "log_prob"
+    ] is None
     assert told["diagnosis"]["verdict"] and told["settings"]["length"] == [4]
-    plain = unmask("sample", "--length", 4, "--chains", 3, "--sweeps", 5, "--model", tiny_folder, "--device", "cpu")
+    plain = unmask(
+        "sample",
+        "--length",
+        4,
+        "--chains",
+        3,
+        "--sweeps",
+        5,
+        "--model",
+        tiny_folder,
+        "--device",
+        "cpu",
+    )
     assert "none is kept: give --out" in plain.output and told["samples"][0]["text"] in plain.output
     assert "\n  energy  text\n" in plain.output
 

@@ -5,11 +5,21 @@ import pytest
 
 @pytest.fixture(scope="session")
 def pieces_folder(tmp_path_factory):
-    """A random BERT whose WordPiece vocabulary splits "unplayed" into un ##play ##ed; texts of at most 12 tokens."""
+    """A random BERT whose WordPiece vocabulary splits "unplayed" into un ##play ##ed; texts of
+    at most 12 tokens.
+    """
     from small_models import save_bert
 
     words = "the a dog dogs cat ran sat un ##play ##ed ##ing walk ##s don ' t . ,".split()
-    return save_bert(tmp_path_factory.mktemp("pieces"), words, None, positions=12, seed=11, spread=0.6, lowercase=True)
+    return save_bert(
+        tmp_path_factory.mktemp("pieces"),
+        words,
+        None,
+        positions=12,
+        seed=11,
+        spread=0.6,
+        lowercase=True,
+    )
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +38,9 @@ def roberta(roberta_folder):
 
 @pytest.fixture
 def unmask_score(pieces_folder):
-    """Runs `unmask score ...` with the model of `pieces_folder`: exit code, standard output, standard error."""
+    """Runs `unmask score ...` with the model of `pieces_folder`: exit code, standard output,
+    standard error.
+    """
     from command_runner import invoke
 
     def run(*words, stdin=None, model=pieces_folder):

@@ -1,4 +1,6 @@
-"""Every score against its definition, written out over the entries of a tabular model, and which of them are probabilities."""
+"""Every score against its definition, written out over the entries of a tabular model, and
+which of them are probabilities.
+"""
 
 from dataclasses import replace
 from itertools import permutations, product
@@ -44,7 +46,10 @@ def log_mean(values):
 
 
 def raw(model, text):
-    rows = [tuple(model.mask_id if t == s else token for t, token in enumerate(text)) for s in range(len(text))]
+    rows = [
+        tuple(model.mask_id if t == s else token for t, token in enumerate(text))
+        for s in range(len(text))
+    ]
     return -sum(float(model.table[(s, *row)][text[s]]) for s, row in enumerate(rows))
 
 
@@ -64,7 +69,10 @@ DEFINED = {
 
 def scores(model, texts, names, **options):
     """The scores by name, with those of the options that each has."""
-    entries = [replace(one, **{name: value for name, value in options.items() if hasattr(one, name)}) for one in chosen(names)]
+    entries = [
+        replace(one, **{name: value for name, value in options.items() if hasattr(one, name)})
+        for one in chosen(names)
+    ]
     found = score_batch(model, TextBatch.of(torch.tensor(texts)), entries)
     return found if len(names) > 1 else found[names[0]]
 
@@ -78,7 +86,9 @@ def test_scores_are_their_definitions(vocabulary, length, seed, data):
     for name, defined in DEFINED.items():
         assert float(found[name].values[0]) == pytest.approx(defined(model, text), abs=1e-10), name
     ways = orders(model, text)
-    assert float(found["any_order"].extra["mean_log"][0]) == pytest.approx(sum(ways) / len(ways), abs=1e-10)
+    assert float(found["any_order"].extra["mean_log"][0]) == pytest.approx(
+        sum(ways) / len(ways), abs=1e-10
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*no dependence profile")
@@ -123,8 +133,12 @@ def test_a_target_is_scored_given_what_stands_around_it():
     ]
     assert value["pll"] == pytest.approx(log_q(model, text, {1}, 1) + log_q(model, text, {2}, 2))
     assert value["any_order"] == pytest.approx(log_mean(ways))
-    assert value["left_to_right"] == pytest.approx(log_q(model, text, {1, 2, 3}, 1) + log_q(model, text, {2, 3}, 2))
-    assert value["right_to_left"] == pytest.approx(log_q(model, text, {0, 1, 2}, 2) + log_q(model, text, {0, 1}, 1))
+    assert value["left_to_right"] == pytest.approx(
+        log_q(model, text, {1, 2, 3}, 1) + log_q(model, text, {2, 3}, 2)
+    )
+    assert value["right_to_left"] == pytest.approx(
+        log_q(model, text, {0, 1, 2}, 2) + log_q(model, text, {0, 1}, 1)
+    )
 
 
 def test_sampled_orders_come_with_an_error_that_covers_the_truth():
@@ -158,23 +172,30 @@ def test_passes_are_those_that_are_made(names):
 def interleaved_in_two(model, text):
     even, odd = range(0, len(text), 2), range(1, len(text), 2)
     every = set(range(len(text)))
-    return sum(log_q(model, text, every, t) for t in even) + sum(log_q(model, text, set(odd), t) for t in odd)
+    return sum(log_q(model, text, every, t) for t in even) + sum(
+        log_q(model, text, set(odd), t) for t in odd
+    )
 
 
 def test_the_law_of_a_decoder_is_its_definition_whatever_is_scored_beside_it():
     model = TabularMLM.random(3, 4, seed=21)
     texts = [[0, 1, 2, 0], [2, 2, 1, 1], [1, 0, 0, 2]]
     found = scores(model, texts, ["decoder:interleaved@2"])
-    assert found.values.tolist() == pytest.approx([interleaved_in_two(model, text) for text in texts], abs=1e-10)
+    assert found.values.tolist() == pytest.approx(
+        [interleaved_in_two(model, text) for text in texts], abs=1e-10
+    )
     assert torch.allclose(found.by_site.sum(1), found.values)
 
 
 def test_the_law_of_a_target_is_given_its_own_context():
     model = TabularMLM.random(3, 4, seed=22)
     texts, sites = torch.tensor([[0, 1, 2, 0], [2, 2, 1, 1]]), torch.tensor([[1, 2], [0, 3]])
-    found = score_batch(model, TextBatch.of(texts, sites), chosen("decoder:lowest-entropy@1"))["decoder:lowest-entropy@1"]
+    found = score_batch(model, TextBatch.of(texts, sites), chosen("decoder:lowest-entropy@1"))[
+        "decoder:lowest-entropy@1"
+    ]
     by_hand = [
-        sum(log_q(model, text, set(some), t) for t in some) for text, some in zip(texts.tolist(), sites.tolist(), strict=True)
+        sum(log_q(model, text, set(some), t) for t in some)
+        for text, some in zip(texts.tolist(), sites.tolist(), strict=True)
     ]
     assert found.values.tolist() == pytest.approx(by_hand, abs=1e-10)
 
@@ -182,7 +203,9 @@ def test_the_law_of_a_target_is_given_its_own_context():
 def test_random_sets_have_one_order_for_all_texts_which_the_seed_draws():
     model = TabularMLM.random(3, 4, seed=23)
     text = [[0, 1, 2, 0]]
-    alone = [float(scores(model, text, ["decoder:random@2"], seed=seed).values[0]) for seed in range(6)]
+    alone = [
+        float(scores(model, text, ["decoder:random@2"], seed=seed).values[0]) for seed in range(6)
+    ]
     beside = float(scores(model, [[1, 1, 1, 1], *text], ["decoder:random@2"], seed=0).values[1])
     assert beside == alone[0] and len(set(alone)) > 1
 
@@ -191,9 +214,24 @@ def test_random_sets_have_one_order_for_all_texts_which_the_seed_draws():
     ("name", "wrong"),
     [
         ("decoder:leest-dependent@8", "unknown: did you mean decoder:least-dependent"),
-        ("decoder:ancestral@2", "ancestral fills one blank per pass, so its law is a chain rule; use any_order or left_to_right"),
-        ("decoder:mask-predict@4", "mask-predict has no law that can be computed, because it does not choose positions before"),
-        ("decoder:random@0", "passes of score decoder:random 0 is out of range: give a whole number from 1"),
+        (
+            "decoder:ancestral@2",
+            (
+                "ancestral fills one blank per pass, so its law is a chain rule; use any_order or"
+                " left_to_right"
+            ),
+        ),
+        (
+            "decoder:mask-predict@4",
+            (
+                "mask-predict has no law that can be computed, because it does not choose positions"
+                " before"
+            ),
+        ),
+        (
+            "decoder:random@0",
+            "passes of score decoder:random 0 is out of range: give a whole number from 1",
+        ),
         ("decoder:random@two", "passes of score decoder:random 'two' is not a whole number"),
         ("decoder:random@", "passes of score decoder:random '' is not a whole number"),
         ("decoder:mh", "unknown"),

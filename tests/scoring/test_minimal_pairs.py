@@ -14,9 +14,19 @@ from unmask.scoring.score import RowShape, Scores, compare_pairs, share, wilson
 from unmask.scoring.texts import Item, SentencePair
 
 PAIRS = [
-    {"sentence_good": "The dogs ran.", "sentence_bad": "The dog a ran.", "UID": "one", "phenomenon": "x"},
+    {
+        "sentence_good": "The dogs ran.",
+        "sentence_bad": "The dog a ran.",
+        "UID": "one",
+        "phenomenon": "x",
+    },
     {"sentence_good": "a cat sat", "sentence_bad": "cat a sat", "UID": "one", "phenomenon": "x"},
-    {"sentence_good": "a cat sat", "sentence_bad": "a cat sat", "UID": "two", "linguistics_term": "x"},
+    {
+        "sentence_good": "a cat sat",
+        "sentence_bad": "a cat sat",
+        "UID": "two",
+        "linguistics_term": "x",
+    },
     {"sentence_good": "a cat", "sentence_bad": "", "UID": "two"},
 ]
 
@@ -29,8 +39,16 @@ def test_accuracy_by_set_and_phenomenon(pieces):
     of_pll = {(row["level"], row["name"]): row for row in found.accuracy if row["score"] == "pll"}
     assert of_pll["set", "one"]["accuracy"] == sum(right) / 2
     assert of_pll["set", "two"] | {"low": 0, "high": 0} == {
-        "score": "pll", "level": "set", "name": "two", "accuracy": 0.5, "low": 0, "high": 0, "pairs": 1, "ties": 1, "unscored": 1,
-    }  # fmt: skip
+        "score": "pll",
+        "level": "set",
+        "name": "two",
+        "accuracy": 0.5,
+        "low": 0,
+        "high": 0,
+        "pairs": 1,
+        "ties": 1,
+        "unscored": 1,
+    }
     assert of_pll["phenomenon", "x"]["pairs"] == 3
     assert of_pll["all", "all"]["accuracy"] == pytest.approx((sum(right) + 0.5) / 3)
     assert len(found.to_frame()) == 3 * 4 and "3 pairs" not in repr(found)
@@ -44,11 +62,17 @@ def test_identical_sentences_tie_by_every_score(pieces):
     assert all(found.rows[0][f"{name}_correct"] == 0.5 for name in found.scores)
 
 
-@pytest.mark.parametrize(("good", "bad", "correct"), [(-1.0, -2.0, 1.0), (-inf, -1.0, 0.0), (-1.0, -inf, 1.0), (-inf, -inf, 0.5)])
+@pytest.mark.parametrize(
+    ("good", "bad", "correct"),
+    [(-1.0, -2.0, 1.0), (-inf, -1.0, 0.0), (-1.0, -inf, 1.0), (-inf, -inf, 0.5)],
+)
 def test_two_impossible_sentences_tie(good, bad, correct):
     pair = SentencePair(Item("a dog"), Item("a cat"), "animals", None, {})
     rows = [{"pll": value, "reason": None} for value in (good, bad)]
-    assert compare_pairs([pair], Scores(RowShape(chosen("pll")), tuple(rows))).rows[0]["pll_correct"] == correct
+    assert (
+        compare_pairs([pair], Scores(RowShape(chosen("pll")), tuple(rows))).rows[0]["pll_correct"]
+        == correct
+    )
 
 
 @pytest.mark.parametrize(("right", "n"), [(0, 5), (7, 10), (300, 300), (151, 300)])
@@ -58,20 +82,34 @@ def test_wilson_interval(right, n):
 
 
 def test_share_of_nothing():
-    assert share([None, None]) == {"accuracy": None, "low": None, "high": None, "pairs": 0, "ties": 0, "unscored": 2}
+    assert share([None, None]) == {
+        "accuracy": None,
+        "low": None,
+        "high": None,
+        "pairs": 0,
+        "ties": 0,
+        "unscored": 2,
+    }
 
 
 def test_files_and_folders(pieces, tmp_path):
-    lines = [json.dumps({key: value for key, value in pair.items() if key.startswith("sentence")}) for pair in PAIRS[:3]]
+    lines = [
+        json.dumps({key: value for key, value in pair.items() if key.startswith("sentence")})
+        for pair in PAIRS[:3]
+    ]
     (tmp_path / "agreement.jsonl").write_text("\n".join(lines[:2]) + "\n\n")
     (tmp_path / "islands.jsonl").write_text(lines[2])
     found = unmask.score(minimal_pairs=tmp_path, model=pieces)
     assert [row["set"] for row in found.rows] == ["agreement", "agreement", "islands"]
-    again = unmask.score(minimal_pairs=[tmp_path / "agreement.jsonl", str(tmp_path / "islands.jsonl")], model=pieces)
+    again = unmask.score(
+        minimal_pairs=[tmp_path / "agreement.jsonl", str(tmp_path / "islands.jsonl")], model=pieces
+    )
     assert again.accuracy == found.accuracy
 
 
-@pytest.mark.parametrize("names", [("good", "bad"), ("grammatical", "ungrammatical"), ("acceptable", "unacceptable")])
+@pytest.mark.parametrize(
+    "names", [("good", "bad"), ("grammatical", "ungrammatical"), ("acceptable", "unacceptable")]
+)
 def test_other_names_of_the_two_sentences(pieces, tmp_path, names):
     file = tmp_path / "pairs.csv"
     file.write_text(f"item,{names[1]},{names[0]}\n1,cat a sat,a cat sat\n")
@@ -79,7 +117,11 @@ def test_other_names_of_the_two_sentences(pieces, tmp_path, names):
     assert (row["sentence_good"], row["sentence_bad"]) == ("a cat sat", "cat a sat")
     file.write_text("right,wrong\na cat sat,cat a sat\n")
     with pytest.raises(
-        InputError, match=r"fields are right, wrong\): rename two to sentence_good and sentence_bad; or good and bad"
+        InputError,
+        match=(
+            r"fields are right, wrong\): rename two to sentence_good and sentence_bad; or good"
+            r" and bad"
+        ),
     ):
         unmask.score(minimal_pairs=file, model=pieces)
     file.write_text(f"{names[0]}\na cat sat\n")
@@ -90,7 +132,15 @@ def test_other_names_of_the_two_sentences(pieces, tmp_path, names):
 def test_rows_say_which_sentence_is_good(pieces, pieces_folder, tmp_path):
     file = tmp_path / "agreement.csv"
     file.write_text("Good,Bad,condition\nThe dog sat.,The dog sit.,near\n")
-    typed = ["score", "--minimal-pairs", str(file), "--model", str(pieces_folder), "--format", "csv"]
+    typed = [
+        "score",
+        "--minimal-pairs",
+        str(file),
+        "--model",
+        str(pieces_folder),
+        "--format",
+        "csv",
+    ]
     assert "near,agreement,,The dog sat.,The dog sit.," in invoke(typed).stdout
     assert invoke([*typed, "--out", str(tmp_path / "run")]).exit_code == 0
     written = (tmp_path / "run" / "scores.csv").read_text().splitlines()

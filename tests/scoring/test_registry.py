@@ -23,7 +23,11 @@ SOURCE = Path(unmask.__file__).parent
 
 
 def named_in(tree):
-    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
 
 
 def test_a_name_is_in_its_entry_and_its_family_only():
@@ -39,15 +43,27 @@ def test_a_name_is_in_its_entry_and_its_family_only():
 def test_columns_are_those_of_the_entry(name, pieces):
     found = unmask.score(["a dog"], name, model=pieces)[0]
     columns = columns_of(chosen(name))
-    assert [column for column in found if column == name or column.startswith(f"{name}_")] == columns
+    assert [
+        column for column in found if column == name or column.startswith(f"{name}_")
+    ] == columns
     assert all(isinstance(found[column], float) for column in columns)
 
 
 def test_options_go_to_the_entries_that_have_them():
     typed = {"score": "pll,any_order,decoder:random@4", "seed": 3, "orders": 8}
-    assert arguments(unmask.score, typed)["score"] == (PLL(), AnyOrder(orders=8, seed=3), DecoderLaw("random", 4, seed=3))
-    assert chosen(["pll", AnyOrder(orders=8), "pll"]) == (PLL(), AnyOrder(orders=8)) and DEFAULT == PLL.name
-    with pytest.raises(InputError, match="orders was given, which score pll does not use: leave it out, or use any_order"):
+    assert arguments(unmask.score, typed)["score"] == (
+        PLL(),
+        AnyOrder(orders=8, seed=3),
+        DecoderLaw("random", 4, seed=3),
+    )
+    assert (
+        chosen(["pll", AnyOrder(orders=8), "pll"]) == (PLL(), AnyOrder(orders=8))
+        and DEFAULT == PLL.name
+    )
+    with pytest.raises(
+        InputError,
+        match="orders was given, which score pll does not use: leave it out, or use any_order",
+    ):
         arguments(unmask.score, {"orders": 8})
     with pytest.raises(InputError, match="score any_order was given twice, with different options"):
         chosen([AnyOrder(), AnyOrder(orders=8)])

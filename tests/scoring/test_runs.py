@@ -37,11 +37,15 @@ def test_formats_hold_the_same_rows(pieces, file, tmp_path):
     with open(tmp_path / "csv" / "scores.csv") as table:
         from_csv = list(csv.DictReader(table))
     assert [row["text"] for row in from_csv] == LINES
-    assert [float(row["pll"]) for row in from_csv if row["pll"]] == [row["pll"] for row in rows if row["pll"] is not None]
+    assert [float(row["pll"]) for row in from_csv if row["pll"]] == [
+        row["pll"] for row in rows if row["pll"] is not None
+    ]
 
 
 def test_words_and_tokens_survive_parquet(pieces, file, tmp_path):
-    found = unmask.score(file, "pll", model=pieces, rows="nested", out=tmp_path / "run", format="parquet")
+    found = unmask.score(
+        file, "pll", model=pieces, rows="nested", out=tmp_path / "run", format="parquet"
+    )
     assert found.rows == unmask.score(file, "pll", model=pieces, rows="nested").rows
 
 
@@ -70,11 +74,19 @@ def test_a_stopped_run_goes_on(pieces, long_file, tmp_path):
         unmask.score(long_file, "pll", model=pieces, out=out, progress=stop_in_the_middle)
     assert not (out / "scores.jsonl").exists()
     seen = []
-    found = unmask.score(long_file, "pll", model=pieces, out=out, progress=lambda done, total, what="": seen.append(done))
+    found = unmask.score(
+        long_file,
+        "pll",
+        model=pieces,
+        out=out,
+        progress=lambda done, total, what="": seen.append(done),
+    )
     assert 0 < seen[0] <= 750, "what was done is kept"
     assert found.rows == lines((out / "scores.jsonl").read_text())
     assert [row["item"] for row in found] == list(range(1, 1501))
-    assert [row["pll"] for row in found] == pytest.approx([row["pll"] for row in whole], abs=1e-5, nan_ok=True)
+    assert [row["pll"] for row in found] == pytest.approx(
+        [row["pll"] for row in whole], abs=1e-5, nan_ok=True
+    )
 
 
 def test_rows_come_one_by_one_and_are_not_kept(pieces):
@@ -85,26 +97,50 @@ def test_rows_come_one_by_one_and_are_not_kept(pieces):
 
 def test_json_lines(pieces, tmp_path):
     file = tmp_path / "texts.jsonl"
-    file.write_text('{"text": "a dog", "id": 4}\n\n{"before": "a", "target": "cat", "after": "sat"}\n{"sentence": "the dog"}\n')
+    file.write_text(
+        '{"text": "a dog", "id": 4}\n\n{"before": "a", "target": "cat", "after":'
+        ' "sat"}\n{"sentence": "the dog"}\n'
+    )
     found = unmask.score(file, model=pieces)
     assert [row["text"] for row in found] == ["a dog", "", "a cat sat", "the dog"]
-    assert found[0]["id"] == "4" and found[1]["reason"] == "the text is empty" and found[2]["length"] == 1
+    assert (
+        found[0]["id"] == "4"
+        and found[1]["reason"] == "the text is empty"
+        and found[2]["length"] == 1
+    )
 
 
 @pytest.mark.parametrize("kind, mark", [("csv", ","), ("tsv", "\t")])
 def test_tables_are_read_by_column(pieces, tmp_path, kind, mark):
     file = tmp_path / f"stimuli.{kind}"
-    rows = [["id", "sentence", "note"], ["7", "a dog" + mark + "ran", 'said "so"'], [], ["8", "the cat", ""]]
+    rows = [
+        ["id", "sentence", "note"],
+        ["7", "a dog" + mark + "ran", 'said "so"'],
+        [],
+        ["8", "the cat", ""],
+    ]
     with open(file, "w", newline="", encoding="utf-8-sig") as stream:
         csv.writer(stream, delimiter=mark).writerows(rows)
     found = unmask.score(file, model=pieces)
-    assert [(row["id"], row["text"]) for row in found] == [("7", f"a dog{mark}ran"), ("8", "the cat")]
-    assert [row["text"] for row in unmask.score(file, model=pieces, field="note")] == ['said "so"', ""]
+    assert [(row["id"], row["text"]) for row in found] == [
+        ("7", f"a dog{mark}ran"),
+        ("8", "the cat"),
+    ]
+    assert [row["text"] for row in unmask.score(file, model=pieces, field="note")] == [
+        'said "so"',
+        "",
+    ]
     with pytest.raises(
-        InputError, match="line 2 has no field 'text2' .its fields are id, sentence, note.: name one of them with .*--field"
+        InputError,
+        match=(
+            "line 2 has no field 'text2' .its fields are id, sentence, note.: name one of them with"
+            " .*--field"
+        ),
     ):
         unmask.score(file, model=pieces, field="text2")
-    file.write_text(mark.join(("before", "target", "after")) + "\n" + mark.join(("a", "cat", "sat")) + "\n")
+    file.write_text(
+        mark.join(("before", "target", "after")) + "\n" + mark.join(("a", "cat", "sat")) + "\n"
+    )
     (row,) = unmask.score(file, model=pieces)
     assert row["text"] == "a cat sat" and row["length"] == 1
 
@@ -116,12 +152,17 @@ def test_tables_are_read_by_column(pieces, tmp_path, kind, mark):
         ("a dog\na cat\n", "line 2 has no field 'text' (its fields are a dog)"),
         ("good,bad\na dog,dog a\n", "--minimal-pairs reads columns good and bad"),
         ("id;stimulus\n1;a dog\n", "its fields are id, stimulus"),
-        ("id,text\n1,a dog, ran\n", "line 2 has 3 cells and the header 2: put a text with a separator in quotes"),
+        (
+            "id,text\n1,a dog, ran\n",
+            "line 2 has 3 cells and the header 2: put a text with a separator in quotes",
+        ),
         ('id,text\n1,"a dog" ran\n', "line 2 is not csv"),
         ("id,text\n", "has one line, 'id, text', read as its header: give a header and rows"),
     ],
 )
-def test_tables_whose_column_is_not_named_or_whose_rows_do_not_fit(tmp_path, unmask_score, content, told):
+def test_tables_whose_column_is_not_named_or_whose_rows_do_not_fit(
+    tmp_path, unmask_score, content, told
+):
     (tmp_path / "stimuli.csv").write_text(content)
     code, printed, said = unmask_score("--file", tmp_path / "stimuli.csv")
     assert code == 2 and printed == "" and told in said and said.count("\n") == 1
@@ -142,7 +183,9 @@ def test_damaged_files_are_told_with_the_line(pieces, tmp_path, content, told, u
     file.write_bytes(content)
     out = tmp_path / "run"
     code, printed, message = unmask_score("--file", file, "--out", out)
-    assert code == 2 and message.startswith("error: ") and message.count("\n") == 1 and told in message
+    assert (
+        code == 2 and message.startswith("error: ") and message.count("\n") == 1 and told in message
+    )
     assert not printed and not out.exists()
 
 
@@ -157,14 +200,20 @@ def test_workers_give_the_same_rows(request, pieces_folder, file, tmp_path, engi
         several = partial(unmask.load, pieces_folder, device="cpu,cpu")
         shared = unmask.score(file, "pll", model=several, out=tmp_path / "run")
     assert [row["text"] for row in shared] == LINES
-    assert [row["pll"] for row in shared] == pytest.approx([row["pll"] for row in local], abs=1e-5, nan_ok=True)
+    assert [row["pll"] for row in shared] == pytest.approx(
+        [row["pll"] for row in local], abs=1e-5, nan_ok=True
+    )
 
 
 def test_a_list_of_devices_is_for_what_is_shared(pieces_folder, tmp_path):
     several = partial(unmask.load, pieces_folder, device="cpu,cpu")
-    with pytest.raises(unmask.InputError, match="workers need an out folder, where their rows are kept"):
+    with pytest.raises(
+        unmask.InputError, match="workers need an out folder, where their rows are kept"
+    ):
         unmask.score(["a dog"], model=several)
-    with pytest.raises(unmask.UnmaskError, match="'cpu,cpu' is a list, for score, evaluate, sample"):
+    with pytest.raises(
+        unmask.UnmaskError, match="'cpu,cpu' is a list, for score, evaluate, sample"
+    ):
         unmask.fill("a [MASK]", model=several)
     for device, why in [
         ("cpu,abacus", "'abacus' is not known"),
@@ -172,17 +221,28 @@ def test_a_list_of_devices_is_for_what_is_shared(pieces_folder, tmp_path):
         ("cuda:0,1", "was asked for"),
     ]:
         with pytest.raises(unmask.UnmaskError, match=why):
-            unmask.score(["a dog"], model=partial(unmask.load, pieces_folder, device=device), out=tmp_path / "run")
+            unmask.score(
+                ["a dog"],
+                model=partial(unmask.load, pieces_folder, device=device),
+                out=tmp_path / "run",
+            )
     assert not (tmp_path / "run").exists()
 
 
 def test_numbers_of_a_list_are_gpus():
-    assert devices_of(partial(unmask.load, device="cuda:0,1, cuda:3")) == ("cuda:0", "cuda:1", "cuda:3")
+    assert devices_of(partial(unmask.load, device="cuda:0,1, cuda:3")) == (
+        "cuda:0",
+        "cuda:1",
+        "cuda:3",
+    )
     assert devices_of(partial(unmask.load, "name", "cpu,cpu")) == ("cpu", "cpu")
     assert devices_of("name") == ("auto",) == devices_of(None)
 
 
-@pytest.mark.parametrize(("device", "engine", "why"), [("auto,auto", "local", "auto is one"), ("cpu,cpu", "ray:2", "engine ray")])
+@pytest.mark.parametrize(
+    ("device", "engine", "why"),
+    [("auto,auto", "local", "auto is one"), ("cpu,cpu", "ray:2", "engine ray")],
+)
 def test_lists_that_would_not_be_followed_are_refused(pieces_folder, tmp_path, device, engine, why):
     model = partial(unmask.load, pieces_folder, device=device)
     with pytest.raises(InputError, match=f"'{device}' is a list, and {why}"):
@@ -200,7 +260,9 @@ def test_command_streams_rows(unmask_score, file, pieces):
 
 
 def test_command_reads_json_lines_from_standard_input(unmask_score):
-    code, printed, _ = unmask_score("-", "--field", "text", "--rows", "words", "--unit", "bits", stdin='{"text": "a dog"}\n')
+    code, printed, _ = unmask_score(
+        "-", "--field", "text", "--rows", "words", "--unit", "bits", stdin='{"text": "a dog"}\n'
+    )
     assert code == 0 and [row["word"] for row in lines(printed)] == ["a", "dog"]
     code, _, message = unmask_score("-", stdin=b"a dog\n\xff\n")
     assert code == 2 and "standard input line 2: byte 6 is not UTF-8" in message
@@ -211,9 +273,14 @@ def test_command_compares_two_sentences(unmask_score):
     assert code == 0 and "dogs / dog" in printed and "exact" in printed
     code, printed, _ = unmask_score("The dogs sat.", "--json")
     assert code == 0 and json.loads(printed)["rows"][0]["text"] == "The dogs sat."
-    for format, read in (("csv", lambda text: list(csv.DictReader(text.splitlines()))), ("jsonl", lines)):
+    for format, read in (
+        ("csv", lambda text: list(csv.DictReader(text.splitlines()))),
+        ("jsonl", lines),
+    ):
         code, printed, _ = unmask_score("The dogs sat.", "--format", format)
-        assert code == 0 and [(row["text"], str(row["length"])) for row in read(printed)] == [("The dogs sat.", "4")]
+        assert code == 0 and [(row["text"], str(row["length"])) for row in read(printed)] == [
+            ("The dogs sat.", "4")
+        ]
     code, _, message = unmask_score("The dogs sat.", "--format", "csv", "--json")
     assert code == 2 and "--json and --format were both given: give one of them" in message
 
@@ -221,12 +288,17 @@ def test_command_compares_two_sentences(unmask_score):
 def test_command_prints_accuracies(unmask_score, tmp_path):
     file = tmp_path / "agreement.jsonl"
     file.write_text('{"sentence_good": "a cat", "sentence_bad": "a cat"}\n')
-    code, printed, _ = unmask_score("--minimal-pairs", file, "--score", "pll,left_to_right", "--out", tmp_path / "run")
+    code, printed, _ = unmask_score(
+        "--minimal-pairs", file, "--score", "pll,left_to_right", "--out", tmp_path / "run"
+    )
     assert code == 0 and "agreement" in printed and "50.0 [5, 95]" in printed
     assert json.loads((tmp_path / "run" / "accuracy.json").read_text())["accuracy"][0]["ties"] == 1
 
 
-GOOD, ZEBRA = '{"sentence_good": "a cat", "sentence_bad": "a dog"}\n', '{"sentence_good": "zzz qqq", "sentence_bad": "a dog"}\n'
+GOOD, ZEBRA = (
+    '{"sentence_good": "a cat", "sentence_bad": "a dog"}\n',
+    '{"sentence_good": "zzz qqq", "sentence_bad": "a dog"}\n',
+)
 
 
 @pytest.mark.parametrize("more", [[], ["--format", "csv"], ["--out", "run"]])
@@ -241,7 +313,9 @@ GOOD, ZEBRA = '{"sentence_good": "a cat", "sentence_bad": "a dog"}\n', '{"senten
         ("pairs.jsonl", GOOD, 0),
     ],
 )
-def test_exit_code_of_texts_without_a_score(unmask_score, name, content, expected, more, tmp_path, monkeypatch):
+def test_exit_code_of_texts_without_a_score(
+    unmask_score, name, content, expected, more, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(content)
     asked = ["--minimal-pairs", name] if name.startswith("pairs") else ["--file", name]
@@ -255,6 +329,10 @@ def test_exit_code_of_texts_without_a_score(unmask_score, name, content, expecte
 
 def test_sentences_without_a_score_say_why(unmask_score):
     code, printed, message = unmask_score("zzz qqq")
-    assert code == 1 and "1 text lacks a score" in message and "all words of 'zzz qqq' are unknown" in message
+    assert (
+        code == 1
+        and "1 text lacks a score" in message
+        and "all words of 'zzz qqq' are unknown" in message
+    )
     code, _, message = unmask_score("the dog sat", "the yyy sat", "--score", "pll")
     assert code == 0 and "warning: the model does not know 'yyy' and reads [UNK] instead" in message

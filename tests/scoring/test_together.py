@@ -1,4 +1,6 @@
-"""Texts that are read, passed and written together get what each gets alone, and no more of them are held than is needed."""
+"""Texts that are read, passed and written together get what each gets alone, and no more of
+them are held than is needed.
+"""
 
 from functools import partial
 
@@ -37,7 +39,11 @@ def alone(words, item):
 @pytest.mark.parametrize("name", ["pieces", "roberta"])
 def test_texts_read_together_have_the_tokens_of_each(request, name):
     words = request.getfixturevalue(name).words
-    items = [*(Item(text) for text in TEXTS), Item("The dog sat.", (4, 7)), Item("The dogs sat.", (4, 6))]
+    items = [
+        *(Item(text) for text in TEXTS),
+        Item("The dog sat.", (4, 7)),
+        Item("The dogs sat.", (4, 6)),
+    ]
     read = prepare(words, list(enumerate(items, 1)))
     assert any(text.encoded is None for text in read) and read[0].encoded is not None
     for number, item, text, reason in read:
@@ -46,8 +52,15 @@ def test_texts_read_together_have_the_tokens_of_each(request, name):
         if text is None:
             assert reason == expected
         else:
-            assert (text.ids, text.sites, text.unknown) == (expected.ids, expected.sites, expected.unknown)
-            assert (text.tokens.words, text.tokens.spans) == (expected.tokens.words, expected.tokens.spans)
+            assert (text.ids, text.sites, text.unknown) == (
+                expected.ids,
+                expected.sites,
+                expected.unknown,
+            )
+            assert (text.tokens.words, text.tokens.spans) == (
+                expected.tokens.words,
+                expected.tokens.spans,
+            )
 
 
 @pytest.mark.parametrize("name", ["pieces", "roberta", "english"])
@@ -62,7 +75,10 @@ def test_the_text_begins_and_ends_where_its_words_do(request, name):
 
 
 def test_equal_tokens_with_other_sites_are_other_texts(pieces):
-    texts = [encode(pieces.words, Item("a dog a dog", target)) for target in ((0, 5), (6, 11), None, (0, 5))]
+    texts = [
+        encode(pieces.words, Item("a dog a dog", target))
+        for target in ((0, 5), (6, 11), None, (0, 5))
+    ]
     found = batch.begin(pieces, texts, [PLL()], shares=True)()
     pll = found.values["pll"]
     assert pll[0] == pll[3] != pll[1] and pll[2] == pytest.approx(pll[0] + pll[1], abs=1e-5)
@@ -82,7 +98,12 @@ def test_passes_are_asked_for_before_the_numbers_of_the_chunk_before_are_read(pi
     shape = RowShape((PLL(),))
 
     def rows(ahead):
-        work = run.chunks(pieces, enumerate([Item(text) for text in TEXTS[:1] + TEXTS[7:]] * 2, 1), shape.scores, "cpu")
+        work = run.chunks(
+            pieces,
+            enumerate([Item(text) for text in TEXTS[:1] + TEXTS[7:]] * 2, 1),
+            shape.scores,
+            "cpu",
+        )
         found = run.scored(pieces, work, shape, ahead=ahead)
         return [row for chunk, scores in found for row in shape.rows(pieces.words, chunk, scores)]
 
@@ -104,15 +125,24 @@ def test_a_stream_is_not_read_far_ahead(pieces, monkeypatch):
             yield "a dog"
 
     seen = []
-    unmask.score(texts(), "pll", model=pieces, sink=lambda row: (seen.append(row), ahead.append(taken - len(seen))))
+    unmask.score(
+        texts(),
+        "pll",
+        model=pieces,
+        sink=lambda row: (seen.append(row), ahead.append(taken - len(seen))),
+    )
     assert len(seen) == 200 and max(ahead) <= run.FEWEST_READ
 
 
-def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_scored_again(pieces_folder, tmp_path, monkeypatch):
+def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_scored_again(
+    pieces_folder, tmp_path, monkeypatch
+):
     taken, kept = [], []
 
     def each(function, items, workers, setup):
-        """In the place of Ray: takes an item when it has answered the one before; the third is lost."""
+        """In the place of Ray: takes an item when it has answered the one before; the third is
+        lost.
+        """
         for place, item in enumerate(items):
             taken.append(place)
             if place == 2:
@@ -120,7 +150,9 @@ def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_scored_again(p
             yield place, function(setup(), item)
 
     monkeypatch.setattr(run, "each", each)
-    monkeypatch.setattr("unmask.runs.engine.ray_workers", lambda count, device, most=None: RayWorkers(1, device))
+    monkeypatch.setattr(
+        "unmask.runs.engine.ray_workers", lambda count, device, most=None: RayWorkers(1, device)
+    )
     monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 16)
     file, out = tmp_path / "texts.txt", tmp_path / "run"
     file.write_text("".join(f"{text}\n" for text in ["a dog", "", "The cats sat."] * 40))
@@ -146,12 +178,22 @@ def test_what_is_missing_is_counted_without_the_rows(pieces, tmp_path):
 
 
 @pytest.mark.gpu
-def test_a_gpu_gives_the_rows_of_a_processor_chunk_after_chunk(pieces_folder, tmp_path, monkeypatch):
+def test_a_gpu_gives_the_rows_of_a_processor_chunk_after_chunk(
+    pieces_folder, tmp_path, monkeypatch
+):
     monkeypatch.setitem(run.CHUNK_TEXTS, "cuda", 16)
     file, out = tmp_path / "texts.txt", tmp_path / "run"
-    file.write_text("".join(f"{text}\n" for text in ["a dog", "", "The cats sat.", "The unplayed dog ran."] * 20))
+    file.write_text(
+        "".join(
+            f"{text}\n" for text in ["a dog", "", "The cats sat.", "The unplayed dog ran."] * 20
+        )
+    )
     expected = unmask.score(file, "pll", model=unmask.load(pieces_folder, device="cpu")).rows
-    found = unmask.score(file, "pll", model=unmask.load(pieces_folder, device="cuda"), out=out, format="parquet").rows
+    found = unmask.score(
+        file, "pll", model=unmask.load(pieces_folder, device="cuda"), out=out, format="parquet"
+    ).rows
     assert len(list((out / "parts").iterdir())) == 5
     assert [{**row, "pll": None} for row in found] == [{**row, "pll": None} for row in expected]
-    assert [row["pll"] for row in found] == pytest.approx([row["pll"] for row in expected], abs=1e-4, nan_ok=True)
+    assert [row["pll"] for row in found] == pytest.approx(
+        [row["pll"] for row in expected], abs=1e-4, nan_ok=True
+    )

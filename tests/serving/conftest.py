@@ -42,7 +42,9 @@ def events():
     def read(text: str) -> list[tuple[str, object]]:
         found = []
         for part in text.split("\n\n"):
-            fields = dict(line.split(": ", 1) for line in part.splitlines() if not line.startswith(":"))
+            fields = dict(
+                line.split(": ", 1) for line in part.splitlines() if not line.startswith(":")
+            )
             if fields:
                 found.append((fields["event"], json.loads(fields["data"])))
         assert found[0][0] == "job" and len(found[0][1]["id"]) == 16

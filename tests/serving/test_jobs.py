@@ -1,4 +1,6 @@
-"""Jobs: how far they are, what a stopped one gives, who goes first, and what happens when the server ends."""
+"""Jobs: how far they are, what a stopped one gives, who goes first, and what happens when the
+server ends.
+"""
 
 import asyncio
 import json
@@ -42,8 +44,12 @@ def test_a_stopped_search_gives_the_fillings_so_far(model, monkeypatch):
     found = unmask.fill("the [MASK] [MASK] [MASK] .", model, top=10**3)
     assert found.stopped == "asked" and 0 < found.passes <= 120 and 0 < found.mass < whole.mass
     known = {c.text: c.log_prob for c in whole.completions}
-    assert found.completions and all(c.log_prob == pytest.approx(known[c.text], abs=1e-5) for c in found.completions)
-    missed = [value for text, value in known.items() if text not in {c.text for c in found.completions}]
+    assert found.completions and all(
+        c.log_prob == pytest.approx(known[c.text], abs=1e-5) for c in found.completions
+    )
+    missed = [
+        value for text, value in known.items() if text not in {c.text for c in found.completions}
+    ]
     assert missed and max(missed) <= log(found.bound)
 
 
@@ -57,7 +63,11 @@ def test_stopped_scores_are_those_done(model, monkeypatch):
     known = unmask.score([WHOLE], ["pll", "any_order"], model=model).rows[0]
     EndsAfter(model, 20, monkeypatch)
     row = unmask.score([WHOLE], ["pll", "any_order"], model=model).rows[0]
-    assert row["pll"] == known["pll"] and row["any_order"] is None and "stopped before this score" in row["reason"]
+    assert (
+        row["pll"] == known["pll"]
+        and row["any_order"] is None
+        and "stopped before this score" in row["reason"]
+    )
 
 
 def test_stopped_dependence_has_the_pairs_done(model, monkeypatch):
@@ -103,8 +113,15 @@ def test_a_job_stops_with_what_it_has(client, served, gate, events, until):
     gate.open()
     asked.join()
     *before, (last, answer) = events(asked.text)
-    assert last == "answer" and answer["stopped"] == "asked" and answer["completions"] and answer["passes"] < 1000
-    done = [value["done"] for kind, value in before if kind == "progress" and value["what"] == "passes"]
+    assert (
+        last == "answer"
+        and answer["stopped"] == "asked"
+        and answer["completions"]
+        and answer["passes"] < 1000
+    )
+    done = [
+        value["done"] for kind, value in before if kind == "progress" and value["what"] == "passes"
+    ]
     assert done == sorted(done) and done[-1] > 0
     until(lambda: not served[1].under_way)
     assert client.delete(f"/api/jobs/{name}").status_code == 404
@@ -117,7 +134,9 @@ def test_a_job_stops_with_what_it_has(client, served, gate, events, until):
         ("/api/sample", {"template": "the [MASK] [MASK] [MASK] [MASK] .", "sweeps": 400}, 6, "end"),
     ],
 )
-def test_a_stopped_joint_is_an_error_and_a_stopped_chain_ends(client, served, gate, events, path, body, batches, last):
+def test_a_stopped_joint_is_an_error_and_a_stopped_chain_ends(
+    client, served, gate, events, path, body, batches, last
+):
     asked = Asked(client, path, body)
     gate.let(batches)
     (job,) = served[1].under_way
@@ -125,7 +144,9 @@ def test_a_stopped_joint_is_an_error_and_a_stopped_chain_ends(client, served, ga
     gate.open()
     asked.join()
     name, value = events(asked.text)[-1]
-    assert name == last and (value == {"stopped": True} if last == "end" else "was stopped" in value["error"])
+    assert name == last and (
+        value == {"stopped": True} if last == "end" else "was stopped" in value["error"]
+    )
 
 
 def test_a_client_that_leaves_before_the_first_line_ends_its_job(served, until, monkeypatch):
@@ -151,7 +172,13 @@ def test_a_client_that_leaves_before_the_first_line_ends_its_job(served, until, 
         await asyncio.sleep(0)
 
     headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": "/api/sample", "query_string": b"", "headers": headers}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/sample",
+        "query_string": b"",
+        "headers": headers,
+    }
     asyncio.run(app(scope, receive, send))
     _, chains = begun
     assert chains.cancelled
@@ -177,7 +204,9 @@ def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny,
     def ask(path):
         answers.append(client.post(path, json=body))
 
-    threads = [threading.Thread(target=ask, args=[path]) for path in ("/api/fill", "/api/fill/events")]
+    threads = [
+        threading.Thread(target=ask, args=[path]) for path in ("/api/fill", "/api/fill/events")
+    ]
     for thread in threads:
         thread.start()
     gate.let(0, then=2)
@@ -186,6 +215,16 @@ def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny,
     for thread in threads:
         thread.join()
     plain_one, stream = sorted(answers, key=lambda a: -a.status_code)
-    assert plain_one.status_code == 503 and plain_one.json() == {"error": ENDING} and plain_one.headers["retry-after"]
-    assert stream.status_code == 200 and stream.text.endswith(f"event: error\ndata: {json.dumps({'error': ENDING})}\n\n")
-    assert client.post("/api/words", json={"text": WHOLE}).status_code == client.get("/healthz").status_code == 503
+    assert (
+        plain_one.status_code == 503
+        and plain_one.json() == {"error": ENDING}
+        and plain_one.headers["retry-after"]
+    )
+    assert stream.status_code == 200 and stream.text.endswith(
+        f"event: error\ndata: {json.dumps({'error': ENDING})}\n\n"
+    )
+    assert (
+        client.post("/api/words", json={"text": WHOLE}).status_code
+        == client.get("/healthz").status_code
+        == 503
+    )

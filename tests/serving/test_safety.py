@@ -18,7 +18,14 @@ from unmask.serving.server import Guard, allowed_name
 TWO = "the [MASK] sat on the [MASK] ."
 
 
-HOSTS = ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "169.254.1.1", "", "127.0.0.1:8000@evil.example"]
+HOSTS = [
+    "evil.example",
+    "evil.example:8000",
+    "127.0.0.1.evil.example",
+    "169.254.1.1",
+    "",
+    "127.0.0.1:8000@evil.example",
+]
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -56,25 +63,46 @@ def test_names_that_were_allowed_are_answered(served, allowed):
     """Behind a proxy that ends TLS the Origin is the proxy's."""
     host = f"[{allowed}]" if ":" in allowed else allowed.replace("*", "page")
     client = TestClient(Guard(served[0], [allowed_name(allowed)]), base_url=f"http://{host}")
-    assert client.post("/api/words", json={"text": TWO}, headers={"origin": f"https://{host}"}).status_code == 200
+    assert (
+        client.post(
+            "/api/words", json={"text": TWO}, headers={"origin": f"https://{host}"}
+        ).status_code
+        == 200
+    )
     assert client.get("/api/about", headers={"host": "evil.example"}).status_code == 400
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8000"])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8000"]
+)
 def test_another_site_is_refused(client, origin):
     answer = client.post("/api/fill", json={"text": TWO}, headers={"origin": origin})
     assert answer.status_code == 403 and "another site" in answer.json()["error"]
-    assert client.post("/api/words", json={"text": TWO}, headers={"origin": "http://127.0.0.1:8000"}).status_code == 200
+    assert (
+        client.post(
+            "/api/words", json={"text": TWO}, headers={"origin": "http://127.0.0.1:8000"}
+        ).status_code
+        == 200
+    )
 
 
 def test_the_page_has_no_script_or_style_of_its_own_text(client):
     for path in ("/", "/api"):
         page = client.get(path).text
-        assert not re.search(r"<script(?![^>]*\bsrc=)|\son\w+=|\bstyle=|https?://(?!www\.w3\.org)", page)
+        assert not re.search(
+            r"<script(?![^>]*\bsrc=)|\son\w+=|\bstyle=|https?://(?!www\.w3\.org)", page
+        )
 
 
 @pytest.mark.parametrize(
-    "path", ["/../pyproject.toml", "/%2e%2e/%2e%2e/__init__.py", "/..%2f..%2f__init__.py", "/api/runs/0", "/api/runs/x"]
+    "path",
+    [
+        "/../pyproject.toml",
+        "/%2e%2e/%2e%2e/__init__.py",
+        "/..%2f..%2f__init__.py",
+        "/api/runs/0",
+        "/api/runs/x",
+    ],
 )
 def test_no_path_leads_out_of_the_page(client, path):
     answer = client.get(path)
@@ -89,21 +117,47 @@ def test_no_path_leads_out_of_the_page(client, path):
         ("fill", {"text": f"the [GAP:{'1' * 1000}] ."}, "is too long: give at most 100,000 tokens"),
         ("fill", {"text": "the [GAP:99999] ."}, "99,999 tokens at their shortest"),
         ("fill", {"text": "the \ud800 [MASK]"}, "the request holds half of a surrogate pair"),
-        ("fill", {"text": TWO, "model": "/etc/passwd"}, "model '/etc/passwd': Extra inputs are not permitted"),
+        (
+            "fill",
+            {"text": TWO, "model": "/etc/passwd"},
+            "model '/etc/passwd': Extra inputs are not permitted",
+        ),
         ("fill", {"text": TWO, "joint": "balancd"}, "did you mean balanced?"),
-        ("fill", {"text": "the [MASK] sat .", "pin": {"blank": 0, "token": 5}}, "does not have two: unpin it"),
+        (
+            "fill",
+            {"text": "the [MASK] sat .", "pin": {"blank": 0, "token": 5}},
+            "does not have two: unpin it",
+        ),
         ("fill", {"text": TWO, "pin": {"blank": 0, "token": 0}}, "not all among the candidates"),
-        ("fill", b'{"text": "the [MASK] .", "pin": {"blank": 0, "blank": 1}}', "holds an object with the key 'blank' twice"),
-        ("score", b'{"texts": ["the cat ."], "texts": ["the dog ."]}', "holds an object with the key 'texts' twice: correct it"),
-        ("sample", {"template": TWO, "chains": 17}, "chains 17: Input should be less than or equal to 16"),
-        ("sample", {"template": "[MASK] " * 14, "chains": 16, "sweeps": 500, "kernel": "nonsense"}, "kernel 'nonsense'"),
+        (
+            "fill",
+            b'{"text": "the [MASK] .", "pin": {"blank": 0, "blank": 1}}',
+            "holds an object with the key 'blank' twice",
+        ),
+        (
+            "score",
+            b'{"texts": ["the cat ."], "texts": ["the dog ."]}',
+            "holds an object with the key 'texts' twice: correct it",
+        ),
+        (
+            "sample",
+            {"template": TWO, "chains": 17},
+            "chains 17: Input should be less than or equal to 16",
+        ),
+        (
+            "sample",
+            {"template": "[MASK] " * 14, "chains": 16, "sweeps": 500, "kernel": "nonsense"},
+            "kernel 'nonsense'",
+        ),
     ],
 )
 def test_what_cannot_be_answered_is_one_line(client, path, body, said):
     import json
 
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    answer = client.post(f"/api/{path}", content=content, headers={"content-type": "application/json"})
+    answer = client.post(
+        f"/api/{path}", content=content, headers={"content-type": "application/json"}
+    )
     assert answer.status_code == 422, answer.text
     assert said in answer.json()["error"] and "\n" not in answer.json()["error"]
 
@@ -123,7 +177,11 @@ def test_what_is_too_long_for_the_page_says_so(monkeypatch, client):
 def test_a_large_request_is_refused_with_and_without_its_length(client):
     large = b'{"text": "' + b"a" * limits.MOST_BYTES + b'"}'
     said = client.post("/api/fill", content=large, headers={"content-type": "application/json"})
-    unsaid = client.post("/api/fill", content=iter([large[:1000], large[1000:]]), headers={"content-type": "application/json"})
+    unsaid = client.post(
+        "/api/fill",
+        content=iter([large[:1000], large[1000:]]),
+        headers={"content-type": "application/json"},
+    )
     assert said.status_code == unsaid.status_code == 413
     assert "larger than 65,536 bytes" in said.json()["error"] == unsaid.json()["error"]
 
@@ -146,7 +204,9 @@ def test_32_clients_at_once_get_the_answers_that_they_have_alone(client, tiny):
     for text, answer in zip(texts, answers, strict=True):
         alone = unmask.fill(text, tiny, top=5, joint="balanced")
         assert answer["text"] == text
-        assert [c["log_prob"] for c in answer["completions"]] == [c.log_prob for c in alone.completions]
+        assert [c["log_prob"] for c in answer["completions"]] == [
+            c.log_prob for c in alone.completions
+        ]
 
 
 class Tickets:
@@ -217,7 +277,11 @@ def test_a_job_that_was_cancelled_or_stopped_gets_no_more_batches(tiny, flag, er
         with pytest.raises(error):
             model.logits(*rows)
         with pytest.raises(error):
-            list(model.substitutions(tiny.words.encode("the cat sat ."), [2], torch.arange(5, 9)[:, None], 3))
+            list(
+                model.substitutions(
+                    tiny.words.encode("the cat sat ."), [2], torch.arange(5, 9)[:, None], 3
+                )
+            )
     finally:
         CURRENT.reset(token)
     assert torch.equal(model.logits(*rows), tiny.logits(*rows)), "others go on"
@@ -231,7 +295,9 @@ def test_the_cache_is_bounded_and_forgets_what_was_used_longest_ago(tiny, monkey
     ask = {"joint": None, "exact": False, "top": 1, "cells": 2, "pin": None, "targets": None}
 
     def asked(first, candidates=5):
-        answers.fill({"text": f"{first} [MASK] sat on the [MASK] .", "candidates": candidates, **ask})
+        answers.fill(
+            {"text": f"{first} [MASK] sat on the [MASK] .", "candidates": candidates, **ask}
+        )
 
     for first in ("the", "a", "the", "cat"):
         asked(first)

@@ -20,7 +20,9 @@ def test_a_port_that_is_taken_and_a_host_that_is_unknown(tiny_folder):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(unmask.InputError, match=f"127.0.0.1 port {port} cannot be had .*give another port"):
+        with pytest.raises(
+            unmask.InputError, match=f"127.0.0.1 port {port} cannot be had .*give another port"
+        ):
             unmask.serve(model=str(tiny_folder), port=port)
     with pytest.raises(unmask.InputError, match="host 'no.such.host.invalid' is not known"):
         listening_socket("no.such.host.invalid", 0)
@@ -38,13 +40,17 @@ def test_a_missing_extra_is_one_line(monkeypatch):
 
 def test_an_interrupt_ends_it_while_chains_run(tiny_folder):
     command = [sys.executable, "-m", "unmask", "serve", "--port", "0", "--model", str(tiny_folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
         port = int(re.findall(r":(\d+)/", server.stdout.readline())[0])
 
         def ask():
             connection = http.client.HTTPConnection("127.0.0.1", port)
             body = {"template": "[MASK] [MASK] [MASK] sat .", "chains": 16, "sweeps": 500}
-            connection.request("POST", "/api/sample", json.dumps(body), {"content-type": "application/json"})
+            connection.request(
+                "POST", "/api/sample", json.dumps(body), {"content-type": "application/json"}
+            )
             first.append(connection.getresponse().readline())
             begun.set()
 

@@ -28,7 +28,9 @@ def masked_cloze(model: TabularMLM, *block: int) -> Cloze:
 
 
 def scores_by_enumeration(model: TabularMLM, cloze: Cloze) -> torch.Tensor:
-    """The score of `unmask.tables.candidates`, one token at a time; every token is a neighbour, for V <= NEIGHBOURS."""
+    """The score of `unmask.tables.candidates`, one token at a time; every token is a neighbour,
+    for V <= NEIGHBOURS.
+    """
     k, vocabulary = len(cloze.block), model.vocab_size
     ids = torch.tensor([cloze.ids])
     m = [model.logits(ids, torch.tensor([[p]]))[0, 0].softmax(-1) for p in cloze.block]
@@ -45,7 +47,9 @@ def scores_by_enumeration(model: TabularMLM, cloze: Cloze) -> torch.Tensor:
     return out
 
 
-@pytest.mark.parametrize(("block", "seed"), [((0, 1), 0), ((2, 0), 1), ((0, 1, 2), 2), ((1, 3, 0), 3)])
+@pytest.mark.parametrize(
+    ("block", "seed"), [((0, 1), 0), ((2, 0), 1), ((0, 1, 2), 2), ((1, 3, 0), 3)]
+)
 def test_likely_tokens_are_those_of_highest_score(block, seed):
     model = TabularMLM.random(5, 4, seed)
     assert model.vocab_size <= NEIGHBOURS
@@ -57,7 +61,9 @@ def test_likely_tokens_are_those_of_highest_score(block, seed):
 
 
 def test_a_token_that_is_likely_only_beside_its_neighbour_is_found():
-    """With both masked, token 4 is the least likely second token; after token 0, the likely first one, it is nearly sure."""
+    """With both masked, token 4 is the least likely second token; after token 0, the likely
+    first one, it is nearly sure.
+    """
     model = TabularMLM(torch.zeros((2, 6, 6, 5), dtype=torch.float64))
     both, first_known = model.table[:, 5, 5], model.table[1, 0, 5]
     both[0] = torch.tensor([3.0, 0, 0, 0, 0])
@@ -81,8 +87,16 @@ def test_special_tokens_are_never_candidates():
 def test_a_small_vocabulary_is_taken_whole_and_one_blank_always():
     model = TabularMLM.random(5, 3, 0)
     for block in ((0,), (0, 1), (0, 1, 2)):
-        assert [c.tolist() for c in choose_candidates(model, masked_cloze(model, *block))] == [[0, 1, 2, 3, 4]] * len(block)
-    assert choose_candidates(model, masked_cloze(model, 1), candidates=2)[0].tolist() == [0, 1, 2, 3, 4]
+        assert [c.tolist() for c in choose_candidates(model, masked_cloze(model, *block))] == [
+            [0, 1, 2, 3, 4]
+        ] * len(block)
+    assert choose_candidates(model, masked_cloze(model, 1), candidates=2)[0].tolist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
 
 
 def test_gold_tokens_are_candidates_however_unlikely():
@@ -91,7 +105,10 @@ def test_gold_tokens_are_candidates_however_unlikely():
     last = [int(s.argmin()) for s in scores_by_enumeration(model, cloze)]
     assert all(g not in c for g, c in zip(last, choose_candidates(model, cloze, 3), strict=True))
     with_gold = Cloze(cloze.ids, cloze.block, tuple(last))
-    assert all(g in c and len(c) == 3 for g, c in zip(last, choose_candidates(model, with_gold, 3), strict=True))
+    assert all(
+        g in c and len(c) == 3
+        for g, c in zip(last, choose_candidates(model, with_gold, 3), strict=True)
+    )
 
 
 def test_given_sets_are_used_as_they_are():
@@ -119,16 +136,25 @@ def test_bad_sets_are_refused(candidates, message):
 def test_default_sizes_use_the_budget_and_no_more():
     for blanks in range(3, 8):
         size = default_size(blanks)
-        assert size == 2 or pass_count([size] * blanks) <= MOST_PASSES < pass_count([size + 1] * blanks)
+        assert size == 2 or pass_count([size] * blanks) <= MOST_PASSES < pass_count(
+            [size + 1] * blanks
+        )
     assert default_size(2) == 512
-    assert [default_size(k) for k in range(2, 9)] == sorted((default_size(k) for k in range(2, 9)), reverse=True)
+    assert [default_size(k) for k in range(2, 9)] == sorted(
+        (default_size(k) for k in range(2, 9)), reverse=True
+    )
 
 
 @pytest.mark.parametrize("blanks", [2, 3, 4])
 def test_small_models_get_the_most_and_large_ones_what_takes_about_two_seconds(blanks):
     model = TabularMLM(torch.zeros((1, 600)))
-    model.logits = lambda ids, positions: torch.arange(600.0).flip(0).expand(*positions.shape, 600) / 100
-    cloze, before = Cloze((model.mask_id,) * 6, tuple(range(blanks))), plan_candidates(model, masked_cloze(model, 0))
+    model.logits = lambda ids, positions: (
+        torch.arange(600.0).flip(0).expand(*positions.shape, 600) / 100
+    )
+    cloze, before = (
+        Cloze((model.mask_id,) * 6, tuple(range(blanks))),
+        plan_candidates(model, masked_cloze(model, 0)),
+    )
     for seconds in (0.0, 0.005, 0.02, 0.08):
         model.multiplications = lambda tokens, seconds=seconds: seconds * SPEED["cpu"]
         plan = plan_candidates(model, cloze)
@@ -140,11 +166,16 @@ def test_small_models_get_the_most_and_large_ones_what_takes_about_two_seconds(b
     (sets,) = find_candidates(model, [plan], lambda *step: reported.append(step))
     assert [c.tolist() for c in sets] == [list(range(plan.size))] * blanks
     assert reported == [(plan.passes, plan.passes, "passes for candidates")]
-    assert plan_candidates(model, cloze, candidates=30).size == 30, "a given number does not follow the size"
+    assert plan_candidates(model, cloze, candidates=30).size == 30, (
+        "a given number does not follow the size"
+    )
 
 
 def test_the_bundled_model_has_512_candidates_for_a_pair_of_a_sentence(english):
-    plan = plan_candidates(english, english.cloze("A young man in a red shirt plays the [MASK] [MASK] while people walk by."))
+    plan = plan_candidates(
+        english,
+        english.cloze("A young man in a red shirt plays the [MASK] [MASK] while people walk by."),
+    )
     assert plan.size == 512 and plan.neighbours == 64
 
 
@@ -158,7 +189,10 @@ def test_a_default_answer_about_a_long_text_keeps_its_number_of_candidates(engli
 def test_too_many_passes_or_cells_are_refused_with_what_would_fit():
     check_feasible([28_996] * 2, 28_996)
     check_feasible([20] * 4, 20)
-    with pytest.raises(InputError, match=r"12,012,001 passes .* 8,000,000,000 cells .* use candidates=(\d+) or fewer") as refused:
+    with pytest.raises(
+        InputError,
+        match=r"12,012,001 passes .* 8,000,000,000 cells .* use candidates=(\d+) or fewer",
+    ) as refused:
         check_feasible([2_000] * 3, 8_000)
     fits = int(str(refused.value).split("candidates=")[1].split()[0])
     check_feasible([fits] * 3, 8_000)

@@ -15,14 +15,32 @@ from unmask.tables.lattice import HIDDEN, Exploration, Variant
 
 @st.composite
 def explored(draw):
-    """A random model, one or two variants of a text of four tokens, and an exploration of some of its states."""
+    """A random model, one or two variants of a text of four tokens, and an exploration of some
+    of its states.
+    """
     vocab = draw(st.integers(2, 3))
-    model = TabularMLM.random(vocab, 4, seed=draw(st.integers(0, 999)), scale=draw(st.sampled_from([0.5, 2.0, 4.0])))
-    blocks = draw(st.lists(st.sampled_from([(0,), (2, 1), (0, 1, 3), (3, 2, 1, 0)]), min_size=1, max_size=2, unique=True))
-    variants = [Variant(Cloze(tuple(vocab if t in b else 0 for t in range(4)), b), weight=1 / len(blocks)) for b in blocks]
+    model = TabularMLM.random(
+        vocab, 4, seed=draw(st.integers(0, 999)), scale=draw(st.sampled_from([0.5, 2.0, 4.0]))
+    )
+    blocks = draw(
+        st.lists(
+            st.sampled_from([(0,), (2, 1), (0, 1, 3), (3, 2, 1, 0)]),
+            min_size=1,
+            max_size=2,
+            unique=True,
+        )
+    )
+    variants = [
+        Variant(Cloze(tuple(vocab if t in b else 0 for t in range(4)), b), weight=1 / len(blocks))
+        for b in blocks
+    ]
     states = Exploration(Conditionals(model), variants)
     for _ in range(draw(st.integers(0, 12))):
-        waiting = [s for s, passed in zip(states.states, states.passed, strict=True) if not passed and HIDDEN in s]
+        waiting = [
+            s
+            for s, passed in zip(states.states, states.passed, strict=True)
+            if not passed and HIDDEN in s
+        ]
         if waiting:
             states.reveal(draw(st.lists(st.sampled_from(waiting), min_size=1, max_size=3)))
     return model, variants, states

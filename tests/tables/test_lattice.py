@@ -1,4 +1,6 @@
-"""The lattice of revealed sets against enumeration of all orders and all texts; what a support holds of the probability."""
+"""The lattice of revealed sets against enumeration of all orders and all texts; what a support
+holds of the probability.
+"""
 
 from itertools import permutations, product
 from math import factorial, log, log1p
@@ -23,7 +25,9 @@ def by_order(model, text, sites, order, support=None):
     for i in order:
         logits = model.logits(torch.tensor([ids]), torch.tensor([[sites[i]]]))[0, 0]
         if support is not None:
-            logits = torch.where(torch.isin(torch.arange(len(logits)), torch.tensor(support)), logits, -torch.inf)
+            logits = torch.where(
+                torch.isin(torch.arange(len(logits)), torch.tensor(support)), logits, -torch.inf
+            )
         total += float(logits.log_softmax(0)[text[sites[i]]])
         ids[sites[i]] = text[sites[i]]
     return total
@@ -47,14 +51,19 @@ def test_equals_enumeration_over_all_orders(case):
     orders = list(permutations(range(len(sites[0]))))
     found = lattice(Conditionals(model), torch.tensor(texts), torch.tensor(sites))
     expected = torch.tensor(
-        [[by_order(model, text, places, order) for order in orders] for text, places in zip(texts, sites, strict=True)],
+        [
+            [by_order(model, text, places, order) for order in orders]
+            for text, places in zip(texts, sites, strict=True)
+        ],
         dtype=torch.float64,
     )
     close = {"rtol": 0, "atol": 1e-12}
     torch.testing.assert_close(found.log_mean, expected.logsumexp(1) - log(len(orders)), **close)
     torch.testing.assert_close(found.mean_log, expected.mean(1), **close)
     tensor_orders = torch.tensor(orders).expand(len(texts), -1, -1)
-    chained = along_orders(Conditionals(model), torch.tensor(texts), torch.tensor(sites), tensor_orders)
+    chained = along_orders(
+        Conditionals(model), torch.tensor(texts), torch.tensor(sites), tensor_orders
+    )
     torch.testing.assert_close(chained, expected, **close)
 
 
@@ -88,8 +97,13 @@ def test_a_support_is_renormalised_over():
     assert float(inside.exp().sum()) == pytest.approx(1, abs=1e-12)
     everywhere = lattice(Conditionals(model), texts, sites).log_mean
     assert float(everywhere.exp().sum()) < 1 - 1e-3
-    orders = [by_order(model, texts[5].tolist(), [0, 1, 2], order, kept.tolist()) for order in permutations(range(3))]
-    assert float(inside[5].exp()) == pytest.approx(sum(torch.tensor(orders).exp().tolist()) / 6, abs=1e-7)
+    orders = [
+        by_order(model, texts[5].tolist(), [0, 1, 2], order, kept.tolist())
+        for order in permutations(range(3))
+    ]
+    assert float(inside[5].exp()) == pytest.approx(
+        sum(torch.tensor(orders).exp().tolist()) / 6, abs=1e-7
+    )
 
 
 class Counting(TabularMLM):
@@ -152,13 +166,17 @@ def test_a_network_agrees_with_one_pass_at_a_time(tiny):
 def test_regular_tokens_and_what_is_outside_make_the_vocabulary():
     model = TabularMLM.random(6, 1, seed=0)
     model.special_ids = (4, 1, 6)
-    assert regular_tokens(model).tolist() == [0, 2, 3, 5] and outside(model, regular_tokens(model)).tolist() == [1, 4]
+    assert regular_tokens(model).tolist() == [0, 2, 3, 5] and outside(
+        model, regular_tokens(model)
+    ).tolist() == [1, 4]
     assert outside(model, torch.tensor([5, 2])).tolist() == [0, 1, 3, 4]
 
 
 @pytest.mark.parametrize("odds", [1e-12, 1e-5, 0.3, 3.0, 1e5, 1e12])
 def test_nats_are_right_to_single_precision_whatever_the_share(odds):
-    """Four regular tokens of weight 1 and two special ones of weight 2 `odds` each: log(1 + odds)."""
+    """Four regular tokens of weight 1 and two special ones of weight 2 `odds` each: log(1 +
+    odds).
+    """
     logits = torch.tensor([[0.0, log(2 * odds), 0, 0, log(2 * odds), 0], [0.0] * 6])
     nats = lost_nats(logits, torch.tensor([1, 4]), logits.logsumexp(1))
     assert nats.tolist() == pytest.approx([log1p(odds), log1p(0.5)], rel=1e-6)

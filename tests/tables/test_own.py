@@ -26,7 +26,9 @@ def test_conditionals_of_one_joint_give_it_back(seed, rows, columns):
     joint /= joint.sum()
     tables = unmask.Tables.from_conditionals(*conditionals(joint))
     for name in ("hcb", "arnold_gokhale", "balanced", "pseudo_gibbs", "restarted", "chain"):
-        assert unmask.derive(tables, name).dense().exp().numpy() == pytest.approx(joint, abs=1e-4), name
+        assert unmask.derive(tables, name).dense().exp().numpy() == pytest.approx(
+            joint, abs=1e-4
+        ), name
 
 
 @settings(max_examples=20)
@@ -43,9 +45,18 @@ def test_without_masked_the_chain_is_pseudo_gibbs(seed):
 
 def test_masked_distributions_are_used_and_labels_shown():
     a, b = conditionals(drawn(0, 2, 2))
-    tables = unmask.Tables.from_conditionals(a, b, masked=([0.5, 0.5], [0.9, 0.1]), labels=(["he", "they"], ["is", "are"]))
-    assert unmask.derive(tables, "product").dense().exp().numpy() == pytest.approx(np.outer([0.5, 0.5], [0.9, 0.1]))
-    assert [tables.spelled(site, i) for site in range(2) for i in range(2)] == ["he", "they", "is", "are"]
+    tables = unmask.Tables.from_conditionals(
+        a, b, masked=([0.5, 0.5], [0.9, 0.1]), labels=(["he", "they"], ["is", "are"])
+    )
+    assert unmask.derive(tables, "product").dense().exp().numpy() == pytest.approx(
+        np.outer([0.5, 0.5], [0.9, 0.1])
+    )
+    assert [tables.spelled(site, i) for site in range(2) for i in range(2)] == [
+        "he",
+        "they",
+        "is",
+        "are",
+    ]
 
 
 def test_ids_count_from_0_at_each_site_with_labels_as_without():
@@ -53,7 +64,11 @@ def test_ids_count_from_0_at_each_site_with_labels_as_without():
     plain = unmask.Tables.from_conditionals(a, b)
     labelled = unmask.Tables.from_conditionals(a, b, labels=(["he", "they"], ["is", "are", "they"]))
     for site, size in enumerate((2, 3)):
-        assert plain.candidates[site].tolist() == labelled.candidates[site].tolist() == list(range(size))
+        assert (
+            plain.candidates[site].tolist()
+            == labelled.candidates[site].tolist()
+            == list(range(size))
+        )
     unnamed, joint = (unmask.derive(tables, "balanced") for tables in (plain, labelled))
     assert joint.log_prob([1, 2]) == unnamed.log_prob([1, 2]) == joint.dense()[1, 2] > -torch.inf
     frame = joint.to_frame(1)
@@ -70,7 +85,9 @@ def test_every_place_that_takes_a_token_takes_its_name():
     assert joint.log_prob([["he", "is"], ["they", "are"]]).equal(joint.log_prob([[0, 0], [1, 1]]))
     assert joint.conditional(0, ["they"]).equal(joint.conditional(0, [2]))
     assert joint.conditional(1, ["they"]).equal(joint.conditional(1, [1]))
-    of_names, of_ids = (unmask.derive(tables, "hcb", pivot=pivot) for pivot in (["they", "are"], [1, 1]))
+    of_names, of_ids = (
+        unmask.derive(tables, "hcb", pivot=pivot) for pivot in (["they", "are"], [1, 1])
+    )
     assert of_names.report["pivot"] == [1, 1] and of_names.dense().equal(of_ids.dense())
     assert unmask.block_metrics([joint], ["they", "they"]) == unmask.block_metrics([joint], [1, 2])
     for refused in (
@@ -93,18 +110,33 @@ FAIR = [[0.5, 0.5], [0.5, 0.5]]
         (([[0.5, 0.5]], [[0.5, 0.5]]), "first has a sum of a column of 0.5: each must sum to 1"),
         ((FAIR, [[0.9, 0.2], [0.5, 0.5]]), "second has a sum of a row of 1.1: each must sum to 1"),
         ((FAIR, [[0.5, 0.5]]), "first is 2 x 2 and second 1 x 2: both are indexed by x, then y"),
-        (([[1.5, 0.5], [-0.5, 0.5]], FAIR), "first has an entry that is negative or NaN: give probabilities"),
+        (
+            ([[1.5, 0.5], [-0.5, 0.5]], FAIR),
+            "first has an entry that is negative or NaN: give probabilities",
+        ),
         (([["a"]], FAIR), "first is not an array of numbers: give probabilities"),
-        ((FAIR,), "Tables.from_conditionals: missing a required argument: 'second': give first, second"),
+        (
+            (FAIR,),
+            "Tables.from_conditionals: missing a required argument: 'second': give first, second",
+        ),
         ((5, FAIR), "first has the shape (): give a matrix"),
         (([0.5, 0.5], FAIR), "first has the shape (2,): give a matrix"),
         (
             (IDENTITY, IDENTITY),
-            "the conditionals split the values into parts that never meet: give masked, to weigh the parts",
+            (
+                "the conditionals split the values into parts that never meet: give masked, to"
+                " weigh the parts"
+            ),
         ),
         ((FAIR, FAIR, [[0.5, 0.5]]), "1 masked distributions were given: give two, of x and of y"),
-        ((FAIR, FAIR, ([1.0], [0.5, 0.5])), "masked has 1 and 2 values, and the tables are 2 x 2: give one per value"),
-        ((FAIR, FAIR, None, (["a"], ["b", "c"])), "labels have [1, 2] names, and the tables are 2 x 2: give one per value"),
+        (
+            (FAIR, FAIR, ([1.0], [0.5, 0.5])),
+            "masked has 1 and 2 values, and the tables are 2 x 2: give one per value",
+        ),
+        (
+            (FAIR, FAIR, None, (["a"], ["b", "c"])),
+            "labels have [1, 2] names, and the tables are 2 x 2: give one per value",
+        ),
     ],
 )
 def test_what_cannot_be_tables_is_refused(given, message):

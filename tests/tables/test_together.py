@@ -48,11 +48,18 @@ def test_tables_of_many_blocks_are_those_of_each(seed, data):
     for _ in range(data.draw(st.integers(1, 5))):
         text = data.draw(st.lists(st.integers(0, 3), min_size=4, max_size=4))
         block = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True))
-        clozes.append(Cloze(tuple(4 if t in block else x for t, x in enumerate(text)), tuple(block)))
-        some = [data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=4, unique=True)) for _ in block]
+        clozes.append(
+            Cloze(tuple(4 if t in block else x for t, x in enumerate(text)), tuple(block))
+        )
+        some = [
+            data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=4, unique=True))
+            for _ in block
+        ]
         sets.append(data.draw(st.sampled_from([None, [torch.tensor(one) for one in some]])))
     reported = []
-    found = tables_of(model, clozes, sets, progress=lambda done, total, what: reported.append((done, total)))
+    found = tables_of(
+        model, clozes, sets, progress=lambda done, total, what: reported.append((done, total))
+    )
     assert reported[-1][0] == reported[-1][1] == sum(model.calls)
     for cloze, candidates, tables in zip(clozes, sets, found, strict=True):
         assert_same(tables, unary_tables(model, cloze, candidates), 1e-12)
@@ -80,19 +87,28 @@ def test_a_cloze_that_is_asked_about_twice_has_its_tables_twice():
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_candidates_of_many_blocks_are_those_of_each(size):
     model = Watched.random(6, 3, 1)
-    clozes = [Cloze((6, 1, 2), (0,))] + [Cloze((6, 6, x), (0, 1)) for x in range(4)]  # the first takes every token
+    clozes = [Cloze((6, 1, 2), (0,))] + [
+        Cloze((6, 6, x), (0, 1)) for x in range(4)
+    ]  # the first takes every token
     clozes += [Cloze((6, 6, 6), (2, 0, 1)), Cloze((2, 6, 6), (1, 2), (3, 5))]
     model.most = 20
     found = find_candidates(model, [plan_candidates(model, cloze, size) for cloze in clozes])
     shared = len(model.calls)
     model.calls.clear()
     alone = [choose_candidates(model, cloze, size) for cloze in clozes]
-    assert [[c.tolist() for c in sets] for sets in found] == [[c.tolist() for c in sets] for sets in alone]
+    assert [[c.tolist() for c in sets] for sets in found] == [
+        [c.tolist() for c in sets] for sets in alone
+    ]
     assert shared < len(model.calls)
 
 
 def test_a_real_model_gives_the_same_numbers_together(tiny):
-    texts = ["the [MASK] sat", "the [MASK] [MASK]", "a cat [MASK] on the [MASK]", "[MASK] dog [MASK]"]
+    texts = [
+        "the [MASK] sat",
+        "the [MASK] [MASK]",
+        "a cat [MASK] on the [MASK]",
+        "[MASK] dog [MASK]",
+    ]
     clozes = [tiny.cloze(text) for text in texts]
     found = tables_of(tiny, clozes, [choose_candidates(tiny, cloze, 4) for cloze in clozes])
     for cloze, tables in zip(clozes, found, strict=True):

@@ -1,4 +1,6 @@
-"""Tables written straight from logits by Triton, interpreted here, against a softmax over the candidates."""
+"""Tables written straight from logits by Triton, interpreted here, against a softmax over the
+candidates.
+"""
 
 import os
 from importlib.util import find_spec
@@ -23,21 +25,29 @@ def test_rows_of_logits_become_cells_mass_and_total(before, after, whole):
     candidates = torch.arange(20) if whole else torch.tensor([3, 0, 17, 9, 11])
     n = len(candidates)
     table = torch.full((before, n, after), torch.nan)
-    totals = [fill(table, 0, logits[:2], candidates, whole), fill(table, 2, logits[2:], candidates, whole)]
+    totals = [
+        fill(table, 0, logits[:2], candidates, whole),
+        fill(table, 2, logits[2:], candidates, whole),
+    ]
     total, mass = (torch.cat(part) for part in zip(*totals, strict=True))
     inside = logits[:, candidates]
     torch.testing.assert_close(total, inside.logsumexp(1))
-    torch.testing.assert_close(mass, inside.logsumexp(1) - logits.logsumexp(1), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        mass, inside.logsumexp(1) - logits.logsumexp(1), rtol=1e-5, atol=1e-6
+    )
     flat = table.transpose(1, 2).reshape(-1, n)
     torch.testing.assert_close(flat[:7], inside.log_softmax(1), rtol=1e-5, atol=1e-6)
     assert flat[7:].isnan().all()
 
 
 @pytest.mark.parametrize(
-    ("tokens", "n", "stride"), [(8192, 8192, 8192), (8192, 8187, 8192), (28996, 28996, 29056), (101, 101, 101)]
+    ("tokens", "n", "stride"),
+    [(8192, 8192, 8192), (8192, 8187, 8192), (28996, 28996, 29056), (101, 101, 101)],
 )
 @pytest.mark.parametrize("rows", [24, 7])
-def test_a_precompilation_of_filling_is_compiled_for_what_the_real_one_is(tokens, n, stride, rows, monkeypatch):
+def test_a_precompilation_of_filling_is_compiled_for_what_the_real_one_is(
+    tokens, n, stride, rows, monkeypatch
+):
     from unmask.tables import triton_cells
 
     kinds = record(monkeypatch, triton_cells, "_sums", "_write", launched=False)

@@ -15,7 +15,9 @@ from unmask.tables.unary import unary_tables
 
 
 class Batched(TabularMLM):
-    """A tabular model that hands out `batch` rows at a time and counts all texts it was asked about."""
+    """A tabular model that hands out `batch` rows at a time and counts all texts it was asked
+    about.
+    """
 
     batch = 1
     texts = 0
@@ -33,7 +35,9 @@ class Batched(TabularMLM):
 
 @st.composite
 def cases(draw, sites):
-    """A random model, a text over it, a block of `sites` positions, candidate sets and a batch size."""
+    """A random model, a text over it, a block of `sites` positions, candidate sets and a batch
+    size.
+    """
     length = draw(st.integers(sites, 4))
     vocab = draw(st.integers(2, 4 if length < 4 else 3))
     block = draw(st.permutations(range(length)))[:sites]
@@ -59,7 +63,9 @@ def log_probs(model, ids, position):
 
 
 def check_cell(model, cloze, axes, t, visible, place, log_q, log_mass):
-    """One cell of a table that conditions on the sites `visible` of the block, the others being masked."""
+    """One cell of a table that conditions on the sites `visible` of the block, the others being
+    masked.
+    """
     ids = list(cloze.ids)
     for s in visible:
         ids[cloze.block[s]] = int(axes[s][place[s]])
@@ -88,7 +94,9 @@ def test_every_cell_equals_a_plain_pass_over_the_text_and_the_chain_masks_the_re
             torch.testing.assert_close(tables.log_masked[t], masked.log_softmax(0))
             assert tables.log_masked_inside[t] == pytest.approx(float(masked.logsumexp(0)))
             assert tables.log_q[t].is_contiguous()
-        assert len(tables.log_between) == sum(comb(sites, size) * (sites - size) for size in range(1, sites - 1))
+        assert len(tables.log_between) == sum(
+            comb(sites, size) * (sites - size) for size in range(1, sites - 1)
+        )
         for place in product(*[range(n) for n in tables.shape]):
             for t in range(sites):
                 others = [s for s in range(sites) if s != t]
@@ -99,7 +107,9 @@ def test_every_cell_equals_a_plain_pass_over_the_text_and_the_chain_masks_the_re
                 ids = list(cloze.ids)
                 for s in visible:
                     ids[cloze.block[s]] = int(axes[s][place[s]])
-                torch.testing.assert_close(cell(tensor, place), log_probs(model, ids, cloze.block[t])[axes[t][place[t]]])
+                torch.testing.assert_close(
+                    cell(tensor, place), log_probs(model, ids, cloze.block[t])[axes[t][place[t]]]
+                )
 
     check()
 
@@ -109,11 +119,17 @@ def test_every_cell_equals_a_plain_pass_over_the_text_and_the_chain_masks_the_re
 def test_progress_counts_the_passes_that_are_made(case):
     model, cloze, candidates = build(case)
     seen = []
-    tables = unary_tables(model, cloze, candidates, progress=lambda done, total, what: seen.append((done, total)))
+    tables = unary_tables(
+        model, cloze, candidates, progress=lambda done, total, what: seen.append((done, total))
+    )
     sizes, k = tables.shape, tables.sites
     revealed = [s for size in range(min(1, k - 1), k) for s in combinations(range(k), size)]
     totals = {total for _, total in seen}
-    assert totals == {1 + sum((k - len(s)) * prod(sizes[t] for t in s) for s in revealed)} == {model.texts}
+    assert (
+        totals
+        == {1 + sum((k - len(s)) * prod(sizes[t] for t in s) for s in revealed)}
+        == {model.texts}
+    )
     done = [d for d, _ in seen]
     assert done == sorted(done) and done[-1] == model.texts
 
@@ -126,7 +142,9 @@ def test_conditionals_are_normalised_over_the_support_and_say_what_lies_outside(
     for t, (tokens, others) in enumerate(zip(sets, reversed(sets), strict=True)):
         masked = log_probs(model, cloze.ids, t).exp()
         assert tables.log_masked_support[t] == pytest.approx(log(1 - float(masked[0])))
-        assert tables.log_masked_inside[t] == pytest.approx(log(float(masked[tokens].sum() / masked[1:].sum())), abs=1e-12)
+        assert tables.log_masked_inside[t] == pytest.approx(
+            log(float(masked[tokens].sum() / masked[1:].sum())), abs=1e-12
+        )
         for place, token in enumerate(others.tolist()):
             ids = [token if s != t else 5 for s in range(2)]
             q = log_probs(model, ids, t).exp()
@@ -136,7 +154,9 @@ def test_conditionals_are_normalised_over_the_support_and_say_what_lies_outside(
     assert tables.log_mass < sum(tables.log_masked_inside) < 0
     letters = unary_tables(model, cloze, sets, support=[torch.tensor([1, 3, 4]), sets[1]])
     assert letters.log_masked_inside[0] > tables.log_masked_inside[0]
-    assert letters.log_mass == pytest.approx(tables.log_mass), "of the whole vocabulary the candidates hold what they hold"
+    assert letters.log_mass == pytest.approx(tables.log_mass), (
+        "of the whole vocabulary the candidates hold what they hold"
+    )
     with pytest.raises(InputError, match="candidate 0 is outside the support"):
         unary_tables(model, cloze, [torch.tensor([0, 1]), sets[1]])
 
@@ -149,4 +169,6 @@ def test_half_precision_logits_give_float32_tables():
     for t in range(2):
         assert tables.log_q[t].dtype == tables.log_total[t].dtype == torch.float32
         torch.testing.assert_close(tables.log_q[t].double(), exact.log_q[t], rtol=1e-6, atol=1e-6)
-        torch.testing.assert_close(tables.log_total[t].double(), exact.log_total[t], rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(
+            tables.log_total[t].double(), exact.log_total[t], rtol=1e-6, atol=1e-6
+        )

@@ -1,4 +1,6 @@
-"""Every form of a benchmark that needs neither a GPU nor data runs, on its smallest size; what it measures is not looked at."""
+"""Every form of a benchmark that needs neither a GPU nor data runs, on its smallest size; what
+it measures is not looked at.
+"""
 
 import os
 import re
@@ -41,7 +43,11 @@ def test_every_benchmark_runs_here_or_says_what_it_needs():
     scripts = {path.name for path in (ROOT / "bench").glob("*.py")}
     assert scripts == SMALL.keys() | ELSEWHERE.keys()
     assert not SMALL.keys() & ELSEWHERE.keys()
-    listed = set(re.findall(r"^\| `(\w+\.py)", (ROOT / "bench" / "README.md").read_text("utf-8"), re.MULTILINE))
+    listed = set(
+        re.findall(
+            r"^\| `(\w+\.py)", (ROOT / "bench" / "README.md").read_text("utf-8"), re.MULTILINE
+        )
+    )
     assert listed == scripts
 
 

@@ -1,4 +1,6 @@
-"""The order of the rooms holds in the source, and the tool that says so sees what is wrong in a made-up one."""
+"""The order of the rooms holds in the source, and the tool that says so sees what is wrong in a
+made-up one.
+"""
 
 import runpy
 from pathlib import Path
@@ -28,7 +30,9 @@ def test_every_import_leads_to_the_left():
 def test_what_the_order_allows(tmp_path):
     source = tree(
         tmp_path,
-        joints__chain="from unmask.tables.unary import Tables\nfrom unmask.errors import InputError",
+        joints__chain=(
+            "from unmask.tables.unary import Tables\nfrom unmask.errors import InputError"
+        ),
         tables__unary="import unmask.errors",
         checks="from unmask.errors import InputError",
         errors="",
@@ -41,25 +45,64 @@ def test_what_the_order_allows(tmp_path):
 @pytest.mark.parametrize(
     ("module", "text", "fault"),
     [
-        ("tables__unary", "from unmask.joints.chain import chain", "joints is not to the left of tables"),
-        ("tables__unary", "def f():\n    import unmask.joints.chain", "joints is not to the left of tables"),
-        ("tables__unary", "if TYPE_CHECKING:\n    from unmask.joints import chain", "joints is not to the left of tables"),
-        ("tables__unary", "RULE = 'unmask.joints.chain:chain'", "joints is not to the left of tables"),
-        ("joints__registry", "from unmask.joints.chain import chain", "joints is not to the left of registries"),
-        ("joints__registry", "RULE = 'unmask.training.loop:Trainer'", "training is not to the left of registries"),
-        ("joints__chain", "from unmask.verbs.texts import fill", "verbs is not to the left of joints"),
-        ("lab__space", "from unmask.training.loop import Trainer", "training is not to the left of lab"),
+        (
+            "tables__unary",
+            "from unmask.joints.chain import chain",
+            "joints is not to the left of tables",
+        ),
+        (
+            "tables__unary",
+            "def f():\n    import unmask.joints.chain",
+            "joints is not to the left of tables",
+        ),
+        (
+            "tables__unary",
+            "if TYPE_CHECKING:\n    from unmask.joints import chain",
+            "joints is not to the left of tables",
+        ),
+        (
+            "tables__unary",
+            "RULE = 'unmask.joints.chain:chain'",
+            "joints is not to the left of tables",
+        ),
+        (
+            "joints__registry",
+            "from unmask.joints.chain import chain",
+            "joints is not to the left of registries",
+        ),
+        (
+            "joints__registry",
+            "RULE = 'unmask.training.loop:Trainer'",
+            "training is not to the left of registries",
+        ),
+        (
+            "joints__chain",
+            "from unmask.verbs.texts import fill",
+            "verbs is not to the left of joints",
+        ),
+        (
+            "lab__space",
+            "from unmask.training.loop import Trainer",
+            "training is not to the left of lab",
+        ),
         ("attic__old", "from unmask.errors import InputError", "attic, which has no place"),
     ],
 )
 def test_an_import_against_the_order_is_told(tmp_path, module, text, fault):
-    source = tree(tmp_path, **{"joints__chain": "", "training__loop": "", "verbs__texts": "", module: text})
+    source = tree(
+        tmp_path, **{"joints__chain": "", "training__loop": "", "verbs__texts": "", module: text}
+    )
     (line,) = TOOL["faults"](TOOL["imports"](source))
     assert fault in line and line.startswith(f"unmask.{module.replace('__', '.')}:")
 
 
 def test_a_circle_is_told_once_and_a_late_import_makes_none(tmp_path):
-    source = tree(tmp_path, lab__a="import unmask.lab.b", lab__b="import unmask.lab.c", lab__c="from unmask.lab import a")
+    source = tree(
+        tmp_path,
+        lab__a="import unmask.lab.b",
+        lab__b="import unmask.lab.c",
+        lab__c="from unmask.lab import a",
+    )
     assert TOOL["faults"](TOOL["imports"](source)) == [
         "modules in a circle: unmask.lab.a -> unmask.lab.b -> unmask.lab.c -> unmask.lab.a"
     ]

@@ -13,7 +13,9 @@ MATHEMATICS = runpy.run_path(str(ROOT / "tools" / "mathematics.py"), run_name="m
 
 
 def html(text: str) -> str:
-    return markdown.markdown(text, extensions=["fenced_code", "tables", MATHEMATICS["Mathematics"]()])
+    return markdown.markdown(
+        text, extensions=["fenced_code", "tables", MATHEMATICS["Mathematics"]()]
+    )
 
 
 def test_a_formula_in_a_line_and_in_a_block():
@@ -21,7 +23,9 @@ def test_a_formula_in_a_line_and_in_a_block():
     assert html("```math\nx_t\ny_t\n```").count('display="block"') == 2
 
 
-@pytest.mark.parametrize("text", ["`$x_t$`", "```\n$x_t$\n```", "pay $5 or $6", "```console\n$ unmask fill\n$ date\n```"])
+@pytest.mark.parametrize(
+    "text", ["`$x_t$`", "```\n$x_t$\n```", "pay $5 or $6", "```console\n$ unmask fill\n$ date\n```"]
+)
 def test_code_and_prices_stay(text):
     assert "<math" not in html(text)
 

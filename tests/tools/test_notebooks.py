@@ -1,4 +1,6 @@
-"""The notebooks are those of their pages, and run from the first cell to the last (`make test-release`)."""
+"""The notebooks are those of their pages, and run from the first cell to the last (`make
+test-release`).
+"""
 
 import os
 import re
@@ -15,7 +17,9 @@ TOOL = runpy.run_path(str(ROOT / "tools" / "notebooks.py"), run_name="notebooks"
 
 @pytest.mark.parametrize("page", TOOL["PAGES"])
 def test_the_notebook_is_that_of_its_page(page):
-    assert (ROOT / TOOL["PAGES"][page]).read_text() == TOOL["written"](page), "python tools/notebooks.py"
+    assert (ROOT / TOOL["PAGES"][page]).read_text() == TOOL["written"](page), (
+        "python tools/notebooks.py"
+    )
 
 
 def test_a_page_becomes_cells():
@@ -38,8 +42,15 @@ def test_the_notebook_runs(target, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("TRITON_INTERPRET", "0")
     made = nbformat.read(ROOT / target, as_version=4)
-    done = nbclient.NotebookClient(made, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    printed = "".join(out.get("text", "") for cell in done.cells if cell.cell_type == "code" for out in cell.outputs)
+    done = nbclient.NotebookClient(
+        made, timeout=600, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    printed = "".join(
+        out.get("text", "")
+        for cell in done.cells
+        if cell.cell_type == "code"
+        for out in cell.outputs
+    )
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed)
     assert "The nurse works in the hospital today." in plain
     assert "error:" not in plain

@@ -47,7 +47,9 @@ def one(result):
 def run_tool(*words):
     """The tool, in a process of its own."""
     command = [sys.executable, str(ROOT / "tools" / "same.py"), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env=dict(os.environ)
+    )
 
 
 def next_number(number):
@@ -122,7 +124,9 @@ def test_dates_seconds_and_paths_have_no_value():
 
 
 def test_an_object_that_no_adapter_knows_is_refused():
-    with pytest.raises(TypeError, match="result/inside is a object, of which no adapter names the parts"):
+    with pytest.raises(
+        TypeError, match="result/inside is a object, of which no adapter names the parts"
+    ):
         dict(named_values({"inside": object()}, lambda one: None, "result"))
 
 
@@ -133,7 +137,9 @@ OLD = {"fill/a": values({"p": [0.5, 0.25], "word": "cat", "warning": "careful"})
 
 def test_a_value_that_is_gone_is_a_difference_and_one_in_addition_is_none():
     fewer = {"fill/a": values({"p": [0.5, 0.25], "warning": "careful"})}
-    more = {"fill/a": values({"p": [0.5, 0.25], "word": "cat", "warning": "careful", "entropy": 1.0})}
+    more = {
+        "fill/a": values({"p": [0.5, 0.25], "word": "cat", "warning": "careful", "entropy": 1.0})
+    }
     assert [one.value for one in compare(OLD, fewer).failures] == ["count", "word"]
     report = compare(OLD, more)
     assert report.passed and report.added == 1
@@ -163,7 +169,9 @@ def test_an_error_that_is_new_is_a_difference():
         ("refused/fill/a", False, False, True),
     ],
 )
-def test_a_call_that_raises_on_both_sides_proves_nothing_unless_it_is_meant_to(name, old, new, proves_nothing):
+def test_a_call_that_raises_on_both_sides_proves_nothing_unless_it_is_meant_to(
+    name, old, new, proves_nothing
+):
     raised, answered = values({"raised": "InputError at call"}), values({"p": 0.5})
     report = compare({name: raised if old else answered}, {name: raised if new else answered})
     assert not report.failures
@@ -179,8 +187,12 @@ def test_the_list_of_intended_changes():
     assert passed("fill/*:p", 0.125)
     assert not passed("fill/*:p", 0.1), "larger than the list allows"
     assert not passed("fill/*:word", math.inf), "another value, and this one did not change"
-    assert compare(OLD, OLD, [Change("score/*", 57, 1.0, "a reason")]).passed, "of calls that were not made"
-    assert not compare(OLD, OLD, [Change("fill/*:p", 57, 1.0, "a reason")]).passed, "listed, and does not occur"
+    assert compare(OLD, OLD, [Change("score/*", 57, 1.0, "a reason")]).passed, (
+        "of calls that were not made"
+    )
+    assert not compare(OLD, OLD, [Change("fill/*:p", 57, 1.0, "a reason")]).passed, (
+        "listed, and does not occur"
+    )
 
 
 def test_intended_changes_are_those_of_later_issues(tmp_path):
@@ -206,7 +218,10 @@ def test_calls_are_data_that_adapters_can_make():
 
     made = all_kinds.all_calls()
     assert json.loads(json.dumps(made)) == made
-    kinds = {kind: [call for call in made if call["name"].startswith(kind)] for kind in ("bundled/", "command/")}
+    kinds = {
+        kind: [call for call in made if call["name"].startswith(kind)]
+        for kind in ("bundled/", "command/")
+    }
     assert len(made) >= 1900 and len(kinds["bundled/"]) >= 170 and len(kinds["command/"]) >= 100
     for verb in {call["verb"] for call in made}:
         assert hasattr(Names57, f"do_{verb}") or hasattr(unmask, verb.partition(".")[0]), verb
@@ -225,7 +240,9 @@ def test_every_fault_has_calls_that_could_find_it():
     names = [call["name"] for call in all_kinds.all_calls()]
     for fault in FAULTS.values():
         patterns = fault.calls.split("|")
-        assert any(fnmatchcase(name, pattern.replace("[", "[[]")) for name in names for pattern in patterns), fault.about
+        assert any(
+            fnmatchcase(name, pattern.replace("[", "[[]")) for name in names for pattern in patterns
+        ), fault.about
 
 
 # ---- the tool itself ----
@@ -247,7 +264,9 @@ def test_two_copies_are_the_same_and_a_fault_in_one_is_found(tmp_path):
 
 def test_a_planted_fault_is_found():
     done = run_tool(ROOT, "--faults", "--only", "bit-in-a-table")
-    assert done.returncode == 0 and "found   bit-in-a-table" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "found   bit-in-a-table" in done.stdout, (
+        done.stdout + done.stderr
+    )
 
 
 def test_a_checkout_that_is_not_there_is_refused():

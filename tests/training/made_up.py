@@ -6,8 +6,22 @@ import torch
 
 from unmask.training.packing import PackedText, Vocabulary
 
-NOUNS = {"farmer": "ploughs", "sailor": "steers", "baker": "kneads", "painter": "mixes", "miller": "grinds", "singer": "hums"}
-THINGS = {"ploughs": "fields", "steers": "boats", "kneads": "dough", "mixes": "colours", "grinds": "barley", "hums": "melodies"}
+NOUNS = {
+    "farmer": "ploughs",
+    "sailor": "steers",
+    "baker": "kneads",
+    "painter": "mixes",
+    "miller": "grinds",
+    "singer": "hums",
+}
+THINGS = {
+    "ploughs": "fields",
+    "steers": "boats",
+    "kneads": "dough",
+    "mixes": "colours",
+    "grinds": "barley",
+    "hums": "melodies",
+}
 
 
 def made_up_lines(count, seed=0):
@@ -17,7 +31,10 @@ def made_up_lines(count, seed=0):
     for _ in range(count):
         noun = draw.choice(list(NOUNS))
         day = draw.choice(["Monday", "Tuesday", "Friday", "Sunday"])
-        lines.append(f"The {draw.choice(['old', 'young', 'quiet'])} {noun} {NOUNS[noun]} {THINGS[NOUNS[noun]]} on {day}.")
+        lines.append(
+            f"The {draw.choice(['old', 'young', 'quiet'])} {noun} {NOUNS[noun]}"
+            f" {THINGS[NOUNS[noun]]} on {day}."
+        )
     return lines
 
 

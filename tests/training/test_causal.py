@@ -1,4 +1,6 @@
-"""`--objective causal`: the same network without a look ahead, against Hugging Face's decoder, by hand, and as a judge."""
+"""`--objective causal`: the same network without a look ahead, against Hugging Face's decoder,
+by hand, and as a judge.
+"""
 
 import math
 from collections import Counter
@@ -24,7 +26,9 @@ UNSET = {"layers": None, "width": None, "heads": None, "vocab": None}
 
 
 def train(out, **options):
-    return flat.train(made_up_lines(600), out=out, valid=made_up_lines(120, seed=1), **{**CAUSAL, **options})
+    return flat.train(
+        made_up_lines(600), out=out, valid=made_up_lines(120, seed=1), **{**CAUSAL, **options}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +46,9 @@ def test_every_token_but_the_first_of_a_segment_is_asked_for():
     assert all(task.answer[r, i] == text.ids[r, i + 1] for r, i in asked)
     assert CausalTasks().slots(2, 12, 4.0) >= int(task.total)
     full = packed_text([[10]], 12, VOCABULARY)  # nothing follows the last token of a full row
-    assert CausalTasks().task(full, VOCABULARY, torch.Generator()).predicted[0].tolist() == [True] * 11 + [False]
+    assert CausalTasks().task(full, VOCABULARY, torch.Generator()).predicted[0].tolist() == [
+        True
+    ] * 11 + [False]
 
 
 def test_no_position_looks_ahead_or_at_other_segments():
@@ -82,7 +88,11 @@ def test_the_model_loads_as_a_decoder_with_the_same_numbers(trained):
     assert count == trained.validation.positions
     assert total / count == pytest.approx(trained.validation.loss, abs=1e-5)
     card = (trained.out / "README.md").read_text()
-    assert "A causal language model" in card and "objective: causal" in card and "masking" not in card.lower()
+    assert (
+        "A causal language model" in card
+        and "objective: causal" in card
+        and "masking" not in card.lower()
+    )
 
 
 def test_its_loss_is_that_of_the_law_of_the_language(trained):
@@ -91,17 +101,23 @@ def test_its_loss_is_that_of_the_law_of_the_language(trained):
     language = set(made_up_lines(5000))
     assert len(language) == 72
     law = Counter(tuple(tokenizer.encode(line).ids) for line in language)
-    best = -sum(math.log(law[tuple(tokenizer.encode(line).ids)] / 72) for line in made_up_lines(120, seed=1))
+    best = -sum(
+        math.log(law[tuple(tokenizer.encode(line).ids)] / 72) for line in made_up_lines(120, seed=1)
+    )
     assert trained.validation.loss * trained.validation.positions == pytest.approx(best, rel=0.05)
 
 
 def test_masked_and_causal_models_are_not_taken_for_each_other(tmp_path, trained):
-    masked = flat.train(made_up_lines(600), out=tmp_path / "masked", **{**SMALL, "steps": 1, "valid_share": 0.1})
+    masked = flat.train(
+        made_up_lines(600), out=tmp_path / "masked", **{**SMALL, "steps": 1, "valid_share": 0.1}
+    )
     with pytest.raises(UnmaskError, match="is a causal model"):
         MaskedLM.load(trained.out, device="cpu")
     with pytest.raises(UnmaskError, match="looks ahead"):
         CausalJudge(str(masked.out), "cpu")
-    with pytest.raises(UnmaskError, match="is not a causal model: give one, or leave out --objective causal"):
+    with pytest.raises(
+        UnmaskError, match="is not a causal model: give one, or leave out --objective causal"
+    ):
         train(tmp_path / "a", init=masked.out, **UNSET)
     with pytest.raises(UnmaskError, match="is a causal model"):
         train(tmp_path / "b", init=trained.out, objective="masked", **UNSET)

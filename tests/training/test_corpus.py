@@ -1,4 +1,6 @@
-"""Reading corpora and cutting lines into segments, and what is said about files that cannot be read."""
+"""Reading corpora and cutting lines into segments, and what is said about files that cannot be
+read.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def test_all_formats_give_the_same_lines(tmp_path):
     (tmp_path / "a.txt").write_text(TEXT)
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
     (tmp_path / "a.txt.xz").write_bytes(lzma.compress(TEXT.encode()))
-    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"text": line, "id": 1}) for line in LINES))
+    (tmp_path / "a.jsonl").write_text(
+        "\n".join(json.dumps({"text": line, "id": 1}) for line in LINES)
+    )
     for name in ("a.txt", "a.txt.gz", "a.txt.xz", "a.jsonl"):
         assert read(tmp_path / name) == LINES
     (source,) = sources([*TEXT.split("\n"), "two\nlines"])
@@ -70,7 +74,9 @@ def test_sources_that_cannot_be_used(tmp_path):
     with pytest.raises(InputError, match="is not a file"):
         sources([str(tmp_path)])
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(InputError, match="2 weights for 1 corpus files: give one --weight per file"):
+    with pytest.raises(
+        InputError, match="2 weights for 1 corpus files: give one --weight per file"
+    ):
         sources([tmp_path / "a.txt"], [1.0, 2.0])
     with pytest.raises(InputError, match="names files, and 'A text.' is not a file"):
         sources([str(tmp_path / "a.txt"), "A text."])
@@ -86,11 +92,21 @@ def test_sentences_lose_nothing_but_white_space(line):
 
 def test_sentences_end_where_people_think_they_do():
     line = 'He left. "Why?" she asked. (No answer.) At 3.5 miles it rained! Then night came.'
-    assert sentences(line) == ["He left.", '"Why?" she asked.', "(No answer.)", "At 3.5 miles it rained!", "Then night came."]
+    assert sentences(line) == [
+        "He left.",
+        '"Why?" she asked.',
+        "(No answer.)",
+        "At 3.5 miles it rained!",
+        "Then night came.",
+    ]
 
 
 @given(
-    st.lists(st.lists(st.sampled_from(["farmer", "boats", "zzz", "old"]), min_size=1, max_size=30), min_size=1, max_size=6),
+    st.lists(
+        st.lists(st.sampled_from(["farmer", "boats", "zzz", "old"]), min_size=1, max_size=30),
+        min_size=1,
+        max_size=6,
+    ),
     st.data(),
 )
 @settings(max_examples=40, deadline=None)
@@ -101,12 +117,16 @@ def test_segments_hold_all_tokens_within_the_length(words, data):
     made = segments(tokenizer, Segmentation((length,), 24, 0.0), [line])
     start, end = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
     assert all(s[0] == start and s[-1] == end and 3 <= len(s) <= 24 for s in made)
-    assert [i for s in made for i in s[1:-1]] == tokenizer.encode(line, add_special_tokens=False).ids
+    assert [i for s in made for i in s[1:-1]] == tokenizer.encode(
+        line, add_special_tokens=False
+    ).ids
     assert not any(tokenizer.id_to_token(s[1]).startswith("##") for s in made)
     parts = [len(tokenizer.encode(s, add_special_tokens=False).ids) for s in sentences(line)]
     if max(parts) <= length - 2:
         assert all(len(s) <= length for s in made)
-        assert len(made) < len(parts) or all(a + b > length - 2 for a, b in zip(parts, parts[1:], strict=False))
+        assert len(made) < len(parts) or all(
+            a + b > length - 2 for a, b in zip(parts, parts[1:], strict=False)
+        )
 
 
 def test_lengths_and_holdout_depend_on_the_line_alone():

@@ -1,4 +1,6 @@
-"""On a GPU too the same command gives the same bits: again, in another process that compiles anew, killed and resumed."""
+"""On a GPU too the same command gives the same bits: again, in another process that compiles
+anew, killed and resumed.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,13 @@ from test_run import checkpoint_of, go, run_apart, same, weights
 
 pytestmark = pytest.mark.gpu
 OPTIONS: dict[str, Any] = {
-    "device": "cuda", "width": 128, "heads": 2, "batch_tokens": 16384, "steps": 40, "optimiser": "muon",
-}  # fmt: skip
+    "device": "cuda",
+    "width": 128,
+    "heads": 2,
+    "batch_tokens": 16384,
+    "steps": 40,
+    "optimiser": "muon",
+}
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "masked": {},
     "block": {"loss": "block", "masking": "fixed:0.3"},
@@ -50,9 +57,13 @@ def test_again_gives_the_same_bits(shared, options, once, tmp_path):
 
 
 def test_killed_in_another_process_and_resumed_gives_the_same_bits(shared, options, once, tmp_path):
-    """The other process compiles for itself, with nothing that was compiled before, up to its death."""
+    """The other process compiles for itself, with nothing that was compiled before, up to its
+    death.
+    """
     out = tmp_path / "model"
-    child = run_apart(shared, out, options, hold=True, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "compiled"))
+    child = run_apart(
+        shared, out, options, hold=True, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "compiled")
+    )
     while not checkpoint_of(out).exists() and child.poll() is None:
         time.sleep(0.01)
     child.kill()

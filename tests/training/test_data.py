@@ -35,7 +35,10 @@ def stored(corpus, tokenizer, cut):
 def test_store_holds_the_segments_and_is_read_back(corpus, tokenizer, lines, cache):
     train, valid, fingerprint = stored(corpus, tokenizer, CUT)
     for part, out in ((train, False), (valid, True)):
-        assert segments_of(part) == [tuple(s) for s in segments(tokenizer, CUT, [x for x in lines if CUT.holds_out(x) == out])]
+        assert segments_of(part) == [
+            tuple(s)
+            for s in segments(tokenizer, CUT, [x for x in lines if CUT.holds_out(x) == out])
+        ]
     assert isinstance(train.ids, np.memmap) and train.ids.dtype == np.uint16
     made = {p: p.stat().st_mtime_ns for p in cache.rglob("*")}
     again, _, same = stored(corpus, tokenizer, CUT)
@@ -61,16 +64,23 @@ def test_a_failed_tokenisation_leaves_nothing(corpus, tokenizer, cache, monkeypa
     assert list(cache.iterdir()) == []
 
 
-@given(lengths=st.lists(st.integers(3, 16), min_size=1, max_size=120), weight=st.sampled_from([1.0, 2.0, 3.0]))
+@given(
+    lengths=st.lists(st.integers(3, 16), min_size=1, max_size=120),
+    weight=st.sampled_from([1.0, 2.0, 3.0]),
+)
 @settings(max_examples=60, deadline=None)
 def test_every_segment_is_packed_whole_and_as_often_as_its_weight(lengths, weight):
     segments = [[2, *range(10 + 20 * i, 10 + 20 * i + n - 2), 3] for i, n in enumerate(lengths)]
-    part = TokenPart(np.concatenate([np.array(s, np.uint16) for s in segments]), np.array(lengths, np.int32))
+    part = TokenPart(
+        np.concatenate([np.array(s, np.uint16) for s in segments]), np.array(lengths, np.int32)
+    )
     seen: Counter[tuple[int, ...]] = Counter()
     rows = pack([part], [weight], 16, 0, seed=4)
     for row in rows.ids:
         used = row[row != 0]
-        seen.update(tuple(segment.tolist()) for segment in np.split(used, np.flatnonzero(used == 2)[1:]))
+        seen.update(
+            tuple(segment.tolist()) for segment in np.split(used, np.flatnonzero(used == 2)[1:])
+        )
     assert rows.tokens == np.count_nonzero(rows.ids)
     assert seen == Counter({k: int(weight * n) for k, n in Counter(map(tuple, segments)).items()})
 
@@ -106,7 +116,11 @@ def test_batches_are_a_function_of_seed_and_step():
 
 def test_corpus_shorter_than_a_batch():
     with pytest.raises(
-        InputError, match=r"fills 5 rows of 16 tokens, shorter than one batch \(128 tokens, 8 rows\).*between 16 and 80"
+        InputError,
+        match=(
+            r"fills 5 rows of 16 tokens, shorter than one batch \(128 tokens, 8 rows\).*between 16"
+            r" and 80"
+        ),
     ):
         BatchPlan(made_rows(5, 16, 10), 128, 0)
     with pytest.raises(InputError, match="the corpus is empty"):

@@ -1,4 +1,6 @@
-"""The training forward pass against the plain definition, one order of sums, and the optimisers' steps."""
+"""The training forward pass against the plain definition, one order of sums, and the
+optimisers' steps.
+"""
 
 import copy
 
@@ -45,7 +47,9 @@ def test_packed_rows_give_the_logits_of_each_segment_alone(model):
             alone = model(input_ids=ids.unsqueeze(0)).logits[0]
             assert (logits[r, at : at + len(ids)] - alone).abs().max() < 1e-10
     leaky = PackedText(**{**text.__dict__, "same": torch.ones_like(text.same)})
-    assert (bert.logits(bert.hidden(text.ids, leaky)).view(3, 32, -1)[0, :5] - logits[0, :5]).abs().max() > 1e-2
+    assert (
+        bert.logits(bert.hidden(text.ids, leaky)).view(3, 32, -1)[0, :5] - logits[0, :5]
+    ).abs().max() > 1e-2
 
 
 def test_head_runs_on_the_gathered_positions_only():
@@ -68,7 +72,10 @@ def test_nll_and_its_gradient_at_gathered_positions_are_those_of_plain_indexing(
     mask = torch.zeros_like(text.ids, dtype=torch.bool)
     mask[0, 2] = mask[1, 0] = mask[1, 5] = mask[2, 7] = True
     slots = Slots.gather(mask, capacity)
-    target, weight = torch.arange(capacity) + 5, torch.where(slots.filled, torch.arange(capacity) + 1.0, 0.0)
+    target, weight = (
+        torch.arange(capacity) + 5,
+        torch.where(slots.filled, torch.arange(capacity) + 1.0, 0.0),
+    )
     hidden = bert.hidden(text.ids, text).detach().requires_grad_()
     nll, hit = bert.nll(hidden, slots, target)
     (found,) = torch.autograd.grad((nll * weight).sum(), hidden)
@@ -115,7 +122,11 @@ def test_compiled_code_is_not_chosen_by_a_stopwatch():
 
 def test_rate_rises_linearly_and_falls_to_zero_by_a_cosine():
     rates = [rate_at(s, 110, 10, 0.5) for s in range(111)]
-    assert rates[0] == pytest.approx(0.05) and rates[9] == pytest.approx(0.5) and rates[10] == pytest.approx(0.5)
+    assert (
+        rates[0] == pytest.approx(0.05)
+        and rates[9] == pytest.approx(0.5)
+        and rates[10] == pytest.approx(0.5)
+    )
     assert rates[60] == pytest.approx(0.25) and rates[110] == pytest.approx(0.0, abs=1e-12)
     assert all(a >= b for a, b in zip(rates[10:], rates[11:], strict=False))
 
@@ -123,14 +134,23 @@ def test_rate_rises_linearly_and_falls_to_zero_by_a_cosine():
 def test_a_step_of_a_layers_matrix_is_that_of_torch_and_has_the_root_mean_square_of_an_adamw_step():
     model = new_model(TrainSettings(layers=1, width=64, heads=2, vocab=64), 64)
     stacked = make_optimisers(model, "muon", 1.0)[0]
-    plain = torch.optim.Muon(copy.deepcopy(stacked.param_groups[0]["params"]), 1.0, WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw")
+    plain = torch.optim.Muon(
+        copy.deepcopy(stacked.param_groups[0]["params"]),
+        1.0,
+        WEIGHT_DECAY,
+        adjust_lr_fn="match_rms_adamw",
+    )
     generator = torch.Generator().manual_seed(1)
-    for ours, theirs in zip(stacked.param_groups[0]["params"], plain.param_groups[0]["params"], strict=True):
+    for ours, theirs in zip(
+        stacked.param_groups[0]["params"], plain.param_groups[0]["params"], strict=True
+    ):
         ours.grad = torch.randn(ours.shape, generator=generator)
         theirs.grad = ours.grad.clone()
         ours.data.zero_(), theirs.data.zero_()
     stacked.step(), plain.step()
-    for ours, theirs in zip(stacked.param_groups[0]["params"], plain.param_groups[0]["params"], strict=True):
+    for ours, theirs in zip(
+        stacked.param_groups[0]["params"], plain.param_groups[0]["params"], strict=True
+    ):
         assert 0.14 < ours.detach().square().mean().sqrt() < 0.26 and (ours * ours.grad).sum() < 0
         assert (ours - theirs).norm() < 0.02 * theirs.norm()  # torch orthogonalises in bfloat16
 
@@ -141,4 +161,8 @@ def test_every_parameter_is_stepped_by_exactly_one_optimiser_and_only_matrices_d
         groups = [g for o in make_optimisers(model, name, 0.1) for g in o.param_groups]
         stepped = [id(p) for g in groups for p in g["params"]]
         assert sorted(stepped) == sorted(id(p) for p in model.parameters())
-        assert all((g["weight_decay"] == WEIGHT_DECAY) == (p.dim() == 2) for g in groups for p in g["params"])
+        assert all(
+            (g["weight_decay"] == WEIGHT_DECAY) == (p.dim() == 2)
+            for g in groups
+            for p in g["params"]
+        )

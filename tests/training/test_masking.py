@@ -11,18 +11,32 @@ from hypothesis import strategies as st
 from made_up import packed_text, toy_vocabulary
 
 from unmask.errors import InputError
-from unmask.training.objectives import ExactlyK, FixedRate, MaskingScheme, UniformRate, capacity, hide, parse_scheme
+from unmask.training.objectives import (
+    ExactlyK,
+    FixedRate,
+    MaskingScheme,
+    UniformRate,
+    capacity,
+    hide,
+    parse_scheme,
+)
 from unmask.training.packing import PackedText
 
 VOCABULARY = toy_vocabulary()
 ROWS = st.lists(
-    st.lists(st.integers(1, 12), min_size=1, max_size=4).filter(lambda s: sum(s) + 2 * len(s) <= 48), min_size=1, max_size=4
+    st.lists(st.integers(1, 12), min_size=1, max_size=4).filter(
+        lambda s: sum(s) + 2 * len(s) <= 48
+    ),
+    min_size=1,
+    max_size=4,
 )
 SCHEMES: list[MaskingScheme] = [FixedRate(0.5), UniformRate(0.2, 0.9), ExactlyK(2)]
 
 
 def draws(scheme, text, count, seed=0):
-    """Independent masks of the same text, (count, rows, length): the text stands in as many rows."""
+    """Independent masks of the same text, (count, rows, length): the text stands in as many
+    rows.
+    """
     copies = PackedText.of(text.ids.repeat(count, 1), VOCABULARY)
     return scheme.draw(copies, torch.Generator().manual_seed(seed)).view(count, *text.ids.shape)
 
@@ -54,7 +68,9 @@ def test_exactly_k_draws_every_subset_alike():
     text = packed_text([[5]], 8, VOCABULARY)
     n = 6000
     masks = draws(ExactlyK(2), text, n)[:, 0, 1:6]
-    seen = torch.tensor([sum(all(m[i] for i in pair) for m in masks.tolist()) for pair in combinations(range(5), 2)])
+    seen = torch.tensor(
+        [sum(all(m[i] for i in pair) for m in masks.tolist()) for pair in combinations(range(5), 2)]
+    )
     assert int(seen.sum()) == n
     assert ((seen / n - 0.1).abs() < five_sigma(0.1, n)).all()
 
@@ -76,7 +92,9 @@ def test_uniform_rate_has_the_moments_of_a_uniform_mixture_of_binomials():
     variance = n * (mean - mean**2 - rate_variance) + n**2 * rate_variance
     assert abs(counts.mean() - n * mean) < 5 * math.sqrt(variance / 8000)
     assert abs(counts.var() / variance - 1) < 5 * math.sqrt(2 / 8000)
-    assert abs(counts.var() / (n * mean * (1 - mean)) - 1) > 0.5  # a fixed rate of the same mean would not pass
+    assert (
+        abs(counts.var() / (n * mean * (1 - mean)) - 1) > 0.5
+    )  # a fixed rate of the same mean would not pass
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -90,11 +108,26 @@ def test_masks_stay_within_the_static_capacity(scheme):
 
 
 def test_short_names():
-    names = {"fixed:0.15": FixedRate(0.15), "uniform:0.15-0.5": UniformRate(0.15, 0.5), "k:3": ExactlyK(3)}
+    names = {
+        "fixed:0.15": FixedRate(0.15),
+        "uniform:0.15-0.5": UniformRate(0.15, 0.5),
+        "k:3": ExactlyK(3),
+    }
     assert {name: parse_scheme(name) for name in names} == names
 
 
-UNKNOWN = ["", "fixed", "fixed:2", "uniform:0.5-0.1", "uniform:0.5", "k:0", "k:1.5", "k:inf", f"k:{'9' * 400}", "fixed:nan"]
+UNKNOWN = [
+    "",
+    "fixed",
+    "fixed:2",
+    "uniform:0.5-0.1",
+    "uniform:0.5",
+    "k:0",
+    "k:1.5",
+    "k:inf",
+    f"k:{'9' * 400}",
+    "fixed:nan",
+]
 
 
 @pytest.mark.parametrize("spec", [*UNKNOWN, "words:0.15", "0.5*k:1+0.5*k:2"])
@@ -104,7 +137,9 @@ def test_unknown_names_say_what_is_known(spec):
 
 
 def test_the_block_loss_hides_by_its_law():
-    """Of `objectives`: j positions shown, j uniform, every subset alike; the others have weights k / (k - j)."""
+    """Of `objectives`: j positions shown, j uniform, every subset alike; the others have
+    weights k / (k - j).
+    """
     k, n = 3, 12000
     row = packed_text([[6, 5]], 24, VOCABULARY)
     text = PackedText.of(row.ids.repeat(n, 1), VOCABULARY)

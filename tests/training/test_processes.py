@@ -1,4 +1,6 @@
-"""Several processes train what one trains: in parts side by side, and in real processes that start, end and fail together."""
+"""Several processes train what one trains: in parts side by side, and in real processes that
+start, end and fail together.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,17 @@ from unmask.training.settings import TrainSettings
 from unmask.training.trainer import Trainer
 
 SMALL: dict[str, Any] = {
-    "layers": 1, "width": 16, "heads": 2, "vocab": 160, "max_length": 32, "batch_tokens": 512, "lr": 1e-2, "warmup": 1, "seed": 3,
+    "layers": 1,
+    "width": 16,
+    "heads": 2,
+    "vocab": 160,
+    "max_length": 32,
+    "batch_tokens": 512,
+    "lr": 1e-2,
+    "warmup": 1,
+    "seed": 3,
     "optimiser": "adamw",
-}  # fmt: skip
+}
 pytestmark = pytest.mark.filterwarnings("ignore:.*has not learned|.*has learned little")
 ENDLESS = 10**6
 """Steps of a run that is stopped long before its end, however late the signal comes."""
@@ -57,14 +67,20 @@ def gradient(trainer, processes):
     """Loss and gradient of one process' part of a step, and the number of asked positions in it."""
     trainer.processes = processes
     rows = -(-trainer.plan.rows // processes.size)
-    trainer.slots = trainer.objective.slots(rows, trainer.packed.length, trainer.packed.tokens_per_segment)
+    trainer.slots = trainer.objective.slots(
+        rows, trainer.packed.length, trainer.packed.tokens_per_segment
+    )
     text = PackedText.of(torch.from_numpy(trainer.plan.batch(0)), trainer.vocabulary)
     trainer.model.zero_grad()
     loss = trainer._loss(text, torch.Generator().manual_seed(7))
     loss.backward()
     found = torch.cat([p.grad.flatten().double() for p in trainer.parameters if p.grad is not None])
     task = trainer.objective.task(text, trainer.vocabulary, torch.Generator().manual_seed(7))
-    return float(loss.detach()), found, int(task.part(*processes.rows(len(text.ids))).predicted.sum())
+    return (
+        float(loss.detach()),
+        found,
+        int(task.part(*processes.rows(len(text.ids))).predicted.sum()),
+    )
 
 
 OBJECTIVES = {
@@ -84,7 +100,9 @@ def test_the_parts_of_a_step_add_up_to_the_step_of_one_process(options):
         assert sum(part[0] for part in parts) == pytest.approx(loss, rel=1e-5)
         error = (sum(part[1] for part in parts) - whole).norm() / whole.norm()
         assert error < 1e-5 and sum(part[2] for part in parts) == asked
-        if asked % size:  # a mean of the processes' own means is another number: their counts of positions differ
+        if (
+            asked % size
+        ):  # a mean of the processes' own means is another number: their counts of positions differ
             of_means = sum(part[1] * asked / (part[2] * size) for part in parts)
             assert (of_means - whole).norm() / whole.norm() > 100 * error
 
@@ -95,7 +113,10 @@ def test_rows_are_shared_out_once_each():
             parts = [range(*Processes(rank=rank, size=size).rows(whole)) for rank in range(size)]
             assert [row for part in parts for row in part] == list(range(whole))
             assert max(map(len, parts)) - min(map(len, parts)) <= 1
-    with pytest.raises(InputError, match="9 processes cannot share batches of 8 rows of 64 tokens: give --batch-tokens 576 or"):
+    with pytest.raises(
+        InputError,
+        match="9 processes cannot share batches of 8 rows of 64 tokens: give --batch-tokens 576 or",
+    ):
         Processes(size=9).refuse_few_rows(8, 64)
 
 
@@ -121,14 +142,18 @@ def weights(out):
 
 def curve(out):
     """Losses of training and of validation, step by step."""
-    records = [json.loads(line) for line in (out / "training" / "log.jsonl").read_text().splitlines()]
+    records = [
+        json.loads(line) for line in (out / "training" / "log.jsonl").read_text().splitlines()
+    ]
     return [record.get("loss", record.get("valid_loss")) for record in records]
 
 
 def same_run(one, other):
     """Whether two runs have the same losses and weights, but for rounding."""
     a, b = weights(one), weights(other)
-    return curve(one) == pytest.approx(curve(other), rel=1e-4) and all(torch.allclose(a[k], b[k], atol=2e-4) for k in a)
+    return curve(one) == pytest.approx(curve(other), rel=1e-4) and all(
+        torch.allclose(a[k], b[k], atol=2e-4) for k in a
+    )
 
 
 @pytest.fixture(scope="module")
@@ -147,11 +172,17 @@ def test_a_checkpoint_moves_between_numbers_of_processes(shared, one, tmp_path, 
         ended = together([[*words, "--resume"]] * 2, tmp_path / "files")
     else:
         ended = together([[*words, "--max-minutes", 0]] * 2, tmp_path / "files")
-        assert "paused at step 1 of 12" in ended.printed[0] and ended.lines[-1].startswith("add --resume")
+        assert "paused at step 1 of 12" in ended.printed[0] and ended.lines[-1].startswith(
+            "add --resume"
+        )
         alone(shared, out, resume=True)
     assert ended.codes == [0, 0]
     for path in (one, out):  # the paused run validated once more
-        losses = [line for line in (path / "training" / "log.jsonl").read_text().splitlines() if '"loss"' in line]
+        losses = [
+            line
+            for line in (path / "training" / "log.jsonl").read_text().splitlines()
+            if '"loss"' in line
+        ]
         assert [json.loads(line)["step"] for line in losses] == list(range(1, 13))
     a, b = weights(one), weights(out)
     assert all(torch.allclose(a[name], b[name], atol=2e-4) for name in a)
@@ -202,8 +233,14 @@ def test_an_interrupt_of_one_process_stops_all_with_a_model(shared, tmp_path):
     out = tmp_path / "model"
     words = [str(word) for word in command(shared, out, steps=ENDLESS)]
     ended = together([words, ["-c", INTERRUPTED.format(words=words)]], tmp_path / "files")
-    assert ended.codes == [130, 130] and "interrupted at step " in ended.printed[0] and not ended.printed[1]
-    stopped = f"stopped; the work so far is kept in {out}: add --resume to the same command to continue"
+    assert (
+        ended.codes == [130, 130]
+        and "interrupted at step " in ended.printed[0]
+        and not ended.printed[1]
+    )
+    stopped = (
+        f"stopped; the work so far is kept in {out}: add --resume to the same command to continue"
+    )
     assert [line for line in ended.lines if "steps" not in line] == [stopped]
     assert (out / "model.safetensors").exists()
 
@@ -214,7 +251,10 @@ def test_a_process_whose_partner_is_killed_says_one_line(shared, tmp_path):
         wait_for((out / "training" / "log.jsonl").exists, run)
         run.processes[1].kill()
         ended = run.end()
-    lost = "error: process 0 lost another process of the run, which has ended: see what it printed; add --resume"
+    lost = (
+        "error: process 0 lost another process of the run, which has ended: see what it printed;"
+        " add --resume"
+    )
     assert ended.codes == [2, -signal.SIGKILL] and not ended.told[1]
     (line,) = [line for line in ended.told[0].splitlines() if "steps of" not in line]
     assert line.startswith(lost)
@@ -222,14 +262,19 @@ def test_a_process_whose_partner_is_killed_says_one_line(shared, tmp_path):
 
 @pytest.mark.parametrize("rank", ["0", "1"])
 def test_a_process_that_torchrun_stops_says_one_line(monkeypatch, capfd, tmp_path, rank):
-    """Also if an error of a lost connection was on its way: nothing after the signal would print."""
+    """Also if an error of a lost connection was on its way: nothing after the signal would
+    print.
+    """
     monkeypatch.setattr(process._State, "interrupted_at", None)
     for name, value in {"RANK": rank, "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
     process.begins("train", tmp_path / "model")
     with pytest.raises(KeyboardInterrupt):
         process._interrupted(signal.SIGTERM, None)
-    line = f"process {rank} is stopped by torchrun: another process of the run has ended, or the run was stopped\n"
+    line = (
+        f"process {rank} is stopped by torchrun: another process of the run has ended, or the run"
+        " was stopped\n"
+    )
     assert capfd.readouterr().err == line
 
 
@@ -237,7 +282,9 @@ def test_a_mistake_of_all_processes_is_one_line(shared, tmp_path):
     out = tmp_path / "model"
     ended = together([command(shared, out, batch_tokens=32)] * 2, tmp_path / "files")
     assert ended.codes == [2, 2] and len(ended.lines) == 1 and not out.exists()
-    assert ended.told[0].startswith("error: 2 processes cannot share batches of 1 rows of 32 tokens: give --batch")
+    assert ended.told[0].startswith(
+        "error: 2 processes cannot share batches of 1 rows of 32 tokens: give --batch"
+    )
 
 
 @pytest.mark.parametrize(
@@ -245,8 +292,19 @@ def test_a_mistake_of_all_processes_is_one_line(shared, tmp_path):
     [
         ("cuda", 1, torch.device("cuda", 1)),
         ("auto", 0, torch.device("cuda", 0)),
-        ("cuda", 2, "3 processes were started on a machine with 2 GPUs: give --nproc-per-node 2, or --device cpu"),
-        ("cuda:1", 0, "device 'cuda:1' is one GPU, and there are several processes: give --device cuda"),
+        (
+            "cuda",
+            2,
+            (
+                "3 processes were started on a machine with 2 GPUs: give --nproc-per-node 2, or"
+                " --device cpu"
+            ),
+        ),
+        (
+            "cuda:1",
+            0,
+            "device 'cuda:1' is one GPU, and there are several processes: give --device cuda",
+        ),
         ("cpu", 7, torch.device("cpu")),
     ],
 )
@@ -263,12 +321,29 @@ def test_each_process_has_a_gpu_of_its_own(monkeypatch, device, local, found):
 
 def test_two_processes_of_torchrun_train_the_model_of_one(shared, one, tmp_path):
     two, other = tmp_path / "two", tmp_path / "other"
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "unmask"]
+    launch = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "unmask",
+    ]
     words = [str(word) for word in command(shared, two)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    ended = subprocess.run([*launch, *words], capture_output=True, text=True, env=environment, timeout=SECONDS)
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    ended = subprocess.run(
+        [*launch, *words], capture_output=True, text=True, env=environment, timeout=SECONDS
+    )
     assert ended.returncode == 0 and ended.stdout.count("finished at step 12 of 12") == 1
-    assert ended.stderr.count("12 steps of 512 tokens") == 1 and "1 threads, 2 processes)" in (two / "README.md").read_text()
+    assert (
+        ended.stderr.count("12 steps of 512 tokens") == 1
+        and "1 threads, 2 processes)" in (two / "README.md").read_text()
+    )
     assert len(curve(two)) == 24 and same_run(one, two)
     alone(shared, other, seed=4)
     assert not same_run(one, other)

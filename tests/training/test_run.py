@@ -1,4 +1,6 @@
-"""Whole runs on a CPU: a model learns, loads, resumes bit for bit, and every failure leaves the last good checkpoint."""
+"""Whole runs on a CPU: a model learns, loads, resumes bit for bit, and every failure leaves the
+last good checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,20 @@ from unmask.training.run import Checkpoint
 from unmask.training.trainer import Trainer
 
 SMALL: dict[str, Any] = {
-    "layers": 2, "width": 32, "heads": 2, "vocab": 160, "max_length": 32, "masking": "uniform:0.15-0.5",
-    "optimiser": "adamw", "batch_tokens": 512, "lr": 1e-2, "warmup": 10, "steps": 24, "seed": 3, "device": "cpu",
-}  # fmt: skip
+    "layers": 2,
+    "width": 32,
+    "heads": 2,
+    "vocab": 160,
+    "max_length": 32,
+    "masking": "uniform:0.15-0.5",
+    "optimiser": "adamw",
+    "batch_tokens": 512,
+    "lr": 1e-2,
+    "warmup": 10,
+    "steps": 24,
+    "seed": 3,
+    "device": "cpu",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +89,9 @@ def checkpoint_of(out):
 
 
 @pytest.mark.parametrize(
-    "change", [{}, {"optimiser": "muon"}, {"loss": "block", "masking": "k:3"}], ids=["adamw", "muon", "block"]
+    "change",
+    [{}, {"optimiser": "muon"}, {"loss": "block", "masking": "k:3"}],
+    ids=["adamw", "muon", "block"],
 )
 def test_a_model_learns_far_below_the_unigram_entropy(shared, tmp_path, change):
     steps = 120 if change else 300
@@ -85,7 +100,11 @@ def test_a_model_learns_far_below_the_unigram_entropy(shared, tmp_path, change):
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(out)
-    counts = Counter(i for line in made_up_lines(120, seed=1) for i in tokenizer(line, add_special_tokens=False)["input_ids"])
+    counts = Counter(
+        i
+        for line in made_up_lines(120, seed=1)
+        for i in tokenizer(line, add_special_tokens=False)["input_ids"]
+    )
     entropy = -sum(n / counts.total() * math.log(n / counts.total()) for n in counts.values())
     assert made.validation.loss < 0.45 * entropy
     model, report = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True)
@@ -97,7 +116,13 @@ def test_a_model_learns_far_below_the_unigram_entropy(shared, tmp_path, change):
     if not change:
         assert tokenizer.convert_ids_to_tokens(int(probabilities.argmax())) == "steers"
     card = (out / "README.md").read_text()
-    for part in ("corpus.txt | ", f"{steps} steps", f"loss {made.validation.loss:.4f} nats", "layers: 2", "lr: 0.01"):
+    for part in (
+        "corpus.txt | ",
+        f"{steps} steps",
+        f"loss {made.validation.loss:.4f} nats",
+        "layers: 2",
+        "lr: 0.01",
+    ):
         assert part in card
     assert not checkpoint_of(out).exists()
     log = made.to_frame()
@@ -115,8 +140,12 @@ def test_texts_in_memory_train_the_model_of_their_file(shared, tmp_path, uninter
     assert "| 600 texts | " in card
 
 
-def test_another_process_with_another_hash_seed_and_no_cache_gives_the_same_bits(shared, tmp_path, uninterrupted):
-    run_apart(shared, tmp_path / "model", {}, PYTHONHASHSEED="77", XDG_CACHE_HOME=str(tmp_path)).wait()
+def test_another_process_with_another_hash_seed_and_no_cache_gives_the_same_bits(
+    shared, tmp_path, uninterrupted
+):
+    run_apart(
+        shared, tmp_path / "model", {}, PYTHONHASHSEED="77", XDG_CACHE_HOME=str(tmp_path)
+    ).wait()
     assert same(weights(tmp_path / "model"), uninterrupted)
 
 
@@ -132,7 +161,14 @@ def run_apart(shared, out, options, hold=False, **environment):
                 time.sleep(1)
         go(Path(shared), Path(out), progress=wait, **json.loads(options))
     """
-    arguments = [program, str(shared), str(Path(__file__).parent), str(out), json.dumps(options), "hold" if hold else ""]
+    arguments = [
+        program,
+        str(shared),
+        str(Path(__file__).parent),
+        str(out),
+        json.dumps(options),
+        "hold" if hold else "",
+    ]
     path = os.pathsep.join(p for p in sys.path if p)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, **environment}
     return subprocess.Popen([sys.executable, "-c", *arguments], env=environment)
@@ -174,7 +210,9 @@ def interrupt_at(step, number=signal.SIGINT):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_a_model_and_a_checkpoint_that_resumes_exactly(shared, tmp_path, uninterrupted, number):
+def test_an_interrupt_leaves_a_model_and_a_checkpoint_that_resumes_exactly(
+    shared, tmp_path, uninterrupted, number
+):
     out = tmp_path / "model"
     with signals_heard():
         made = go(shared, out, progress=interrupt_at(7, number))
@@ -189,7 +227,10 @@ def test_numbers_that_are_not_finite_stop_the_run_in_one_line(shared, tmp_path):
     go(shared, tmp_path / "first", steps=1)
     spoiled = tmp_path / "spoiled"
     (tmp_path / "first").rename(spoiled)
-    huge = {name: tensor * 1e30 if "word_embeddings" in name else tensor for name, tensor in weights(spoiled).items()}
+    huge = {
+        name: tensor * 1e30 if "word_embeddings" in name else tensor
+        for name, tensor in weights(spoiled).items()
+    }
     save_file(huge, spoiled / "model.safetensors", {"format": "pt"})
     shape = {"layers": None, "width": None, "heads": None, "vocab": None}
     with pytest.raises(
@@ -205,7 +246,10 @@ def test_only_finite_numbers_make_a_checkpoint(tmp_path):
     checkpoint = Checkpoint(tmp_path / "checkpoint.pt")
     checkpoint.save(1, {"model": {"w": torch.ones(3)}})
     for bad in (math.nan, math.inf, -math.inf):
-        with pytest.raises(UnmaskError, match=r"w is not finite after step 2; the last good checkpoint is .*checkpoint.pt"):
+        with pytest.raises(
+            UnmaskError,
+            match=r"w is not finite after step 2; the last good checkpoint is .*checkpoint.pt",
+        ):
             checkpoint.save(2, {"model": {"v": torch.ones(2), "w": torch.tensor([1.0, bad])}})
     assert checkpoint.restore(lambda state: None) == 1
 
@@ -233,7 +277,12 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(shared, tmp_path, uninterrup
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(InputError, match="no space left on the disk of .*checkpoint.pt.* the same command again with --resume$"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "no space left on the disk of .*checkpoint.pt.* the same command again with --resume$"
+        ),
+    ):
         go(shared, out)
     monkeypatch.undo()
     assert Checkpoint(checkpoint_of(out)).restore(lambda state: None) == 14
@@ -265,7 +314,9 @@ def stopped_at_11(shared, tmp_path_factory):
 
 
 @pytest.mark.parametrize("how", ["torn", "keys", "shape", "moments", "other"])
-def test_a_damaged_checkpoint_is_refused_and_deleting_it_helps(shared, tmp_path, uninterrupted, stopped_at_11, how):
+def test_a_damaged_checkpoint_is_refused_and_deleting_it_helps(
+    shared, tmp_path, uninterrupted, stopped_at_11, how
+):
     out = shutil.copytree(stopped_at_11, tmp_path / "model")
     damage(checkpoint_of(out), how)
     with pytest.raises(InputError, match="is damaged .*: delete it to begin at the first step"):
@@ -281,18 +332,27 @@ def test_no_run_a_run_of_another_corpus_and_a_finished_one_are_not_resumed(share
     with pytest.raises(InputError, match="no run to resume"):
         go(shared, out, resume=True)
     go(shared, out, max_minutes=0.0)
-    with pytest.raises(InputError, match="exists and is not empty: name another --out, or add --resume"):
+    with pytest.raises(
+        InputError, match="exists and is not empty: name another --out, or add --resume"
+    ):
         go(shared, out)
     with pytest.raises(InputError, match="holds a run with corpus .*, not "):
-        flat.train(made_up_lines(500, seed=9), out=out, valid=shared / "valid.txt", **SMALL, resume=True)
+        flat.train(
+            made_up_lines(500, seed=9), out=out, valid=shared / "valid.txt", **SMALL, resume=True
+        )
     assert go(shared, out, resume=True).finished
-    further = f"{str(out)!r} is finished: to train its model further, name another --out and add --init {str(out)!r}"
+    further = (
+        f"{str(out)!r} is finished: to train its model further, name another --out and add --init"
+        f" {str(out)!r}"
+    )
     for resume in (True, False):
         with pytest.raises(InputError, match=re.escape(further)):
             go(shared, out, resume=resume)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "thesis.tex").write_text("mine")
-    with pytest.raises(InputError, match="is not empty: name another --out$"):  # there is no run to resume
+    with pytest.raises(
+        InputError, match="is not empty: name another --out$"
+    ):  # there is no run to resume
         go(shared, tmp_path / "notes")
 
 
@@ -315,7 +375,10 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared, tmp_path):
     ("change", "message"),
     [
         ({"width": 30, "heads": 4}, "not a multiple of 4 heads"),
-        ({"width": 1 << 16, "heads": 2, "layers": 1000}, "take at least .* GB to train, and cpu has .* GB: give smaller"),
+        (
+            {"width": 1 << 16, "heads": 2, "layers": 1000},
+            "take at least .* GB to train, and cpu has .* GB: give smaller",
+        ),
         ({"max_length": 30}, "max_length 30 is not a multiple of 8: give one, for example 32"),
         ({"tokenizer": "/nowhere"}, "no tokenizer at /nowhere"),
         ({"init": "/nowhere"}, "init '/nowhere' has no tokenizer.json"),
@@ -335,12 +398,17 @@ def test_a_run_goes_on_from_a_model_folder(shared, tmp_path):
     go(shared, second, steps=1, lr=1e-12, init=first, **shape)
     assert weights(first).keys() == weights(second).keys()
     assert all((weights(first)[k] - weights(second)[k]).abs().max() < 1e-9 for k in weights(first))
-    with pytest.raises(InputError, match=f"layers 3 was given, but {first} has 2: leave out --layers, or --init"):
+    with pytest.raises(
+        InputError, match=f"layers 3 was given, but {first} has 2: leave out --layers, or --init"
+    ):
         go(shared, tmp_path / "third", init=first, **{**shape, "layers": 3})
     with pytest.raises(InputError, match="max_length 64 is more than the 32 positions"):
         go(shared, tmp_path / "third", init=first, max_length=64, **shape)
     strange = ["Ω ψ ж щ."] * 400
-    with pytest.warns(UnmaskWarning, match=r"57% of the corpus is \[UNK\].*: .* or leave out --tokenizer and --init"):
+    with pytest.warns(
+        UnmaskWarning,
+        match=r"57% of the corpus is \[UNK\].*: .* or leave out --tokenizer and --init",
+    ):
         options = {**SMALL, **shape, "steps": 1, "init": first}
         flat.train(strange, out=tmp_path / "strange", valid=strange, **options)
     go(shared, tmp_path / "on", init=first, max_minutes=0.0, steps=3, **shape)
@@ -392,7 +460,9 @@ def first_model(shared, tmp_path_factory):
         (shorter_words, "its model is another one"),
     ],
 )
-def test_a_model_is_not_trained_further_with_another_tokenizer(shared, first_model, tmp_path, change, message):
+def test_a_model_is_not_trained_further_with_another_tokenizer(
+    shared, first_model, tmp_path, change, message
+):
     """Each weight would belong to another word."""
     rule = json.loads((first_model / "tokenizer.json").read_text())
     change(rule)
@@ -407,7 +477,12 @@ def test_a_model_is_not_trained_further_with_another_tokenizer(shared, first_mod
 
 def test_an_equal_tokenizer_is_taken_and_neither_cuts_nor_pads_texts(shared, first_model, tmp_path):
     rule = json.loads((first_model / "tokenizer.json").read_text())
-    rule["truncation"] = {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}
+    rule["truncation"] = {
+        "direction": "Right",
+        "max_length": 2,
+        "strategy": "LongestFirst",
+        "stride": 0,
+    }
     rule["padding"] = {"strategy": {"Fixed": 12}, "direction": "Right", "pad_to_multiple_of": None}
     rule["padding"] |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
     other = tmp_path / "tokenizer.json"
@@ -420,7 +495,10 @@ def test_an_equal_tokenizer_is_taken_and_neither_cuts_nor_pads_texts(shared, fir
 
 def test_a_model_beside_another_vocabulary_is_not_trained_further(shared, first_model, tmp_path):
     folder = shutil.copytree(first_model, tmp_path / "copy")
-    tokens = sorted(json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"].items(), key=lambda item: item[1])
+    tokens = sorted(
+        json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"].items(),
+        key=lambda item: item[1],
+    )
     (folder / "vocab.txt").write_text("\n".join(token for token, _ in reversed(tokens)))
     shape = {"layers": None, "width": None, "heads": None, "vocab": None}
     with pytest.raises(UnmaskError, match="is not that of its vocabulary file"):
@@ -430,11 +508,15 @@ def test_a_model_beside_another_vocabulary_is_not_trained_further(shared, first_
 def test_a_trained_tokenizer_that_cannot_spell_the_corpus_asks_for_a_larger_vocab(tmp_path):
     texts = ["".join(map(chr, range(first, first + 6))) for first in range(0x4E00, 0x5200, 6)]
     options = {"out": tmp_path, "valid": texts, **SMALL, "steps": 2, "vocab": 64}
-    with pytest.warns(UnmaskWarning, match=r"% of the corpus is \[UNK\].*: give a larger --vocab than 64$"):
+    with pytest.warns(
+        UnmaskWarning, match=r"% of the corpus is \[UNK\].*: give a larger --vocab than 64$"
+    ):
         flat.train(texts, **options, max_minutes=0.0)
     with warnings.catch_warnings(record=True) as caught:
         flat.train(texts, **options, resume=True)
-    assert not [one for one in caught if "[UNK]" in str(one.message)]  # nothing can be done about it then
+    assert not [
+        one for one in caught if "[UNK]" in str(one.message)
+    ]  # nothing can be done about it then
 
 
 def test_an_error_of_the_first_step_leaves_no_folder(shared, tmp_path, monkeypatch):
@@ -456,5 +538,7 @@ def test_a_model_of_few_tokens_is_one_to_start_from(tmp_path):
     shape = {"layers": None, "width": None, "heads": None, "vocab": None}
     made = flat.train(texts, out=tmp_path / "second", init=first, **{**options, **shape})
     assert made.finished and made.settings.vocab == tokens
-    with pytest.raises(InputError, match=f"vocab {tokens} is out of range: give a whole number, at least 64"):
+    with pytest.raises(
+        InputError, match=f"vocab {tokens} is out of range: give a whole number, at least 64"
+    ):
         flat.train(texts, out=tmp_path / "third", **{**options, "vocab": tokens})

@@ -1,4 +1,6 @@
-"""A run says when its model has not learned: against the frequencies of the tokens, counted by hand, and by its stutter."""
+"""A run says when its model has not learned: against the frequencies of the tokens, counted by
+hand, and by its stutter.
+"""
 
 import re
 import warnings
@@ -22,9 +24,20 @@ from unmask.training.packing import Vocabulary
 from unmask.training.settings import TrainSettings
 from unmask.training.trainer import Trainer, Validation, log_unigram
 
-TRAIN, VALID = made_up_lines(200), [*made_up_lines(40, seed=1), "The old miller ploughs dough on Saturday.", "Fields!"]
+TRAIN, VALID = (
+    made_up_lines(200),
+    [*made_up_lines(40, seed=1), "The old miller ploughs dough on Saturday.", "Fields!"],
+)
 PAIRS = ([f"a {i % 7} b." for i in range(300)], [f"x x {i % 7} y y." for i in range(300)])
-SHAPE: dict[str, Any] = {"layers": 1, "width": 16, "heads": 1, "vocab": 120, "max_length": 32, "batch_tokens": 256, "lr": 1e-3}
+SHAPE: dict[str, Any] = {
+    "layers": 1,
+    "width": 16,
+    "heads": 1,
+    "vocab": 120,
+    "max_length": 32,
+    "batch_tokens": 256,
+    "lr": 1e-3,
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,7 +60,11 @@ def of_pairs(objective):
 def counted(prepared, objective):
     """Targets of the training texts, by the tokenizer alone."""
     found: Counter[int] = Counter()
-    texts = TRAIN if prepared.pairs is None else [prepared.tokenizer.decode(ids) for ids in prepared.pairs.targets]
+    texts = (
+        TRAIN
+        if prepared.pairs is None
+        else [prepared.tokenizer.decode(ids) for ids in prepared.pairs.targets]
+    )
     for text in texts:
         found.update(prepared.tokenizer.encode(text, add_special_tokens=False).ids)
         if objective == "causal":
@@ -60,15 +77,23 @@ def counted(prepared, objective):
 def test_the_loss_of_frequencies_is_that_counted_by_hand(objective, make):
     prepared = make(objective)
     causal, pairs = objective == "causal", prepared.pairs is not None
-    vocabulary = Vocabulary.of(prepared.tokenizer, target=settings(objective, pairs).source_length if pairs else 0)
+    vocabulary = Vocabulary.of(
+        prepared.tokenizer, target=settings(objective, pairs).source_length if pairs else 0
+    )
     counts = counted(prepared, objective)
-    special = {i for i, token in prepared.tokenizer.get_added_tokens_decoder().items() if token.special}
+    special = {
+        i for i, token in prepared.tokenizer.get_added_tokens_decoder().items() if token.special
+    }
     unasked = {vocabulary.start, vocabulary.pad, vocabulary.mask} if causal else special
     may = set(prepared.tokenizer.get_vocab().values()) - unasked
     total = sum(max(1, counts[i]) for i in may)
     log_p = log_unigram(prepared, vocabulary, causal)
-    assert {i: pytest.approx(log(max(1, counts[i]) / total)) for i in may} == {i: float(log_p[i]) for i in may}
-    assert float(log_p.exp().sum()) == pytest.approx(1.0) and all(float(log_p[i]) == -np.inf for i in unasked)
+    assert {i: pytest.approx(log(max(1, counts[i]) / total)) for i in may} == {
+        i: float(log_p[i]) for i in may
+    }
+    assert float(log_p.exp().sum()) == pytest.approx(1.0) and all(
+        float(log_p[i]) == -np.inf for i in unasked
+    )
     targets = []
     for row in prepared.valid.ids.tolist():
         source = False
@@ -86,7 +111,9 @@ def test_the_loss_of_frequencies_is_that_counted_by_hand(objective, make):
     assert found.unigram == pytest.approx(-sum(float(log_p[i]) for i in targets) / len(targets))
     trainer.log_unigram = torch.full_like(log_p, -log(len(may)))
     other = trainer.validate(prepared.valid, asked)
-    assert other.unigram == pytest.approx(log(len(may))) and abs(other.unigram - found.unigram) > 0.1
+    assert (
+        other.unigram == pytest.approx(log(len(may))) and abs(other.unigram - found.unigram) > 0.1
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,8 +121,16 @@ def test_the_loss_of_frequencies_is_that_counted_by_hand(objective, make):
     [
         (Validation(0.0, 0.0, 0, 0.0), None, "was not validated"),
         (Validation(2.0, 0.5, 9, 3.0), True, None),
-        (Validation(2.8, 0.5, 9, 3.0), True, "has learned little: validation 2.800 nats, and .* alone have 3.000"),
-        (Validation(3.0, 0.5, 9, 3.0), False, "has not learned: validation 3.000 nats, and .* alone have 3.000"),
+        (
+            Validation(2.8, 0.5, 9, 3.0),
+            True,
+            "has learned little: validation 2.800 nats, and .* alone have 3.000",
+        ),
+        (
+            Validation(3.0, 0.5, 9, 3.0),
+            False,
+            "has not learned: validation 3.000 nats, and .* alone have 3.000",
+        ),
         (Validation(float("nan"), 0.5, 9, 3.0), False, "has not learned"),
     ],
 )
@@ -110,14 +145,32 @@ SHORT = {**SMALL, "steps": 2, "lr": 1e-6}
 def test_a_run_that_learned_nothing_says_so(tmp_path, caplog):
     caplog.set_level("INFO", "unmask")
     told: list[str] = []
-    with pytest.warns(UnmaskWarning, match=r"after 2 steps \(.* epochs\) the model has not learned: validation .*--epochs"):
-        made = flat.train(TRAIN, out=tmp_path / "m", **SHORT, progress=lambda done, total, what="": told.append(what))
+    with pytest.warns(
+        UnmaskWarning,
+        match=r"after 2 steps \(.* epochs\) the model has not learned: validation .*--epochs",
+    ):
+        made = flat.train(
+            TRAIN,
+            out=tmp_path / "m",
+            **SHORT,
+            progress=lambda done, total, what="": told.append(what),
+        )
     assert not made.learned and made.validation.loss > made.validation.unigram
-    assert made.to_dict()["learned"] is False and made.to_dict()["validation"]["unigram"] == made.validation.unigram
-    assert f"{made.validation.unigram:.3f}" in str(made) and f"{made.validation.loss:.3f}" in str(made)
+    assert (
+        made.to_dict()["learned"] is False
+        and made.to_dict()["validation"]["unigram"] == made.validation.unigram
+    )
+    assert f"{made.validation.unigram:.3f}" in str(made) and f"{made.validation.loss:.3f}" in str(
+        made
+    )
     assert "has not learned" in (tmp_path / "m" / "README.md").read_text()
-    assert any(line.startswith(f"2 steps of {made.settings.batch_tokens:,} tokens: ") for line in caplog.messages)
-    assert any(re.match(r"steps, [\d,]+ tokens/s, loss \d", what) for what in told)  # "600 steps, ..., about 5 minutes"
+    assert any(
+        line.startswith(f"2 steps of {made.settings.batch_tokens:,} tokens: ")
+        for line in caplog.messages
+    )
+    assert any(
+        re.match(r"steps, [\d,]+ tokens/s, loss \d", what) for what in told
+    )  # "600 steps, ..., about 5 minutes"
 
 
 def test_a_run_that_learned_says_nothing(tmp_path):

@@ -1,4 +1,6 @@
-"""Commands in several processes at once, as torchrun starts them: numbered, with a store that outlives each of them."""
+"""Commands in several processes at once, as torchrun starts them: numbered, with a store that
+outlives each of them.
+"""
 
 import multiprocessing
 import os
@@ -39,12 +41,23 @@ class Started:
         self.processes = []
         for rank, command in enumerate(commands):
             environment = {
-                "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "OMP_NUM_THREADS": 1,
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.store.port, "TORCHELASTIC_USE_AGENT_STORE": True,
-            }  # fmt: skip
+                "RANK": rank,
+                "LOCAL_RANK": rank,
+                "WORLD_SIZE": size,
+                "LOCAL_WORLD_SIZE": size,
+                "OMP_NUM_THREADS": 1,
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": self.store.port,
+                "TORCHELASTIC_USE_AGENT_STORE": True,
+            }
             words = [str(word) for word in command]
             place = str(places[rank] if places else ".")
-            given = ({name: str(value) for name, value in environment.items()}, words, *map(str, self.files[rank]), place)
+            given = (
+                {name: str(value) for name, value in environment.items()},
+                words,
+                *map(str, self.files[rank]),
+                place,
+            )
             self.processes.append(_CONTEXT.Process(target=_command, args=given))
             self.processes[-1].start()
 
@@ -53,14 +66,18 @@ class Started:
         deadline = time.monotonic() + SECONDS
         for process in self.processes:
             process.join(max(0.0, deadline - time.monotonic()))
-        printed, told = ([path.read_text() for path in paths] for paths in zip(*self.files, strict=True))
+        printed, told = (
+            [path.read_text() for path in paths] for paths in zip(*self.files, strict=True)
+        )
         assert not any(process.is_alive() for process in self.processes), f"the run hangs: {told}"
         return Ended([process.exitcode for process in self.processes], printed, told)
 
 
 @contextmanager
 def started(commands, folder, places=()):
-    """One process for each command, in a working directory each if `places` names them; none is left behind."""
+    """One process for each command, in a working directory each if `places` names them; none is
+    left behind.
+    """
     run = Started(commands, folder, places)
     try:
         yield run

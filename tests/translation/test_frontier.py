@@ -1,4 +1,6 @@
-"""The frontier of translations: laws given the source, the profile of targets, and lines that are not computed twice."""
+"""The frontier of translations: laws given the source, the profile of targets, and lines that
+are not computed twice.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,9 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_laws_are_given_the_source(bench: Any, masked: Path) -> None:
-    """Left to right by the chain rule of ancestral sampling, everything at once by one pass per text, in float64."""
+    """Left to right by the chain rule of ancestral sampling, everything at once by one pass per
+    text, in float64.
+    """
     pair = PairModel.load(masked, "cpu", "float64")
     here = bench.Pairs(pair, [*SOURCES, "Kazoo 5%"], [*TARGETS, "unspeakable"])
     assert here.skipped == 1 and len(here.kept) == len(SOURCES)
@@ -33,12 +37,20 @@ def test_laws_are_given_the_source(bench: Any, masked: Path) -> None:
         text = torch.tensor([[*pair.layout.room(source), *target, pair.layout.end]])
         blank = torch.tensor([pair.layout.template(source, size)])
         logits = pair.model.logits(blank, torch.arange(room, room + size).unsqueeze(0))[0]
-        log_q = logits.index_fill(1, torch.tensor(pair.model.special_ids), -torch.inf).log_softmax(1)
-        assert once["nats"][number] == pytest.approx(-float(log_q[range(size), target].mean()), abs=2e-5)
-        assert once["entropy"][number] == pytest.approx(float(torch.special.entr(log_q.exp()).sum(1).mean()), abs=2e-5)
+        log_q = logits.index_fill(1, torch.tensor(pair.model.special_ids), -torch.inf).log_softmax(
+            1
+        )
+        assert once["nats"][number] == pytest.approx(
+            -float(log_q[range(size), target].mean()), abs=2e-5
+        )
+        assert once["entropy"][number] == pytest.approx(
+            float(torch.special.entr(log_q.exp()).sum(1).mean()), abs=2e-5
+        )
         for places, goal, _, passes in here.groups():
             if number in places:
-                found = Ancestral(goal, passes).log_prob(_in_room(text, room, goal), torch.arange(size).unsqueeze(0))
+                found = Ancestral(goal, passes).log_prob(
+                    _in_room(text, room, goal), torch.arange(size).unsqueeze(0)
+                )
         assert chain["nats"][number] == pytest.approx(-float(found) / size, abs=2e-5)
         assert (chain["passes"][number], once["passes"][number]) == (size, 1)
 

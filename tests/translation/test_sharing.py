@@ -30,7 +30,10 @@ def sources(n: int) -> list[str]:
     return [*lines[: n // 2], "", *lines[n // 2 :]]
 
 
-@pytest.mark.parametrize("options", [{"kernel": "mh", "sweeps": 2, "seed": 3}, {"kernel": "ancestral"}, {"kernel": "beam"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"kernel": "mh", "sweeps": 2, "seed": 3}, {"kernel": "ancestral"}, {"kernel": "beam"}],
+)
 def test_shares_have_the_rows_of_one_process(
     masked: Path, causal: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -40,7 +43,9 @@ def test_shares_have_the_rows_of_one_process(
     monkeypatch.setattr("unmask.translation.translators.ROWS", {"cpu": 20})
     given = {"model": causal if "beam" in options.values() else masked, "device": "cpu", **options}
     local, seen = flat.translate(sources(12), **given), []
-    found = flat.translate(sources(12), **given, engine="ray:2", progress=lambda *report: seen.append(report))
+    found = flat.translate(
+        sources(12), **given, engine="ray:2", progress=lambda *report: seen.append(report)
+    )
     assert found.rows == local.rows and found.moves == local.moves
     assert seen[-1] == (12, 12, "translations") and len(seen) > 2
 

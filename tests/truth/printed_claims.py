@@ -1,4 +1,6 @@
-"""What `unmask fill` prints, read back, and held against the enumeration of everything that a small model can write."""
+"""What `unmask fill` prints, read back, and held against the enumeration of everything that a
+small model can write.
+"""
 
 import io
 import re
@@ -15,9 +17,11 @@ from unmask.cli.printing import _show_filling
 
 NUMBER = r"([0-9][0-9,.]*(?:e[+-]?[0-9]+)?)"
 SUMMARY = re.compile(
-    rf"chain rule over all orders and (the whole vocabulary|the alphabet); fillings found hold at least {NUMBER} % of all mass; "
+    r"chain rule over all orders and (the whole vocabulary|the alphabet); fillings found hold at"
+    rf" least {NUMBER} % of all mass; "
     rf"no other has more than {NUMBER} %; "
-    r"(the order shown is certain|the first (\d+) of (\d+) are certain|no place is certain) \([0-9,]+ passes\)"
+    r"(the order shown is certain|the first (\d+) of (\d+) are certain|no place is certain)"
+    r" \([0-9,]+ passes\)"
 )
 TIE = 1e-9
 """Two probabilities of the enumeration whose logarithms are this close may be equal."""
@@ -50,7 +54,10 @@ def read_back(text: str) -> Printed:
     told = SUMMARY.fullmatch(summary)
     assert told, summary
     starts = [n for n, line in enumerate(lines) if line.startswith("probability")]
-    sections = [lines[start + 2 : stop] for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True)]
+    sections = [
+        lines[start + 2 : stop]
+        for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True)
+    ]
     rows = [line for line in sections[0] if not line.startswith("*")]
     shown = [re.match(rf"{NUMBER} %\s+(-?[0-9.]+|-inf)\s", line) for line in rows]
     assert all(shown), rows
@@ -64,11 +71,15 @@ def read_back(text: str) -> Printed:
     )
     assert told[6] is None or int(told[6]) == len(rows)
     for line in sections[1] if len(sections) > 1 else []:
-        row = re.match(rf"{NUMBER} %\s+\S+\s+(?:(-)|{NUMBER}(?: to {NUMBER})?)\s+(?:1 : (\S+)|0)\s", line)
+        row = re.match(
+            rf"{NUMBER} %\s+\S+\s+(?:(-)|{NUMBER}(?: to {NUMBER})?)\s+(?:1 : (\S+)|0)\s", line
+        )
         if line.startswith("*"):
             continue
         assert row, line
-        found.ranks.append(None if row[2] else (int(_number(row[3])), int(_number(row[4] or row[3]))))
+        found.ranks.append(
+            None if row[2] else (int(_number(row[3])), int(_number(row[4] or row[3])))
+        )
         found.odds.append(float(row[5] or "inf"))
     return found
 
@@ -108,14 +119,22 @@ class Enumerated:
 
     def _spelled(self, ids):
         tokens = self.model.decode(ids)
-        if tokens[0].startswith("##") or not all(token.startswith("##") for token in tokens[1:]) or "." in tokens:
+        if (
+            tokens[0].startswith("##")
+            or not all(token.startswith("##") for token in tokens[1:])
+            or "." in tokens
+        ):
             return None
         return "".join(token.removeprefix("##") for token in tokens)
 
     def _passes(self, state) -> bool:
         parts = self.parts(state)
         for b, (kind, ids) in enumerate(zip(self.kinds, parts, strict=True), 1):
-            text = self.spelled(ids) if kind == "word" else _remembered(self.model, "text", ids, self._text)
+            text = (
+                self.spelled(ids)
+                if kind == "word"
+                else _remembered(self.model, "text", ids, self._text)
+            )
             if text is None or (kind == "word" and self._encoded(text) != ids):
                 return False
             if b in self.allow and ids not in [self._encoded(word) for word in self.allow[b]]:
@@ -129,7 +148,12 @@ class Enumerated:
 
     def _encoded(self, text):
         split = self.model.tokenizer
-        return _remembered(self.model, "ids", text, lambda word: tuple(split(word, add_special_tokens=False)["input_ids"]))
+        return _remembered(
+            self.model,
+            "ids",
+            text,
+            lambda word: tuple(split(word, add_special_tokens=False)["input_ids"]),
+        )
 
 
 def _remembered(model, what, key, compute):
@@ -149,8 +173,17 @@ class Answered:
 
 
 def answered(text, model, **options) -> Answered:
-    """`unmask.fill`, and the search that it made; options that are not those of the search go to `fill`."""
-    seen, own = {}, {name: options.pop(name) for name in list(options) if name in unmask.Search.__annotations__}
+    """`unmask.fill`, and the search that it made; options that are not those of the search go
+    to `fill`.
+    """
+    seen, own = (
+        {},
+        {
+            name: options.pop(name)
+            for name in list(options)
+            if name in unmask.Search.__annotations__
+        },
+    )
     searched, asked = fill_module.search_fillings, fill_module.SearchedText.answer
 
     def search(*args, **more):
@@ -165,7 +198,9 @@ def answered(text, model, **options) -> Answered:
         mock.patch.object(fill_module, "search_fillings", search),
         mock.patch.object(fill_module.SearchedText, "answer", answer),
     ):
-        filling = unmask.fill(text, model=model, joint="chain", search=unmask.Search(**own), **options)
+        filling = unmask.fill(
+            text, model=model, joint="chain", search=unmask.Search(**own), **options
+        )
     return Answered(filling, seen["found"], seen["question"])
 
 
@@ -180,19 +215,31 @@ def false_claims(printed: Printed, answer: Answered, truth: Enumerated) -> list[
         wrong.append(f"fillings found hold {mass}, of which {printed.mass} says too little")
     for state in truth.allowed - found:
         if exp(truth.log_p[state]) > printed.bound:
-            wrong.append(f"{state} has {exp(truth.log_p[state])}, and was not found: more than {printed.bound}")
+            wrong.append(
+                f"{state} has {exp(truth.log_p[state])}, and was not found: more than"
+                f" {printed.bound}"
+            )
     states = [state_of(completion, answer) for completion in filling.completions]
     if len(set(states)) < len(states):
         wrong.append("a filling is listed twice")
-    wrong += [f"{state} is listed, and breaks a constraint" for state in states if state not in truth.allowed]
-    others = sorted((truth.log_p[state] for state in truth.allowed - set(states[: printed.certain])), reverse=True)
+    wrong += [
+        f"{state} is listed, and breaks a constraint"
+        for state in states
+        if state not in truth.allowed
+    ]
+    others = sorted(
+        (truth.log_p[state] for state in truth.allowed - set(states[: printed.certain])),
+        reverse=True,
+    )
     certain = [truth.log_p[state] for state in states[: printed.certain]]
     for here, after in zip(certain, [*certain[1:], *others[:1]], strict=False):
         if after > here + TIE or (after == here == -inf):
             wrong.append(f"certain, and below another by {after - here}")
     for state, (p, unit), nats in zip(states, printed.probabilities, printed.nats, strict=True):
         true = exp(truth.log_p[state])
-        if abs(p - true) > 0.51 * unit + 1e-3 * true or (true > 1e-300 and abs(nats - log(true)) > 0.0051 + 1e-3):
+        if abs(p - true) > 0.51 * unit + 1e-3 * true or (
+            true > 1e-300 and abs(nats - log(true)) > 0.0051 + 1e-3
+        ):
             wrong.append(f"{state} has {true}, not {p} ({nats} nats)")
     given = {answer.answer: answer for answer in filling.answers}
     for scored, rank, odds in zip(filling.answers, printed.ranks, printed.odds, strict=True):
@@ -211,7 +258,10 @@ def _false_answer(scored, rank, odds, answer, truth) -> list[str]:
     wrong = [] if state in truth.allowed else [f"answer {state} is ranked, and breaks a constraint"]
     mine = exp(truth.log_p[state])
     totals = [exp(truth.log_p[other]) for other in truth.allowed if other != state]
-    first, last = 1 + sum(p > mine * (1 + TIE) for p in totals), 1 + sum(p > mine * (1 - TIE) for p in totals)
+    first, last = (
+        1 + sum(p > mine * (1 + TIE) for p in totals),
+        1 + sum(p > mine * (1 - TIE) for p in totals),
+    )
     if not rank[0] <= first <= last <= rank[1] and mine > 1e-300:
         wrong.append(f"answer {state} has rank {first} to {last}, not {rank}")
     best = max(exp(other.log_prob) for other in answer.filling.answers)
@@ -223,11 +273,22 @@ def _false_answer(scored, rank, odds, answer, truth) -> list[str]:
 def state_of(completion, answer):
     """The filling of a completion, as (reading, tokens)."""
     ids = tuple(answer.question.model.tokenizer.convert_tokens_to_ids(list(completion.tokens)))
-    fitting = [n for n, reading in enumerate(answer.question.readings) if _filled(reading, ids, completion.text, answer)]
+    fitting = [
+        n
+        for n, reading in enumerate(answer.question.readings)
+        if _filled(reading, ids, completion.text, answer)
+    ]
     constraints, readings = answer.question.constraints, answer.question.readings
-    (number,) = [n for n in fitting if tuple(map(constraints.spelled, range(9), readings[n].parts(ids))) == completion.parts]
+    (number,) = [
+        n
+        for n in fitting
+        if tuple(map(constraints.spelled, range(9), readings[n].parts(ids))) == completion.parts
+    ]
     return (number, *ids)
 
 
 def _filled(reading, ids, text, answer) -> bool:
-    return len(reading.cloze.block) == len(ids) and answer.question.model.text(reading.cloze.filled(ids)) == text
+    return (
+        len(reading.cloze.block) == len(ids)
+        and answer.question.model.text(reading.cloze.filled(ids)) == text
+    )

@@ -29,7 +29,9 @@ def test_the_divergence_given_b_is_that_of_the_paper(tables):
 
 
 def test_the_divergence_given_a_completes_the_average(tables):
-    """q(. | a) = (97/98, 1/98) and the field's weights there are 97/98 and 1/2 times those: a Jensen gap again."""
+    """q(. | a) = (97/98, 1/98) and the field's weights there are 97/98 and 1/2 times those: a
+    Jensen gap again.
+    """
     q = (97 / 98, 1 / 98)
     given_a = log(q[0] * q[0] + q[1] / 2) - (q[0] * log(q[0]) + q[1] * log(1 / 2))
     given_b = log(1 / 196 + 1 / 4) + log(196) / 2
@@ -46,8 +48,12 @@ def test_hcb_is_faithful_where_the_random_field_is_not(tables):
     assert found.a_kl == pytest.approx(0, abs=1e-14)
 
 
-def test_the_field_of_logits_equals_that_of_log_probabilities_when_the_logits_are_normalised(tables):
-    """Truth 5; `from_joint` logits are log p(x_t, visible), not normalised, and then the two differ."""
+def test_the_field_of_logits_equals_that_of_log_probabilities_when_the_logits_are_normalised(
+    tables,
+):
+    """Truth 5; `from_joint` logits are log p(x_t, visible), not normalised, and then the two
+    differ.
+    """
     normalised = TabularMLM(TabularMLM.random(4, 2, seed=6).table.log_softmax(-1))
     same = unary_tables(normalised, Cloze((4, 4), (0, 1)))
     torch.testing.assert_close(mrf_logit(same).dense(), mrf(same).dense())

@@ -1,4 +1,6 @@
-"""Truth 1: tables that come from one joint give it back, and every faithfulness metric is zero; mrf is the control."""
+"""Truth 1: tables that come from one joint give it back, and every faithfulness metric is zero;
+mrf is the control.
+"""
 
 import pytest
 import torch
@@ -15,19 +17,31 @@ from unmask.tables.unary import unary_tables
 
 
 def joint_and_tables(sites, vocab, seed, observed=1):
-    """A positive joint over `sites` blanks and `observed` tokens before them, as it is given that those are all 0."""
+    """A positive joint over `sites` blanks and `observed` tokens before them, as it is given
+    that those are all 0.
+    """
     generator = torch.Generator().manual_seed(seed)
     shape = [vocab] * (observed + sites)
-    p = torch.randn(shape, generator=generator, dtype=torch.float64).mul(1.3).flatten().softmax(0).reshape(shape)
+    p = (
+        torch.randn(shape, generator=generator, dtype=torch.float64)
+        .mul(1.3)
+        .flatten()
+        .softmax(0)
+        .reshape(shape)
+    )
     ids = (0,) * observed + (vocab,) * sites
-    tables = unary_tables(TabularMLM.from_joint(p), Cloze(ids, tuple(range(observed, observed + sites))))
+    tables = unary_tables(
+        TabularMLM.from_joint(p), Cloze(ids, tuple(range(observed, observed + sites)))
+    )
     truth = p[(0,) * observed]
     return truth / truth.sum(), tables
 
 
 cases = st.tuples(st.sampled_from([(2, 2), (2, 5), (3, 3)]), st.integers(0, 9999))
 roomy = st.tuples(st.sampled_from([(2, 5), (3, 3)]), st.integers(0, 9999))
-"""For the controls: two tokens at two sites leave one degree of freedom, which may be near compatible by chance."""
+"""For the controls: two tokens at two sites leave one degree of freedom, which may be near
+compatible by chance.
+"""
 
 
 @settings(max_examples=12, deadline=None)

@@ -1,4 +1,6 @@
-"""One law per name: every code path that claims a law has it, on a model that gives most of its mass to special tokens."""
+"""One law per name: every code path that claims a law has it, on a model that gives most of its
+mass to special tokens.
+"""
 
 from dataclasses import replace
 from itertools import permutations, product
@@ -31,7 +33,9 @@ PROBABILITIES = [name for name, score in SCORES.items() if score.probability]
 
 
 def special_model(length, seed):
-    """Random conditionals that give about nine tenths of their mass to special tokens, more or less as the context has it."""
+    """Random conditionals that give about nine tenths of their mass to special tokens, more or
+    less as the context has it.
+    """
     model = TabularMLM.random(VOCABULARY, length, seed)
     model.table[..., list(SPECIAL)] += 3
     model.special_ids = SPECIAL
@@ -58,7 +62,9 @@ def over_orders(model, text, support, orders=None):
 def law(model, support, **options):
     """The mean over orders for every text over `support`, one axis per site."""
     length = model.length
-    cells = [over_orders(model, text, support, **options) for text in product(support, repeat=length)]
+    cells = [
+        over_orders(model, text, support, **options) for text in product(support, repeat=length)
+    ]
     return torch.tensor(cells, dtype=torch.float64).reshape([len(support)] * length).exp()
 
 
@@ -69,7 +75,9 @@ def blanks(model):
 def on_grid(model, support, candidates=None):
     """The construction `chain` over candidates, all of the support if left out."""
     sets = [torch.tensor(c) for c in candidates or [support] * model.length]
-    tables = unary_tables(model, blanks(model), sets, support=[torch.tensor(support)] * model.length)
+    tables = unary_tables(
+        model, blanks(model), sets, support=[torch.tensor(support)] * model.length
+    )
     return derive(tables, "chain")
 
 
@@ -82,7 +90,9 @@ def searched(model, support):
 
 
 def scored(model, name, texts, **options):
-    return score_batch(model, TextBatch.of(torch.tensor(texts)), [replace(*chosen(name), **options)])[name]
+    return score_batch(
+        model, TextBatch.of(torch.tensor(texts)), [replace(*chosen(name), **options)]
+    )[name]
 
 
 @pytest.mark.parametrize("name", PROBABILITIES)
@@ -103,7 +113,10 @@ def test_chain_rules_run_over_the_regular_tokens():
         for options in [{}, {"exact_tokens": 0, "orders": 400}] if name == "any_order" else [{}]:
             expected = torch.tensor([log_prob(text) for text in texts], dtype=torch.float64)
             torch.testing.assert_close(
-                scored(model, name, texts, **options).values, expected, rtol=0, atol=0.3 if options else EXACT
+                scored(model, name, texts, **options).values,
+                expected,
+                rtol=0,
+                atol=0.3 if options else EXACT,
             )
 
 
@@ -113,18 +126,26 @@ def test_a_text_outside_the_support_has_no_probability_and_its_neighbour_keeps_i
     for name in PROBABILITIES:
         options = orders if name == "any_order" else {}
         found = scored(model, name, [[1, 2, 4], [1, 3, 4], [2, 2, 1]], **options)
-        assert found.values.isnan().tolist() == [False, True, False] and set(found.reasons) == {1}, name
+        assert found.values.isnan().tolist() == [False, True, False] and set(found.reasons) == {
+            1
+        }, name
         alone = scored(model, name, [[2, 2, 1]], **options)
         assert float(found.values[2]) == pytest.approx(float(alone.values[0]), abs=EXACT), name
         none = scored(model, name, [[1, 3, 4]], **options)
-        assert none.values.isnan().tolist() == [True] and set(none.extra) == set(SCORES[name].extra), name
+        assert none.values.isnan().tolist() == [True] and set(none.extra) == set(
+            SCORES[name].extra
+        ), name
 
 
 def test_pseudo_likelihoods_and_energies_keep_the_whole_vocabulary():
     model, text = special_model(3, seed=6), (1, 4, 2)
-    pll = sum(log_q(model, text, [s for s in range(3) if s != t], t, range(VOCABULARY)) for t in range(3))
+    pll = sum(
+        log_q(model, text, [s for s in range(3) if s != t], t, range(VOCABULARY)) for t in range(3)
+    )
     for name in ("pll", "pll_word", "energy_norm"):
-        assert SCORES[name].better * float(scored(model, name, [text]).values[0]) == pytest.approx(pll, abs=EXACT), name
+        assert SCORES[name].better * float(scored(model, name, [text]).values[0]) == pytest.approx(
+            pll, abs=EXACT
+        ), name
 
 
 @pytest.mark.parametrize("sites", [2, 3, 4])
@@ -145,10 +166,14 @@ def test_grid_search_and_score_have_the_law_of_the_chain(sites, support):
         once = law(model, range(VOCABULARY))
         for t in range(sites):
             once = once.index_select(t, torch.tensor(support))
-        assert float((once / once.sum() - expected).abs().max()) > 1e-3, "control: restricted once is another law"
+        assert float((once / once.sum() - expected).abs().max()) > 1e-3, (
+            "control: restricted once is another law"
+        )
     if sites > 2:
         two = [tuple(range(sites)), tuple(reversed(range(sites)))]
-        assert float((law(model, support, orders=two) - expected).abs().max()) > 1e-3, "control: two orders are another law"
+        assert float((law(model, support, orders=two) - expected).abs().max()) > 1e-3, (
+            "control: two orders are another law"
+        )
 
 
 @pytest.mark.parametrize("sites", [2, 3, 4])
@@ -158,7 +183,9 @@ def test_over_candidates_the_chain_is_the_same_law_given_them(sites, support):
     candidates = [[4, 2], [1], [2, 1], [4, 1]][:sites]
     expected = law(model, sorted(support))
     for t, tokens in enumerate(candidates):
-        expected = expected.index_select(t, torch.tensor([sorted(support).index(token) for token in tokens]))
+        expected = expected.index_select(
+            t, torch.tensor([sorted(support).index(token) for token in tokens])
+        )
     joint = on_grid(model, support, candidates)
     assert float((joint.dense().exp() - expected / expected.sum()).abs().max()) < EXACT
     by_search = searched(model, support)
@@ -171,9 +198,14 @@ def test_one_order_is_the_law_of_ancestral_draws_and_of_the_fixed_orders(sites):
     model = special_model(sites, seed=40 + sites)
     texts = torch.tensor(list(product(REGULAR, repeat=sites)))
     decoder = Ancestral(Target(model, [model.mask_id] * sites, Energy()), Passes(model))
-    for score, order in (("left_to_right", range(sites)), ("right_to_left", reversed(range(sites)))):
+    for score, order in (
+        ("left_to_right", range(sites)),
+        ("right_to_left", reversed(range(sites))),
+    ):
         order = tuple(order)
-        expected = torch.tensor([along(model, text, order, REGULAR) for text in texts.tolist()], dtype=torch.float64)
+        expected = torch.tensor(
+            [along(model, text, order, REGULAR) for text in texts.tolist()], dtype=torch.float64
+        )
         drawn = decoder.log_prob(texts, torch.tensor(order).expand(len(texts), -1))
         for found in (scored(model, score, texts.tolist()).values, drawn):
             torch.testing.assert_close(found, expected, rtol=0, atol=EXACT)
@@ -190,13 +222,20 @@ def test_the_rule_that_chooses_the_order_looks_at_the_regular_tokens():
             site = min(hidden, key=lambda t: float(torch.special.entr(q[t]).sum()))  # noqa: B023
             total += log_q(model, text, revealed, site, REGULAR)
             revealed.append(site)
-        assert float(scored(model, "decoder:lowest-entropy@3", [text]).values[0]) == pytest.approx(total, abs=EXACT)
+        assert float(scored(model, "decoder:lowest-entropy@3", [text]).values[0]) == pytest.approx(
+            total, abs=EXACT
+        )
 
 
 def test_the_chain_of_evaluate_and_mutants_is_that_law():
     model = special_model(2, seed=60)
     expected, gold = law(model, REGULAR), (4, 1)
-    ((row,),) = measure_pairs(model, [Cloze((5, 5), (0, 1), gold)], ["chain"], support=torch.tensor(REGULAR))
+    ((row,),) = measure_pairs(
+        model, [Cloze((5, 5), (0, 1), gold)], ["chain"], support=torch.tensor(REGULAR)
+    )
     assert row["pair_nll"] == pytest.approx(-log(expected[2, 0]), abs=EXACT)
     tables = unary_tables(model, blanks(model), [torch.tensor(REGULAR)] * 2)
-    assert float((effects(derive(tables, "chain"), [0, 1])["log_prob"].exp() - expected).abs().max()) < EXACT
+    assert (
+        float((effects(derive(tables, "chain"), [0, 1])["log_prob"].exp() - expected).abs().max())
+        < EXACT
+    )

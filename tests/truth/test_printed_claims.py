@@ -1,4 +1,6 @@
-"""No printed claim of `unmask fill` is false: generated cases, the text as printed, and an enumeration in double precision."""
+"""No printed claim of `unmask fill` is false: generated cases, the text as printed, and an
+enumeration in double precision.
+"""
 
 import json
 import re
@@ -53,7 +55,9 @@ def questions(draw):
     room = 4 if pieces is FEW else 3
     text, sites = [], 0
     while not text or (sites < room and draw(st.integers(0, 3))):
-        blank = draw(st.sampled_from([b for b, most in BLANKS.items() if sites + most <= room] or [""]))
+        blank = draw(
+            st.sampled_from([b for b, most in BLANKS.items() if sites + most <= room] or [""])
+        )
         if not blank:
             break
         sites += BLANKS[blank]
@@ -63,21 +67,26 @@ def questions(draw):
     text = " ".join(part for part in [*text, draw(st.sampled_from(["", "b", "."]))] if part)
     options = {
         "top": draw(st.integers(1, 12)),
-        "passes": draw(st.one_of(st.integers(1, 60), st.integers(1, 300), st.just(2000 if sites < 4 else 300))),
+        "passes": draw(
+            st.one_of(st.integers(1, 60), st.integers(1, 300), st.just(2000 if sites < 4 else 300))
+        ),
         "pieces": 2,
     }
     if not draw(st.integers(0, 3)):
         options["mass"] = draw(st.sampled_from([0.1, 0.5, 0.9, 0.999, 1.0]))
     if not draw(st.integers(0, 3)):
         options["allow"] = {
-            draw(st.integers(1, blanks)): draw(st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=2))
+            draw(st.integers(1, blanks)): draw(
+                st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=2)
+            )
         }
     if not draw(st.integers(0, 4)):
         options["forbid"] = [draw(st.sampled_from(WORDS))]
     if not draw(st.integers(0, 5)):
         options["alphabet"] = ["a", "b", "ab", "##a", "."]
     options["answers"] = [
-        " / ".join(draw(st.sampled_from(ANSWERS[kind])) for kind in kinds) for _ in range(draw(st.integers(0, 3)))
+        " / ".join(draw(st.sampled_from(ANSWERS[kind])) for kind in kinds)
+        for _ in range(draw(st.integers(0, 3)))
     ]
     return pieces, draw(laws()), text, options, draw(st.booleans())
 
@@ -85,7 +94,9 @@ def questions(draw):
 @contextmanager
 def short_lists(short=True):
     """Only a few tokens become states of their own, so that the bound has to cover the others."""
-    limits = {"LEAST_LISTED": 2, "LEAST_FLOW": 0.05, "MOST_LISTED": 4} if short else {"LEAST_LISTED": 8}
+    limits = (
+        {"LEAST_LISTED": 2, "LEAST_FLOW": 0.05, "MOST_LISTED": 4} if short else {"LEAST_LISTED": 8}
+    )
     with mock.patch.multiple(lattice, **limits):
         yield
 
@@ -103,7 +114,9 @@ def check(question, seen: Counter) -> None:
                 if options["answers"]:
                     options = options | {"answers": options["answers"][1:]}
                 elif CONSTRAINTS & set(options):
-                    options = {name: value for name, value in options.items() if name not in CONSTRAINTS}
+                    options = {
+                        name: value for name, value in options.items() if name not in CONSTRAINTS
+                    }
                 else:
                     assert "no filling within the constraints was found" in str(error)
                     return
@@ -112,7 +125,16 @@ def check(question, seen: Counter) -> None:
     printed = read_back(as_printed(answer.filling))
     assert false_claims(printed, answer, truth) == []
     data = json.loads(json.dumps(plain(answer.filling.to_dict()), allow_nan=False))
-    exact = Printed(**(vars(printed) | {"mass": data["mass"], "bound": data["bound"], "certain": data["certain"]}))
+    exact = Printed(
+        **(
+            vars(printed)
+            | {
+                "mass": data["mass"],
+                "bound": data["bound"],
+                "certain": data["certain"],
+            }
+        )
+    )
     exact.ranks = [None if a["rank"] is None else tuple(a["rank"]) for a in data.get("answers", [])]
     assert false_claims(exact, answer, truth) == []
     assert answer.filling.summary in answer.filling._repr_html_().replace("&#x27;", "'")
@@ -129,7 +151,12 @@ def check(question, seen: Counter) -> None:
 def sweep(examples: int) -> Counter:
     seen: Counter = Counter()
 
-    @settings(max_examples=examples, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=examples,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(questions())
     def every(question):
         check(question, seen)
@@ -141,7 +168,14 @@ def sweep(examples: int) -> Counter:
 def enough(seen: Counter, cases: int) -> None:
     """So many cases were checked, and claims of every kind were there to be false."""
     assert seen["checked"] >= cases, seen
-    shares = {"certain": 0.1, "uncertain": 0.1, "ranks": 0.3, "words": 0.1, "gaps": 0.1, "left out": 0.2}
+    shares = {
+        "certain": 0.1,
+        "uncertain": 0.1,
+        "ranks": 0.3,
+        "words": 0.1,
+        "gaps": 0.1,
+        "left out": 0.2,
+    }
     for name, share in shares.items():
         assert seen[name] >= share * cases, (name, seen)
 
@@ -162,12 +196,18 @@ ALLOWED = {"allow": {1: ["a", "b"]}, "answers": ["ab / ab"], "passes": 300}
 
 def test_an_answer_outside_the_constraints_is_refused_and_was_listed():
     model = drawn(FEW, Law(seed=3, scale=1.0))
-    with pytest.raises(InputError, match=r"the answer 'ab / ab' has 'ab' at blank 1, which allow does not name: leave it out"):
+    with pytest.raises(
+        InputError,
+        match=r"the answer 'ab / ab' has 'ab' at blank 1, which allow does not name: leave it out",
+    ):
         answered("[MASK] . [MASK]", model, **ALLOWED)
     with mock.patch.object(Constraints, "broken", lambda self, parts: None):
         answer = answered("[MASK] . [MASK]", model, top=40, **ALLOWED)
     truth = Enumerated(answer.question, allow=ALLOWED["allow"])
-    assert any("breaks a constraint" in fault for fault in false_claims(read_back(as_printed(answer.filling)), answer, truth))
+    assert any(
+        "breaks a constraint" in fault
+        for fault in false_claims(read_back(as_printed(answer.filling)), answer, truth)
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,10 +225,17 @@ def test_answers_that_a_constraint_leaves_out(options, why):
 
 def test_what_stood_in_the_blanks_is_not_listed_where_a_constraint_leaves_it_out():
     model = drawn(FEW, Law(seed=1))
-    shown = answered("b a b", model, positions=[1], passes=50, top=20, allow={1: ["a"]}).filling.completions
+    shown = answered(
+        "b a b", model, positions=[1], passes=50, top=20, allow={1: ["a"]}
+    ).filling.completions
     assert shown and not any(completion.is_gold for completion in shown)
-    assert any(completion.is_gold for completion in answered("b a b", model, positions=[1], passes=50).filling.completions)
-    with pytest.raises(InputError, match="the target has 'b' at blank 1, which allow does not name"):
+    assert any(
+        completion.is_gold
+        for completion in answered("b a b", model, positions=[1], passes=50).filling.completions
+    )
+    with pytest.raises(
+        InputError, match="the target has 'b' at blank 1, which allow does not name"
+    ):
         answered("[MASK] a b", model, targets=["b"], allow={1: ["a"]})
 
 
@@ -199,9 +246,15 @@ def test_candidates_never_hold_more_than_everything(dtype):
         for candidates in ([list(model.regular_ids)] * 2, 4):
             found = unmask.fill("a [MASK] [MASK] b", model=model, candidates=candidates)
             cloze, sets = found.cloze, [c.tolist() for c in found.joint.tables.candidates]
-            q = model.exact_logits(np.array([cloze.ids]), np.array([cloze.block])).double().softmax(-1)[0]
+            q = (
+                model.exact_logits(np.array([cloze.ids]), np.array([cloze.block]))
+                .double()
+                .softmax(-1)[0]
+            )
             held = float(q[0, sets[0]].sum() * q[1, sets[1]].sum())
             assert found.candidates_mass <= 1
             assert found.candidates_mass == pytest.approx(held, rel=1e-12)
             printed = float(re.search(r"tokens hold (\S+) %", as_printed(found))[1])
-            assert printed <= 100 * held * (1 + 1e-12) and printed == pytest.approx(100 * held, abs=0.11)
+            assert printed <= 100 * held * (1 + 1e-12) and printed == pytest.approx(
+                100 * held, abs=0.11
+            )

@@ -1,10 +1,21 @@
-"""The near-compatible family with restarts: its corners, its objective, its fixed point, and its law at alpha = 1."""
+"""The near-compatible family with restarts: its corners, its objective, its fixed point, and
+its law at alpha = 1.
+"""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_cases import distance, random_scan_step, random_tables, seeds, settled, sizes, tables_of, without
+from joint_cases import (
+    distance,
+    random_scan_step,
+    random_tables,
+    seeds,
+    settled,
+    sizes,
+    tables_of,
+    without,
+)
 
 from unmask.joints.arnold_gokhale import FamilyRule, family
 from unmask.joints.closed_forms import chain
@@ -14,8 +25,12 @@ from unmask.joints.registry import CONSTRUCTIONS, Member
 from unmask.joints.sweeps import start
 
 EXACT = 1e-10
-members = st.tuples(st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.sampled_from([0.0, 0.02, 0.25, 0.8, 1.0]))
-restarting = st.tuples(st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.sampled_from([0.0, 0.05, 0.25, 0.8]))
+members = st.tuples(
+    st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.sampled_from([0.0, 0.02, 0.25, 0.8, 1.0])
+)
+restarting = st.tuples(
+    st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.sampled_from([0.0, 0.05, 0.25, 0.8])
+)
 
 
 def dense(joint):
@@ -23,18 +38,23 @@ def dense(joint):
 
 
 def stationary_point(tables, mu, alpha, restart):
-    """((1 - l) sum_t w_t q_t + l k c) / ((1 - l) sum_t w_t / mu_{-t} + l k), w_t = mu_{-t}^alpha, written out."""
+    """((1 - l) sum_t w_t q_t + l k c) / ((1 - l) sum_t w_t / mu_{-t} + l k), w_t =
+    mu_{-t}^alpha, written out.
+    """
     m, k = without(mu), tables.sites
     above = sum(w**alpha * q.exp() for w, q in zip(m, tables.log_q, strict=True))
     below = sum(w ** (alpha - 1) for w in m)
-    return ((1 - restart) * above + restart * k * dense(chain(tables))) / ((1 - restart) * below + restart * k)
+    return ((1 - restart) * above + restart * k * dense(chain(tables))) / (
+        (1 - restart) * below + restart * k
+    )
 
 
 def objective(tables, mu, weights, restart):
     """(1 - l) sum_t sum w_t KL(q_t || mu(. | x_{-t})) + l k KL(c || mu), for weights held fixed."""
     c = dense(chain(tables))
     kept = sum(
-        float((w * q.exp() * (q - mu.log() + m.log())).sum()) for w, q, m in zip(weights, tables.log_q, without(mu), strict=True)
+        float((w * q.exp() * (q - mu.log() + m.log())).sum())
+        for w, q, m in zip(weights, tables.log_q, without(mu), strict=True)
     )
     return (1 - restart) * kept + restart * tables.sites * float((c * (c.log() - mu.log())).sum())
 
@@ -64,14 +84,22 @@ def test_the_corners_are_the_family_and_the_chain(size, seed, alpha):
     if named:
         apart = distance(dense(family(tables, alpha, 0.0)), dense(derive(tables, named)))
         assert apart < 1e-12
-    low, middle = family(tables, alpha, 0.0, tolerance=EXACT), family(tables, alpha, 0.5, tolerance=EXACT)
+    low, middle = (
+        family(tables, alpha, 0.0, tolerance=EXACT),
+        family(tables, alpha, 0.5, tolerance=EXACT),
+    )
     assert distance(dense(low), dense(middle)) > 1e-6
     assert distance(dense(middle), dense(chain(tables))) > 1e-6
 
 
 def test_other_marginals_do_not_return_it():
     """Control: the chain, and so every member that restarts, trusts the masked distributions."""
-    p = torch.randn((5, 5), generator=torch.Generator().manual_seed(3), dtype=torch.float64).flatten().softmax(0).reshape(5, 5)
+    p = (
+        torch.randn((5, 5), generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+        .flatten()
+        .softmax(0)
+        .reshape(5, 5)
+    )
     wrong = tables_of(p)
     wrong = type(wrong)(**{**vars(wrong), "log_masked": tuple(m.flip(0) for m in wrong.log_masked)})
     assert distance(dense(family(wrong, 0.5, 0.0, tolerance=EXACT)), p) < 1e-8
@@ -89,7 +117,9 @@ def test_nothing_has_a_lower_objective(size, seed, member):
     best = objective(tables, mu, weights, restart)
     generator = torch.Generator().manual_seed(seed)
     for number in range(250):
-        bump = 10 ** (-4 + 4 * number / 250) * torch.randn(mu.shape, generator=generator, dtype=torch.float64)
+        bump = 10 ** (-4 + 4 * number / 250) * torch.randn(
+            mu.shape, generator=generator, dtype=torch.float64
+        )
         moved = (joint.dense() + bump).flatten().softmax(0).reshape(mu.shape)
         assert objective(tables, moved, weights, restart) > best
     for name in CONSTRUCTIONS:
@@ -104,7 +134,9 @@ def test_alpha_one_is_the_law_of_pseudo_gibbs_that_restarts_from_the_chain(size,
     tables = random_tables(size, seed)
     step = random_scan_step(tables)
     start_law = dense(chain(tables)).flatten()
-    law = torch.linalg.solve(torch.eye(len(step), dtype=torch.float64) - (1 - restart) * step.T, restart * start_law)
+    law = torch.linalg.solve(
+        torch.eye(len(step), dtype=torch.float64) - (1 - restart) * step.T, restart * start_law
+    )
     found = dense(family(tables, 1.0, restart, tolerance=EXACT)).flatten()
     assert distance(found, law) < 1e-9
     series, term = torch.zeros_like(law), restart * start_law

@@ -1,4 +1,6 @@
-"""Scores of variants against enumeration on models given by tables, and how many passes they take."""
+"""Scores of variants against enumeration on models given by tables, and how many passes they
+take.
+"""
 
 from itertools import combinations
 from math import log
@@ -22,18 +24,32 @@ from unmask.variants.mutants import effects
 ALL = [*OF_VARIANTS, "pairs:balanced", "pairs:mrf"]
 
 
-def by_hand(model: TabularMLM, ids: list[int], sites: list[int], x: tuple[int, ...], allowed: list[int], orders, joint: str):
+def by_hand(
+    model: TabularMLM,
+    ids: list[int],
+    sites: list[int],
+    x: tuple[int, ...],
+    allowed: list[int],
+    orders,
+    joint: str,
+):
     """Every score of one variant, one conditional at a time."""
 
     def q(site: int, seen: dict[int, int]) -> torch.Tensor:
         """log q at a site over the alphabet; `seen` are the sites that are revealed."""
-        text = [seen.get(t, model.mask_id) if t in sites or t in seen else token for t, token in enumerate(ids)]
+        text = [
+            seen.get(t, model.mask_id) if t in sites or t in seen else token
+            for t, token in enumerate(ids)
+        ]
         logits = model.logits(torch.tensor([text]), torch.tensor([[site]]))[0, 0]
         return dict(zip(allowed, logits[allowed].log_softmax(-1).tolist(), strict=True))
 
     new, old = dict(zip(sites, x, strict=True)), {t: ids[t] for t in sites}
     chain = [
-        sum(q(sites[s], {sites[r]: new[sites[r]] for r in order[:j]})[new[sites[s]]] for j, s in enumerate(order))
+        sum(
+            q(sites[s], {sites[r]: new[sites[r]] for r in order[:j]})[new[sites[s]]]
+            for j, s in enumerate(order)
+        )
         for order in orders
     ]
     others = {t: {s: token for s, token in old.items() if s != t} for t in sites}
@@ -44,9 +60,15 @@ def by_hand(model: TabularMLM, ids: list[int], sites: list[int], x: tuple[int, .
         total = 0.0
         for pair in combinations(changed, 2):
             axes = [torch.tensor(allowed)] * 2
-            table = unary_tables(model, blanked(ids, pair, model.mask_id), axes, torch.float64, support=axes)
+            table = unary_tables(
+                model, blanked(ids, pair, model.mask_id), axes, torch.float64, support=axes
+            )
             wild = [allowed.index(ids[t]) for t in pair]
-            total += float(effects(derive(table, construction), wild)["epistasis"][tuple(allowed.index(new[t]) for t in pair)])
+            total += float(
+                effects(derive(table, construction), wild)["epistasis"][
+                    tuple(allowed.index(new[t]) for t in pair)
+                ]
+            )
         return total
 
     left = sorted(sites)
@@ -54,7 +76,9 @@ def by_hand(model: TabularMLM, ids: list[int], sites: list[int], x: tuple[int, .
         "singles": singles,
         "product": sum(q(t, {})[new[t]] for t in sites),
         "pll": sum(q(t, {s: new[s] for s in sites if s != t})[new[t]] for t in sites),
-        "left_to_right": sum(q(t, {s: new[s] for s in left[:j]})[new[t]] for j, t in enumerate(left)),
+        "left_to_right": sum(
+            q(t, {s: new[s] for s in left[:j]})[new[t]] for j, t in enumerate(left)
+        ),
         "any_order": float(torch.tensor(chain, dtype=torch.float64).logsumexp(0)) - log(len(chain)),
         "any_order_mean_log": sum(chain) / len(chain),
         "epistasis": epistasis(joint),
@@ -68,24 +92,35 @@ def everything(letters: list[int], sites: int) -> torch.Tensor:
 
 
 @settings(max_examples=6, deadline=None)
-@given(st.integers(0, 10**6), st.permutations([0, 1, 2, 3]), st.integers(1, 3), st.sampled_from(["balanced", "hcb"]))
+@given(
+    st.integers(0, 10**6),
+    st.permutations([0, 1, 2, 3]),
+    st.integers(1, 3),
+    st.sampled_from(["balanced", "hcb"]),
+)
 def test_every_score_is_that_summed_by_hand(seed, positions, k, joint):
     model, sites, allowed = TabularMLM.random(3, 4, seed), positions[:k], [2, 0]
     ids = torch.randint(0, 2, (4,), generator=torch.Generator().manual_seed(seed)).mul(2).tolist()
     variants = everything(allowed, k)
-    found = variant_scores(model, ids, sites, variants, ALL, allowed, orders=3, seed=seed, joint=joint)
+    found = variant_scores(
+        model, ids, sites, variants, ALL, allowed, orders=3, seed=seed, joint=joint
+    )
     assert [name for name in found if name != "any_order_mean_log"] == ALL
     drawn = random_orders(1, 3, k, torch.Generator().manual_seed(seed))[0].tolist()
     left = sorted(range(k), key=lambda i: sites[i])
     orders = [[left[s] for s in order] for order in drawn]
     for row, x in enumerate(variants.tolist()):
         expected = by_hand(model, ids, sites, tuple(x), allowed, orders, joint)
-        assert {name: float(values[row]) for name, values in found.items()} == pytest.approx(expected, abs=1e-9)
+        assert {name: float(values[row]) for name, values in found.items()} == pytest.approx(
+            expected, abs=1e-9
+        )
 
 
 def test_probabilities_sum_to_one_and_pseudo_likelihoods_do_not():
     model = TabularMLM.random(3, 4, 7)
-    found = variant_scores(model, [0, 1, 2, 0], [3, 0, 2], everything([0, 1, 2], 3), ALL, [0, 1, 2], orders=4)
+    found = variant_scores(
+        model, [0, 1, 2, 0], [3, 0, 2], everything([0, 1, 2], 3), ALL, [0, 1, 2], orders=4
+    )
     totals = {name: float(values.logsumexp(0).exp()) for name, values in found.items()}
     for name, score in OF_VARIANTS.items():
         assert (totals[name] == pytest.approx(1, abs=1e-12)) is score.probability, name
@@ -97,9 +132,17 @@ def test_passes_are_the_distinct_contexts_exactly():
     rows = []
     logits, substitutions = model.logits, model.substitutions
     model.logits = lambda ids, positions: rows.append(len(ids)) or logits(ids, positions)
-    model.substitutions = lambda ids, vary, values, predict: substitutions(ids, vary, values, predict)
+    model.substitutions = lambda ids, vary, values, predict: substitutions(
+        ids, vary, values, predict
+    )
     variants = everything([0, 1], k)
-    expected = {"pll": k * 2 ** (k - 1), "left_to_right": 2**k - 1, "product": 1, "singles": k, "epistasis": k + 10 * 5}
+    expected = {
+        "pll": k * 2 ** (k - 1),
+        "left_to_right": 2**k - 1,
+        "product": 1,
+        "singles": k,
+        "epistasis": k + 10 * 5,
+    }
     for name, passes in expected.items():
         rows.clear()
         asked = Contexts(model, [0] * 6, range(k), name, [0, 1])
@@ -108,7 +151,9 @@ def test_passes_are_the_distinct_contexts_exactly():
         assert asked.passes == passes
         assert sum(rows) >= passes
     several = Contexts(model, [0] * 6, range(k), "pll,left_to_right,product", [0, 1])
-    shared = k * 2 ** (k - 1) + 2**k - 1 - 2 ** (k - 1)  # the last step of the chain is a term of pll, the first the product's
+    shared = (
+        k * 2 ** (k - 1) + 2**k - 1 - 2 ** (k - 1)
+    )  # the last step of the chain is a term of pll, the first the product's
     rows.clear()
     several.scores(variants)
     assert several.pass_count(variants) == several.passes == sum(rows) == shared
@@ -116,9 +161,13 @@ def test_passes_are_the_distinct_contexts_exactly():
 
 def test_any_orders_share_prefixes():
     k = 4
-    asked = Contexts(TabularMLM.random(2, k, 3), [0] * k, range(k), "any_order", [0, 1], orders=5, seed=2)
+    asked = Contexts(
+        TabularMLM.random(2, k, 3), [0] * k, range(k), "any_order", [0, 1], orders=5, seed=2
+    )
     prefixes = {
-        frozenset(order[:j]) for order in random_orders(1, 5, k, torch.Generator().manual_seed(2))[0].tolist() for j in range(k)
+        frozenset(order[:j])
+        for order in random_orders(1, 5, k, torch.Generator().manual_seed(2))[0].tolist()
+        for j in range(k)
     }
     assert asked.pass_count(everything([0, 1], k)) == sum(2 ** len(prefix) for prefix in prefixes)
     assert asked.pass_count(everything([0, 1], k)[:1]) == len(prefixes)
@@ -159,7 +208,9 @@ def test_nan_is_an_error():
 
 @pytest.mark.parametrize("enough", [1, 4, 1000])
 def test_batches_do_not_change_the_numbers(letters_folder, enough, monkeypatch):
-    """Sets that pass by themselves, and sets in common batches, against one forward pass per row."""
+    """Sets that pass by themselves, and sets in common batches, against one forward pass per
+    row.
+    """
     from unmask.models.masked_lm import MaskedLM
 
     model = MaskedLM.load(letters_folder, device="cpu", dtype="float64")
@@ -173,11 +224,17 @@ def test_batches_do_not_change_the_numbers(letters_folder, enough, monkeypatch):
     for row, x in enumerate(variants.tolist()):
         sums = dict.fromkeys(found, 0.0)
         for t, site in enumerate(sites):
-            for name, shown in {"pll": {0, 1, 2} - {t}, "left_to_right": set(range(t)), "product": set()}.items():
+            for name, shown in {
+                "pll": {0, 1, 2} - {t},
+                "left_to_right": set(range(t)),
+                "product": set(),
+            }.items():
                 text = list(ids)
                 for s in range(3):
                     text[sites[s]] = x[s] if s in shown else model.mask_id
                 with torch.no_grad():
                     logits = model.network(input_ids=torch.tensor([text])).logits[0, site, allowed]
                 sums[name] += float(logits.log_softmax(-1)[place[x[t]]])
-        assert {name: float(values[row]) for name, values in found.items()} == pytest.approx(sums, abs=1e-10)
+        assert {name: float(values[row]) for name, values in found.items()} == pytest.approx(
+            sums, abs=1e-10
+        )

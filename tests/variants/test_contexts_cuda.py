@@ -15,7 +15,10 @@ pytestmark = pytest.mark.gpu
 @pytest.mark.parametrize("enough", [1, 1000])
 def test_every_score(letters_folder, dtype, tolerance, enough, monkeypatch):
     monkeypatch.setattr("unmask.variants.contexts.enough_rows", lambda *_: enough)
-    models = [MaskedLM.load(letters_folder, device="cpu"), MaskedLM.load(letters_folder, device="cuda", dtype=dtype)]
+    models = [
+        MaskedLM.load(letters_folder, device="cpu"),
+        MaskedLM.load(letters_folder, device="cuda", dtype=dtype),
+    ]
     ids = models[0].words.encode("ACDEGACDEG")
     sites, allowed = (2, 4, 7, 9), models[0].regular_ids
     variants = torch.tensor(list(product(allowed[:3], repeat=4)))

@@ -69,12 +69,28 @@ class Names57:
         "Study": ("to_dict", "to_frame", "rows"),
         "Report": ("to_dict", "to_frame"),
         "Tables": (
-            "candidates", "log_q", "log_inside", "log_total", "log_masked", "log_masked_inside", "log_masked_support",
-            "log_between", "log_mass",
+            "candidates",
+            "log_q",
+            "log_inside",
+            "log_total",
+            "log_masked",
+            "log_masked_inside",
+            "log_masked_support",
+            "log_between",
+            "log_mass",
         ),
         "BlockMetrics": ("to_frame", "joints"),
-        "JointMetrics": ("construction", "unary_nll", "joint_nll", "a_kl", "g_kl", "objective", "u_ppl", "p_ppl"),
-    }  # fmt: skip
+        "JointMetrics": (
+            "construction",
+            "unary_nll",
+            "joint_nll",
+            "a_kl",
+            "g_kl",
+            "objective",
+            "u_ppl",
+            "p_ppl",
+        ),
+    }
     """Attributes, and methods without arguments, of each class of results that are values."""
 
     # ---- calling ----
@@ -100,9 +116,13 @@ class Names57:
     def argument(self, value: Any) -> Any:
         """An argument as the checkout takes it: marks become the objects that they name."""
         if isinstance(value, Mapping):
-            kind = next((key for key in value if isinstance(key, str) and key.startswith("$")), None)
+            kind = next(
+                (key for key in value if isinstance(key, str) and key.startswith("$")), None
+            )
             if kind is not None:
-                options = {name: self.argument(option) for name, option in value.items() if name != kind}
+                options = {
+                    name: self.argument(option) for name, option in value.items() if name != kind
+                }
                 return getattr(self, f"mark_{kind[1:]}")(self.argument(value[kind]), **options)
             return {name: self.argument(item) for name, item in value.items()}
         if isinstance(value, list):
@@ -136,7 +156,9 @@ class Names57:
 
         return pandas.read_json(Path("materials") / name, lines=True)
 
-    def mark_tabular(self, shape: Sequence[int], seed: int, scale: float, ruled_out: float = 0.0) -> Any:
+    def mark_tabular(
+        self, shape: Sequence[int], seed: int, scale: float, ruled_out: float = 0.0
+    ) -> Any:
         """A model that is a table of normal logits, a share of them minus infinity.
 
         `shape` is the number of tokens and the number of positions.
@@ -154,7 +176,9 @@ class Names57:
             table = table.masked_fill(out, -torch.inf)
         return self.public("TabularMLM")(table)
 
-    def mark_conditionals(self, shape: Sequence[int], seed: int, scale: float, zeros: bool = False) -> list[Any]:
+    def mark_conditionals(
+        self, shape: Sequence[int], seed: int, scale: float, zeros: bool = False
+    ) -> list[Any]:
         """Two random tables of conditionals of a pair."""
         import numpy
 
@@ -176,7 +200,9 @@ class Names57:
         return measured_profile(self, model)
 
     def mark_energy(self, kind: str, term: str) -> Any:
-        """An energy with a term of the user's own: a text's number of letters, or its first token."""
+        """An energy with a term of the user's own: a text's number of letters, or its first
+        token.
+        """
         if term == "letters":
             return self.public("Energy")(kind, text_terms=(lambda text: 0.1 * len(text),))
         return self.public("Energy")(kind, user_terms=(lambda ids: 0.01 * ids[:, 1].double(),))
@@ -197,7 +223,9 @@ class Names57:
 
         if dtype is not None:
             options["dtype"] = getattr(torch, dtype)
-        return self.public("unary_tables")(model, self.public("Cloze")(tuple(ids), tuple(block)), candidates, **options)
+        return self.public("unary_tables")(
+            model, self.public("Cloze")(tuple(ids), tuple(block)), candidates, **options
+        )
 
     def do_text_tables(self, model: Any, text: str, size: int, exact: bool = False) -> Result:
         """The candidates of a text with blanks, and its unary tables."""
@@ -208,7 +236,9 @@ class Names57:
             "tables": self.public("unary_tables")(model, cloze, candidates),
         }
 
-    def do_joint(self, construction: str, options: Mapping[str, Any] | None = None, **tables: Any) -> Result:
+    def do_joint(
+        self, construction: str, options: Mapping[str, Any] | None = None, **tables: Any
+    ) -> Result:
         """The joint of one construction."""
         return self.public("derive")(self.do_tables(**tables), construction, **dict(options or {}))
 
@@ -216,20 +246,30 @@ class Names57:
         """All constructions together, and their metrics."""
         joints = self.public("derive_all")(self.do_tables(**tables))
         result = {joint.name: joint for joint in joints}
-        return result if gold is None else {"joints": result, "metrics": self.public("block_metrics")(joints, list(gold))}
+        return (
+            result
+            if gold is None
+            else {"joints": result, "metrics": self.public("block_metrics")(joints, list(gold))}
+        )
 
-    def own_tables(self, conditionals: Sequence[Any], masked: Any = None, labels: Any = None) -> Any:
+    def own_tables(
+        self, conditionals: Sequence[Any], masked: Any = None, labels: Any = None
+    ) -> Any:
         """Tables of a pair of one's own."""
         return self.public("Tables").from_conditionals(*conditionals, masked=masked, labels=labels)
 
-    def do_own_joint(self, construction: str, options: Mapping[str, Any] | None = None, **tables: Any) -> Result:
+    def do_own_joint(
+        self, construction: str, options: Mapping[str, Any] | None = None, **tables: Any
+    ) -> Result:
         """The joint of one construction over tables of one's own."""
         return self.public("derive")(self.own_tables(**tables), construction, **dict(options or {}))
 
     def do_incompatibility(self, tables: Mapping[str, Any]) -> Result:
         """How far tables are from having a common joint."""
         own = "conditionals" in tables
-        return self.public("incompatibility")(self.own_tables(**tables) if own else self.do_tables(**tables))
+        return self.public("incompatibility")(
+            self.own_tables(**tables) if own else self.do_tables(**tables)
+        )
 
     def do_logits(self, model: Any, texts: Sequence[str], places: Sequence[int]) -> Result:
         """Token ids of texts of one length, and the model's logits at some of their positions."""
@@ -245,7 +285,10 @@ class Names57:
 
     def do_sample_again(self, model: Any, sweeps: Sequence[int], **options: Any) -> Result:
         """A run in a folder that is given more sweeps, and its diagnosis from the folder."""
-        runs = [self.public("sample")(model=model, sweeps=number, out="out/run", **options) for number in sweeps]
+        runs = [
+            self.public("sample")(model=model, sweeps=number, out="out/run", **options)
+            for number in sweeps
+        ]
         return {"runs": runs, "diagnosis": self.public("diagnose")("out/run")}
 
     def do_judged(self, model: Any, judge: str, **options: Any) -> Result:
@@ -255,7 +298,9 @@ class Names57:
 
     def do_several_runs(self, model: Any, kernels: Sequence[Any], **options: Any) -> Result:
         """Samples of several kernels, and their diagnoses side by side."""
-        return self.public("diagnose")([self.public("sample")(model=model, kernel=kernel, **options) for kernel in kernels])
+        return self.public("diagnose")(
+            [self.public("sample")(model=model, kernel=kernel, **options) for kernel in kernels]
+        )
 
     def do_difference(self, **options: Any) -> Result:
         """Where the scores of two texts differ, token by token."""
@@ -266,20 +311,34 @@ class Names57:
         return self.public("Profile").load(path)
 
     def do_page(self, model: Any, path: str, body: Mapping[str, Any] | None = None) -> Result:
-        """What the server of the page answers: its status, and JSON or events; without a body, to GET."""
+        """What the server of the page answers: its status, and JSON or events; without a body,
+        to GET.
+        """
         import json
 
         from fastapi.testclient import TestClient
 
         jobs = self.public("Jobs")()
         try:
-            client = TestClient(self.public("create_app")(model, jobs), base_url="http://127.0.0.1:8000")
-            answer = client.get(f"/api/{path}") if body is None else client.post(f"/api/{path}", json=body)
+            client = TestClient(
+                self.public("create_app")(model, jobs), base_url="http://127.0.0.1:8000"
+            )
+            answer = (
+                client.get(f"/api/{path}")
+                if body is None
+                else client.post(f"/api/{path}", json=body)
+            )
         finally:
             jobs.close()
         if "event-stream" in answer.headers["content-type"]:
-            data = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: ")]
-            content: Any = [json.loads(line) for line in data[1:]]  # the first is the name of the job, which is drawn
+            data = [
+                line.removeprefix("data: ")
+                for line in answer.text.splitlines()
+                if line.startswith("data: ")
+            ]
+            content: Any = [
+                json.loads(line) for line in data[1:]
+            ]  # the first is the name of the job, which is drawn
         else:
             content = answer.json()
         return {"status": answer.status_code, "answer": content}
@@ -291,13 +350,20 @@ class Names57:
         run = self.public("train")(out="out/model", device="cpu", **options)
         return {"run": run, "weights": load_file(Path("out/model/model.safetensors"))}
 
-    def do_command(self, words: Sequence[str], standard_input: str = "", process: bool = False) -> Result:
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
         """A command: its exit code, and what it prints; `process`: in a process of its own."""
         if process:
             command = [sys.executable, "-m", "unmask", *words]
-            done = subprocess.run(command, input=standard_input.encode(), capture_output=True, check=False)
+            done = subprocess.run(
+                command, input=standard_input.encode(), capture_output=True, check=False
+            )
             return printed(done.returncode, done.stdout.decode(), done.stderr.decode())
-        streams = {name: io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for name in ("stdout", "stderr")}
+        streams = {
+            name: io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+            for name in ("stdout", "stderr")
+        }
         streams["stdin"] = io.TextIOWrapper(io.BytesIO(standard_input.encode()), "utf-8")
         kept = {name: getattr(sys, name) for name in streams}
         for name, stream in streams.items():
@@ -311,7 +377,9 @@ class Names57:
         return printed(code, *outputs)
 
     def do_commands(self, several: Sequence[Sequence[str]]) -> Result:
-        """Commands one after the other, of which the later ones read what the earlier ones wrote."""
+        """Commands one after the other, of which the later ones read what the earlier ones
+        wrote.
+        """
         return [self.do_command(words) for words in several]
 
     # ---- results ----
@@ -368,7 +436,10 @@ def adapter_of_checkout() -> Names57:
         module, _, name = offered.partition(":")
         if module_exists(module) and hasattr(import_module(module), name):
             return adapter()
-    raise SystemExit(f"no adapter reads this checkout: it offers none of {', '.join(offered for offered, _ in GENERATIONS)}")
+    raise SystemExit(
+        "no adapter reads this checkout: it offers none of"
+        f" {', '.join(offered for offered, _ in GENERATIONS)}"
+    )
 
 
 def module_exists(module: str) -> bool:
@@ -403,7 +474,9 @@ def joint_parts(joint: Any) -> dict[str, Any]:
         "entropy": joint.entropy(),
         "total_correlation": joint.total_correlation(),
         "mutual_information": [joint.mutual_information(site, other) for site, other in pairs],
-        "conditional": [joint.conditional(site, first[:site] + first[site + 1 :]) for site in range(sites)],
+        "conditional": [
+            joint.conditional(site, first[:site] + first[site + 1 :]) for site in range(sites)
+        ],
         "to_frame": joint.to_frame(5),
     }
     cells = 1
@@ -444,7 +517,9 @@ def trained_translator(adapter: Names57, name: str) -> str:
     objective = "causal" if name == "causal-pairs" else "masked"
     sides = [Path("materials/sources.txt"), Path("materials/targets.txt")]
     shape = adapter.public("Shape")(layers=2, width=16, heads=2, vocab=96, max_length=48)
-    optimisation = adapter.public("Optimisation")(steps=12, batch_tokens=512, lr=0.01, warmup=2, dropout=0.0)
+    optimisation = adapter.public("Optimisation")(
+        steps=12, batch_tokens=512, lr=0.01, warmup=2, dropout=0.0
+    )
     options = {
         "objective": objective,
         "shape": shape,
@@ -462,7 +537,9 @@ def measured_profile(adapter: Names57, model: str) -> str:
     file = KEPT / f"{model}-profile.json"
     file.parent.mkdir(exist_ok=True)
     texts = Path("materials/many.txt")
-    adapter.public("dependence")(profile=texts, model=adapter.mark_model(model), candidates=8, save=str(file))
+    adapter.public("dependence")(
+        profile=texts, model=adapter.mark_model(model), candidates=8, save=str(file)
+    )
     return str(file)
 
 

@@ -80,7 +80,8 @@ class Report:
     failures         differences that the list does not have
     allowed          differences that it has
     not_seen         changes of the list that did not occur
-    proves_nothing   calls that raise on both sides and are not meant to, or that never raise and are
+    proves_nothing   calls that raise on both sides and are not meant to, or that never raise
+                     and are
     messages         calls whose messages differ, with the old and the new one
     """
 
@@ -113,11 +114,15 @@ def read_values(files: Iterable[Path]) -> dict[str, dict[str, Value]]:
         with open(file, encoding="utf-8") as lines:
             for line in lines:
                 stored = json.loads(line)
-                calls[stored["call"]] = {name: Value.from_json(value) for name, value in stored["values"].items()}
+                calls[stored["call"]] = {
+                    name: Value.from_json(value) for name, value in stored["values"].items()
+                }
     return calls
 
 
-def compare(old: Mapping[str, Values], new: Mapping[str, Values], changes: Sequence[Change] = ()) -> Report:
+def compare(
+    old: Mapping[str, Values], new: Mapping[str, Values], changes: Sequence[Change] = ()
+) -> Report:
     """Compare the values of all calls."""
     report = Report(calls=len(old))
     seen: set[Change] = set()
@@ -142,10 +147,16 @@ def compare(old: Mapping[str, Values], new: Mapping[str, Values], changes: Seque
 
 
 def unmeant_end(call: str, old: Values, new: Values) -> str | None:
-    """What is wrong if a call ends in an error on both sides and is not named `refused/`, or is and does not."""
+    """What is wrong if a call ends in an error on both sides and is not named `refused/`, or is
+    and does not.
+    """
     if "raised" in old and "raised" in new:
         reason = new.get("raised/message", new["raised"]).data
-        return None if call.startswith(REFUSED) else f"{call} raises on both sides: {shortened(reason)}"
+        return (
+            None
+            if call.startswith(REFUSED)
+            else f"{call} raises on both sides: {shortened(reason)}"
+        )
     if call.startswith(REFUSED) and "raised" not in old and "raised" not in new:
         return f"{call} raises on neither side"
     return None
@@ -195,7 +206,10 @@ def difference(old: Value, new: Value) -> tuple[float, str] | None:
     size = float(gaps.max())
     return (
         size,
-        f"{before[place]!r} became {now[place]!r}; {int((~same_bits).sum()):,} of {len(before):,} numbers differ",
+        (
+            f"{before[place]!r} became {now[place]!r}; {int((~same_bits).sum()):,} of"
+            f" {len(before):,} numbers differ"
+        ),
     )
 
 
@@ -205,7 +219,11 @@ def numbers(value: Value) -> np.ndarray:
         return np.array([float(word) for word in value.data.split()])
     content = bytes.fromhex(value.data)
     if value.dtype == "bfloat16":
-        return (np.frombuffer(content, dtype=np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        return (
+            (np.frombuffer(content, dtype=np.uint16).astype(np.uint32) << 16)
+            .view(np.float32)
+            .astype(np.float64)
+        )
     dtype = {"float": "float64"}.get(value.dtype, value.dtype)
     return np.frombuffer(content, dtype=dtype).astype(np.float64)
 
@@ -226,7 +244,10 @@ def shortened(text: str, most: int = 90) -> str:
 
 def as_text(report: Report, most: int = 40) -> str:
     """The report, with at most so many lines per kind of difference."""
-    lines = [f"{report.calls:,} calls, {report.values:,} values compared; {report.added:,} values are new"]
+    lines = [
+        f"{report.calls:,} calls, {report.values:,} values compared; {report.added:,} values"
+        " are new"
+    ]
     by_call: dict[str, list[Difference]] = {}
     for one in report.failures:
         by_call.setdefault(one.call, []).append(one)
@@ -234,16 +255,26 @@ def as_text(report: Report, most: int = 40) -> str:
         lines.append(f"{len(by_call):,} calls differ in {len(report.failures):,} values:")
     for call, found in list(by_call.items())[:most]:
         worst = max(found, key=lambda one: one.size)
-        lines.append(f"  {call}: {len(found)} values, largest difference {worst.size:.3g}, at {worst.value}: {worst.what}")
+        lines.append(
+            f"  {call}: {len(found)} values, largest difference {worst.size:.3g}, at {worst.value}:"
+            f" {worst.what}"
+        )
     if len(by_call) > most:
         lines.append(f"  and {len(by_call) - most:,} more calls")
     if report.allowed:
         worst = max(report.allowed, key=lambda one: one.size)
-        lines.append(f"{len(report.allowed):,} intended differences, the largest {worst.size:.3g}, at {worst.name}")
-    lines += [f"listed and not seen: {change.value} (issue {change.issue}: {change.why})" for change in report.not_seen]
+        lines.append(
+            f"{len(report.allowed):,} intended differences, the largest {worst.size:.3g}, at"
+            f" {worst.name}"
+        )
+    lines += [
+        f"listed and not seen: {change.value} (issue {change.issue}: {change.why})"
+        for change in report.not_seen
+    ]
     if report.proves_nothing:
         lines.append(
-            f"{len(report.proves_nothing):,} calls prove nothing: mend them, or name them {REFUSED}... if they are to raise"
+            f"{len(report.proves_nothing):,} calls prove nothing: mend them, or name them"
+            f" {REFUSED}... if they are to raise"
         )
         lines += [f"  {one}" for one in report.proves_nothing]
     if report.messages:

@@ -45,7 +45,9 @@ def fault(about: str, calls: str, value: str = "*") -> Callable[[Plant], Plant]:
     return register
 
 
-def replace(owner: Any, name: str, changed: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+def replace(
+    owner: Any, name: str, changed: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> None:
     """Put a changed function in the place of another."""
     original = getattr(owner, name)
     setattr(owner, name, wraps(original)(changed(original)))
@@ -338,7 +340,9 @@ def other_answer(adapter: Any) -> None:
 def lost_part(adapter: Any) -> None:
     """The last row of every part is gone."""
     original = adapter.stored_rows
-    adapter.stored_rows = lambda folder: {name: rows.iloc[:-1] for name, rows in original(folder).items()}
+    adapter.stored_rows = lambda folder: {
+        name: rows.iloc[:-1] for name, rows in original(folder).items()
+    }
 
 
 @fault("weights of another model", "bundled/logits/*")
@@ -350,7 +354,9 @@ def other_weights(adapter: Any) -> None:
 
     def loaded(name: str, **options: Any) -> Any:
         model = original(name, **options)
-        network = next(value for value in vars(model).values() if isinstance(value, torch.nn.Module))
+        network = next(
+            value for value in vars(model).values() if isinstance(value, torch.nn.Module)
+        )
         weight = next(network.parameters())
         with torch.no_grad():
             weight.mul_(1 + 2**-20)

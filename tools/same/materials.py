@@ -85,7 +85,8 @@ PROTEIN = "ACDEFGHIKL"
 def tokenizer_of(tokens: Sequence[str], kind: str) -> Any:
     """A tokenizer with [CLS] and [SEP] around a text.
 
-    kind   words (split at spaces and signs), letters (split at every letter) or pieces (word pieces)
+    kind   words (split at spaces and signs), letters (split at every letter) or pieces (word
+           pieces)
     """
     from tokenizers import (
         Regex,
@@ -111,12 +112,16 @@ def tokenizer_of(tokens: Sequence[str], kind: str) -> Any:
         core = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
         core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     ends = [("[CLS]", SPECIAL.index("[CLS]")), ("[SEP]", SPECIAL.index("[SEP]"))]
-    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    core.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=ends
+    )
     names = {f"{name[1:-1].lower()}_token": name for name in SPECIAL}
     return PreTrainedTokenizerFast(tokenizer_object=core, **names)
 
 
-def save(folder: Path, config: Any, tokenizer: Any, positions: int, seed: int, causal: bool = False) -> None:
+def save(
+    folder: Path, config: Any, tokenizer: Any, positions: int, seed: int, causal: bool = False
+) -> None:
     """Save a model of a configuration, with random weights, and its tokenizer."""
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
@@ -130,7 +135,9 @@ def save(folder: Path, config: Any, tokenizer: Any, positions: int, seed: int, c
     tokenizer.save_pretrained(folder)
 
 
-def bert(tokens: Sequence[str], kind: str, positions: int, seed: int, spread: float) -> Callable[[Path], None]:
+def bert(
+    tokens: Sequence[str], kind: str, positions: int, seed: int, spread: float
+) -> Callable[[Path], None]:
     """A BERT whose weights have the standard deviation `spread`; .5 makes dependence of nats."""
 
     def write(folder: Path) -> None:
@@ -215,7 +222,9 @@ def roberta(folder: Path) -> None:
     core.train_from_iterator([*SENTENCES] * 5, trainer)
     mask = AddedToken("<mask>", lstrip=True, special=True)
     core.add_special_tokens([mask])
-    core.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
+    core.post_processor = processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False
+    )
     names = {
         "bos": "<s>",
         "cls": "<s>",
@@ -225,7 +234,9 @@ def roberta(folder: Path) -> None:
         "unk": "<unk>",
         "mask": mask,
     }
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, **{f"{name}_token": token for name, token in names.items()})
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core, **{f"{name}_token": token for name, token in names.items()}
+    )
     size = {
         "vocab_size": len(tokenizer),
         "max_position_embeddings": 42,
@@ -288,7 +299,10 @@ def corpus(lines: int, seed: int) -> list[str]:
     for _ in range(lines):
         noun = draw.choice(list(verbs))
         day = draw.choice(["Monday", "Tuesday", "Friday"])
-        made.append(f"The {draw.choice(['old', 'young'])} {noun} {verbs[noun]} {objects[verbs[noun]]} on {day}.")
+        made.append(
+            f"The {draw.choice(['old', 'young'])} {noun} {verbs[noun]} {objects[verbs[noun]]} on"
+            f" {day}."
+        )
     return made
 
 
@@ -302,9 +316,15 @@ def translations(lines: int, seed: int) -> tuple[list[str], list[str]]:
     """Sources, and the same words the other way round with other endings."""
     draw = random.Random(seed)
     sources = [
-        " ".join(draw.choice(("kalo", "miru", "teso", "nipa", "loka")) for _ in range(draw.randint(2, 4))) for _ in range(lines)
+        " ".join(
+            draw.choice(("kalo", "miru", "teso", "nipa", "loka")) for _ in range(draw.randint(2, 4))
+        )
+        for _ in range(lines)
     ]
-    targets = [" ".join(f"{word[2:]}{word[:2]}x" for word in reversed(source.split())) for source in sources]
+    targets = [
+        " ".join(f"{word[2:]}{word[:2]}x" for word in reversed(source.split()))
+        for source in sources
+    ]
     return sources, targets
 
 
@@ -317,8 +337,13 @@ def files() -> dict[str, str]:
     """All files by name."""
     sources, targets = translations(120, seed=1)
     table = [{"text": text, "source": f"s{i}", "weight": i / 4} for i, text in enumerate(SENTENCES)]
-    csv = "source,text,weight\n" + "".join(f'{row["source"]},"{row["text"]}",{row["weight"]}\n' for row in table)
-    pairs = [{"sentence_good": good, "sentence_bad": bad, "field": field} for good, bad, field in GOOD_AND_BAD]
+    csv = "source,text,weight\n" + "".join(
+        f'{row["source"]},"{row["text"]}",{row["weight"]}\n' for row in table
+    )
+    pairs = [
+        {"sentence_good": good, "sentence_bad": bad, "field": field}
+        for good, bad, field in GOOD_AND_BAD
+    ]
     blocks = [{"text": text, "block": [2, 4]} for text in SENTENCES[:6]]
     return {
         "sentences.txt": "".join(f"{text}\n" for text in SENTENCES),
@@ -330,15 +355,22 @@ def files() -> dict[str, str]:
         "table.jsonl": json_lines(table),
         "table.csv": csv,
         "items.csv": "item,text,length\n7,the cat sat .,long\n9,a dog ran .,short\n",
-        "items.jsonl": json_lines([{"item": "b", "text": "the cat sat ."}, {"item": "a", "text": "a dog ran ."}]),
+        "items.jsonl": json_lines(
+            [{"item": "b", "text": "the cat sat ."}, {"item": "a", "text": "a dog ran ."}]
+        ),
         "blanks_and_gaps.txt": "the [MASK] sat .\n\na [MASK] ran .\n",
         "table.tsv": csv.replace(",", "\t"),
         "letters.fasta": ">one\nACDEFG\n>two\nGFEDCA\nHIK\n",
         "blanks.txt": "the [MASK] sat .\na [MASK] ran on the [MASK] .\n",
         "pairs.jsonl": json_lines(pairs),
-        "pairs.csv": "sentence_good,sentence_bad\n" + "".join(f"{good},{bad}\n" for good, bad, _ in GOOD_AND_BAD),
+        "pairs.csv": (
+            "sentence_good,sentence_bad\n"
+            + "".join(f"{good},{bad}\n" for good, bad, _ in GOOD_AND_BAD)
+        ),
         "blocks.jsonl": json_lines(blocks),
-        "measured.csv": "variant,value\n" + "".join(f"{name},{value}\n" for name, value in MEASURED),
+        "measured.csv": (
+            "variant,value\n" + "".join(f"{name},{value}\n" for name, value in MEASURED)
+        ),
         "mutants.txt": "A1C\nC2A\nA1C+C2A\n",
         "corpus.txt": "".join(f"{line}\n" for line in corpus(160, seed=1)),
         "valid.txt": "".join(f"{line}\n" for line in corpus(20, seed=2)),

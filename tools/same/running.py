@@ -27,7 +27,9 @@ Call = dict[str, Any]
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker that was started: its process, and the files of its values and of what it printed."""
+    """A worker that was started: its process, and the files of its values and of what it
+    printed.
+    """
 
     process: subprocess.Popen[bytes]
     output: Path
@@ -42,12 +44,18 @@ class Worker:
 
 
 def checkout(name: str, scratch: Path) -> Path:
-    """A folder with the sources of a checkout: that folder, or a new one with those of a revision."""
+    """A folder with the sources of a checkout: that folder, or a new one with those of a
+    revision.
+    """
     if Path(name).is_dir():
         return Path(name).resolve()
-    archive = subprocess.run(["git", "-C", str(REPOSITORY), "archive", name, "src"], capture_output=True, check=False)
+    archive = subprocess.run(
+        ["git", "-C", str(REPOSITORY), "archive", name, "src"], capture_output=True, check=False
+    )
     if archive.returncode != 0:
-        raise SystemExit(f"{name} is neither a folder nor a revision: {archive.stderr.decode().strip()}")
+        raise SystemExit(
+            f"{name} is neither a folder nor a revision: {archive.stderr.decode().strip()}"
+        )
     folder = scratch / "checkouts" / name.replace("/", "-")
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
@@ -59,7 +67,10 @@ def commit_of_issue(issue: str) -> str:
     """The commit at the end of an issue, from the settings."""
     commit: str = SETTINGS["commits"].get(issue, "")
     if not commit:
-        raise SystemExit(f"tools/same/settings.toml has no commit at the end of issue {issue}: fill it in under [commits]")
+        raise SystemExit(
+            f"tools/same/settings.toml has no commit at the end of issue {issue}: fill it in under"
+            " [commits]"
+        )
     return commit
 
 
@@ -106,7 +117,11 @@ def start(
 
 def environment(source: Path, threads: int) -> dict[str, str]:
     """The environment of a worker: the same for both sides, besides where unmask is."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("UNMASK", "COLUMNS", "LINES", "PYTHON"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("UNMASK", "COLUMNS", "LINES", "PYTHON"))
+    }
     fixed = {
         "PYTHONPATH": os.pathsep.join([str(source / "src"), str(HERE.parent)]),
         "PYTHONHASHSEED": "0",

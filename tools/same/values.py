@@ -101,7 +101,9 @@ def named_values(result: Any, parts: Parts, name: str = "", prose: bool = False)
     elif is_frame(result):
         for column in result.columns:
             if not is_changing(column):
-                yield from column_values(result[column], below(name, str(column)), parts, is_prose(column, prose))
+                yield from column_values(
+                    result[column], below(name, str(column)), parts, is_prose(column, prose)
+                )
     elif isinstance(result, Mapping):
         for key, value in result.items():
             if not is_changing(key):
@@ -163,7 +165,9 @@ def tensor_value(tensor: Any) -> Value:
 
     stored = tensor.detach().cpu().contiguous()
     dtype = str(stored.dtype).removeprefix("torch.")
-    flat = stored.reshape(-1).view(torch.uint8) if stored.dtype != torch.bool else stored.reshape(-1)
+    flat = (
+        stored.reshape(-1).view(torch.uint8) if stored.dtype != torch.bool else stored.reshape(-1)
+    )
     return Value(ARRAY, dtype, tuple(tensor.shape), flat.numpy().tobytes().hex())
 
 
@@ -176,7 +180,9 @@ def column_values(column: Any, name: str, parts: Parts, prose: bool) -> Named:
 
 
 def list_values(items: list[Any], parts: Parts, name: str, prose: bool) -> Named:
-    """A list: one value if all items are numbers, or texts; else those of its items, and how many."""
+    """A list: one value if all items are numbers, or texts; else those of its items, and how
+    many.
+    """
     if (shape := rectangle(items)) is not None:
         yield name, python_numbers(leaves(items), shape)
     elif all(isinstance(item, str) for item in items):
@@ -196,7 +202,11 @@ def rectangle(items: list[Any]) -> tuple[int, ...] | None:
         shapes = {rectangle(list(item)) for item in items}
         kinds = {type(leaf) for leaf in leaves(items)}
         inside = next(iter(shapes))
-        return (len(items), *inside) if len(shapes) == 1 and inside is not None and len(kinds) == 1 else None
+        return (
+            (len(items), *inside)
+            if len(shapes) == 1 and inside is not None and len(kinds) == 1
+            else None
+        )
     kind = type(items[0])
     same = kind in (bool, int, float) and all(type(item) is kind for item in items)
     return (len(items),) if same else None

@@ -67,7 +67,9 @@ def fix_machine(threads: int, memory_kb: int) -> None:
 
     os.environ["OMP_NUM_THREADS"] = str(threads)
     opened = builtins.open
-    content = "".join(f"{name}: {memory_kb} kB\n" for name in ("MemTotal", "MemFree", "MemAvailable"))
+    content = "".join(
+        f"{name}: {memory_kb} kB\n" for name in ("MemTotal", "MemFree", "MemAvailable")
+    )
 
     def open_fixed(file: Any, *arguments: Any, **options: Any) -> Any:
         if file == MEMORY_FILE:
@@ -113,7 +115,9 @@ def values_of_call(adapter: Names57, call: Mapping[str, Any], work: Path) -> dic
         if is_ours(warning):
             kinds.append(f"{adapter.kind_of(warning.category)} at {place_of(warning.filename)}")
     values["warnings"] = text(json.dumps(kinds))
-    values["warnings/messages"] = message(json.dumps([str(warning.message) for warning in caught if is_ours(warning)]))
+    values["warnings/messages"] = message(
+        json.dumps([str(warning.message) for warning in caught if is_ours(warning)])
+    )
     return values
 
 
@@ -130,8 +134,13 @@ def renamed(adapter: Names57, values: Iterator[tuple[str, Value]]) -> Iterator[t
 
 
 def is_ours(warning: warnings.WarningMessage) -> bool:
-    """Whether a warning is one of unmask's; a library warns once per process, wherever it is met."""
-    return warning.category.__module__.partition(".")[0] == "unmask" or place_of(warning.filename) == "unmask"
+    """Whether a warning is one of unmask's; a library warns once per process, wherever it is
+    met.
+    """
+    return (
+        warning.category.__module__.partition(".")[0] == "unmask"
+        or place_of(warning.filename) == "unmask"
+    )
 
 
 def place_of(file: str) -> str:

@@ -1,18 +1,24 @@
-"""`check`: the facts of a model as it was read, and what looks wrong; and the look at the first text that a model gets.
+"""`check`: the facts of a model as it was read, and what looks wrong; and the look at the first
+text that a model gets.
 
-A model that is read wrong still gives numbers, and they look wrong. One that is read right predicts the masked token more often
-than the most frequent token alone would, and puts next to nothing on special tokens. `measure` masks up to MOST_POSITIONS
-positions of a user's own texts, one at a time:
+A model that is read wrong still gives numbers, and they look wrong. One that is read right
+predicts the masked token more often than the most frequent token alone would, and puts next to
+nothing on special tokens. `measure` masks up to MOST_POSITIONS positions of a user's own texts,
+one at a time:
 
     accuracy       how often the masked token is the model's first choice
-    frequent       how often it is the most frequent token of these texts: the accuracy of a model that reads nothing
-    nats           the mean of -log q(token | rest); a uniform distribution over the V regular tokens has log V
+    frequent       how often it is the most frequent token of these texts: the accuracy of a
+                   model that reads nothing
+    nats           the mean of -log q(token | rest); a uniform distribution over the V regular
+                   tokens has log V
     special mass   the mean probability of special tokens and of outputs that are not tokens
 
-Every verb looks at the first text that a model gets (`look_at_first`): three passes, once per model. Each of LOOKED_ROWS rows
-masks every LOOKED_ROWS-th token that the text shows, and the mean of -log q(token | rest) is compared with log V. A model
-that is read right lies far below, even on a text of another language; with another model's tokenizer it lies several nats above.
-A mean above log V by more than ERRORS standard errors is reported. So is a text of amino acids or bases under a model of words.
+Every verb looks at the first text that a model gets (`look_at_first`): three passes, once per
+model. Each of LOOKED_ROWS rows masks every LOOKED_ROWS-th token that the text shows, and the
+mean of -log q(token | rest) is compared with log V. A model that is read right lies far below,
+even on a text of another language; with another model's tokenizer it lies several nats above. A
+mean above log V by more than ERRORS standard errors is reported. So is a text of amino acids or
+bases under a model of words.
 """
 
 from __future__ import annotations
@@ -52,7 +58,9 @@ MOSTLY = 0.5
 """A model that is right more often is read right, even where one token is as frequent."""
 LOOKED_ROWS = 3
 LEAST_LOOKED, MOST_LOOKED, TEXTS_LOOKED = 6, 48, 64
-"""Tokens of a text that are looked at; of the first TEXTS_LOOKED texts, those with fewer than LEAST_LOOKED are skipped."""
+"""Tokens of a text that are looked at; of the first TEXTS_LOOKED texts, those with fewer than
+LEAST_LOOKED are skipped.
+"""
 ERRORS = 2.0
 """Standard errors by which a mean must lie above log V."""
 MOST_TEXTS, MOST_POSITIONS, ROWS = 20_000, 2_000, 64
@@ -66,13 +74,18 @@ LEAST_LETTERS, MOST_LETTERS = 10, 60
 class Check(Result):
     """A model as it was understood, and `concerns`: what looks wrong; empty if nothing does.
 
-    model, architecture, network   its name or folder; its kind and shape; the class that computes it
+    model, architecture, network   its name or folder; its kind and shape; the class that
+                                   computes it
     parameters, dtype, device      how many it has; the number format that it runs in, and where
-    tokenizer, cased, tokens       the kind of its tokens; whether upper and lower case differ; how many it knows
-    regular, examples, special     how many tokens can stand in a text; eight of them; the others that have names
-    mask, mask_id, around          the mask token; its number; the tokens put before and after a text
+    tokenizer, cased, tokens       the kind of its tokens; whether upper and lower case differ;
+                                   how many it knows
+    regular, examples, special     how many tokens can stand in a text; eight of them; the
+                                   others that have names
+    mask, mask_id, around          the mask token; its number; the tokens put before and after a
+                                   text
     outputs, unused                logits per position; those that are not tokens
-    longest                        the most tokens of a text, those around it included; None if there is no limit
+    longest                        the most tokens of a text, those around it included; None if
+                                   there is no limit
     notes                          what is left out, or lies elsewhere, and is right all the same
     on_texts, concerns             figures on the user's texts, if any were given; what looks wrong
 
@@ -110,21 +123,47 @@ class Check(Result):
             ("model", self.model),
             ("architecture", f"{self.architecture}; {self.parameters:,} parameters"),
             ("computed by", f"{self.network} in {self.dtype} on {self.device}"),
-            ("tokenizer", f"{self.tokenizer}; upper and lower case {'differ' if self.cased else 'are one'}"),
+            (
+                "tokenizer",
+                f"{self.tokenizer}; upper and lower case {'differ' if self.cased else 'are one'}",
+            ),
             ("mask token", f"{self.mask} (id {self.mask_id})"),
             ("special tokens", " ".join(self.special)),
             ("regular tokens", f"{self.regular:,}, for example {' '.join(self.examples)}"),
-            ("outputs", f"{self.outputs:,}" + (f", {self.unused:,} of them not tokens" if self.unused else ", all tokens")),
+            (
+                "outputs",
+                f"{self.outputs:,}"
+                + (f", {self.unused:,} of them not tokens" if self.unused else ", all tokens"),
+            ),
             ("around a text", f"{before} before, {after} after"),
-            ("longest text", "no limit" if self.longest is None else f"{self.longest:,} tokens, those around it included"),
+            (
+                "longest text",
+                (
+                    "no limit"
+                    if self.longest is None
+                    else f"{self.longest:,} tokens, those around it included"
+                ),
+            ),
             *(("noted", note) for note in self.notes),
         ]
         figures = self.on_texts
         if figures is not None:
-            read = f"{figures.texts:,} read, {figures.refused:,} refused, {figures.too_long:,} too long"
-            right = f"{figures.accuracy:.1%} of {figures.positions:,}; always {figures.frequent_token!r}: {figures.frequent:.1%}"
-            masked = f"{figures.nats:.3f} nats, uniform {figures.uniform:.3f}; special tokens get {figures.special_mass:.2%}"
-            rows += [("texts", f"{read}; {figures.tokens:,} tokens"), ("unknown tokens", f"{figures.unknown:.2%}")]
+            read = (
+                f"{figures.texts:,} read, {figures.refused:,} refused, {figures.too_long:,} too"
+                " long"
+            )
+            right = (
+                f"{figures.accuracy:.1%} of {figures.positions:,}; always"
+                f" {figures.frequent_token!r}: {figures.frequent:.1%}"
+            )
+            masked = (
+                f"{figures.nats:.3f} nats, uniform {figures.uniform:.3f}; special tokens get"
+                f" {figures.special_mass:.2%}"
+            )
+            rows += [
+                ("texts", f"{read}; {figures.tokens:,} tokens"),
+                ("unknown tokens", f"{figures.unknown:.2%}"),
+            ]
             rows += [("masked accuracy", right), ("masked token", masked)]
         return rows
 
@@ -138,20 +177,30 @@ class Check(Result):
     @property
     def headline(self) -> str:
         """The concerns in one line."""
-        return f"What looks wrong: {'; '.join(self.concerns)}." if self.concerns else "Nothing looks wrong."
+        return (
+            f"What looks wrong: {'; '.join(self.concerns)}."
+            if self.concerns
+            else "Nothing looks wrong."
+        )
 
     def __repr__(self) -> str:
         lines = [f"{name:<16}{text}" for name, text in self.rows()]
         return "\n".join([*lines, *(f"looks wrong     {concern}" for concern in self.concerns)])
 
 
-def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None, progress: Progress | None) -> Check:
+def checked_model(
+    model: Model, data: str | PathLike[str] | Sequence[str] | None, progress: Progress | None
+) -> Check:
     """The answer of `check`."""
     texts = None if data is None else texts_of(data)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
         lm = model if isinstance(model, MaskedLM) else reload(model)
-    messages = [(warning.category, str(warning.message)) for warning in raised if issubclass(warning.category, UnmaskWarning)]
+    messages = [
+        (warning.category, str(warning.message))
+        for warning in raised
+        if issubclass(warning.category, UnmaskWarning)
+    ]
     figures = None if texts is None else measure(lm, texts, progress)
     doubts, words = list(concerns(lm, figures)), lm.words
     right = LeftOut if figures is None or doubts else (LeftOut, TokenizerAbove)
@@ -159,13 +208,19 @@ def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None
     config = lm.network.config
     shape = [
         f"{value} {what}"
-        for name, what in (("num_hidden_layers", "layers"), ("hidden_size", "wide"), ("num_attention_heads", "heads"))
+        for name, what in (
+            ("num_hidden_layers", "layers"),
+            ("hidden_size", "wide"),
+            ("num_attention_heads", "heads"),
+        )
         if (value := getattr(config, name, None)) is not None
     ]
     step = max(1, len(lm.regular_ids) // 8)
     return Check(
         model=lm.name,
-        architecture=", ".join([str(getattr(config, "model_type", type(lm.network).__name__)), *shape]),
+        architecture=", ".join(
+            [str(getattr(config, "model_type", type(lm.network).__name__)), *shape]
+        ),
         network=_kind(lm.network),
         parameters=sum(weight.numel() for weight in lm.network.parameters()),
         dtype=str(lm.dtype).removeprefix("torch."),
@@ -184,14 +239,20 @@ def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None
         longest=lm.max_length,
         notes=tuple(message for kind, message in messages if issubclass(kind, right)),
         on_texts=figures,
-        concerns=tuple(dict.fromkeys([*(m for kind, m in messages if not issubclass(kind, right)), *doubts])),
+        concerns=tuple(
+            dict.fromkeys([*(m for kind, m in messages if not issubclass(kind, right)), *doubts])
+        ),
     )
 
 
 def _kind(network: nn.Module) -> str:
     if isinstance(network, BertMaskedLM):
         return "unmask's own BERT"
-    return "a function" if isinstance(network, FunctionNetwork) else f"transformers' {type(network).__name__}"
+    return (
+        "a function"
+        if isinstance(network, FunctionNetwork)
+        else f"transformers' {type(network).__name__}"
+    )
 
 
 def concerns(model: MaskedLM, figures: OnTexts | None) -> Iterator[str]:
@@ -199,9 +260,15 @@ def concerns(model: MaskedLM, figures: OnTexts | None) -> Iterator[str]:
     if model.caution:
         yield model.caution
     if not any(model.words.around()):
-        yield "nothing is put before and after a text: most models were trained with a start and an end token (post_processor)"
+        yield (
+            "nothing is put before and after a text: most models were trained with a start and an"
+            " end token (post_processor)"
+        )
     if _masked_entropy(model) > NEARLY_UNIFORM * log(model.vocab_size):
-        yield "with everything masked its distribution is nearly uniform: the head may not be trained, or not the model's own"
+        yield (
+            "with everything masked its distribution is nearly uniform: the head may not be"
+            " trained, or not the model's own"
+        )
     if figures is None:
         return
     if figures.refused:
@@ -211,24 +278,36 @@ def concerns(model: MaskedLM, figures: OnTexts | None) -> Iterator[str]:
         yield f"{share}: the tokenizer may not be the model's, or the texts of another kind"
     if figures.special_mass > MUCH_SPECIAL:
         yield (
-            f"{figures.special_mass:.1%} of the probability is on special tokens and unused outputs: the mask token, the "
-            "tokenizer or the head may not be those that it was trained with"
+            f"{figures.special_mass:.1%} of the probability is on special tokens and unused"
+            " outputs: the mask token, the tokenizer or the head may not be those that it was"
+            " trained with"
         )
-    if worse := worse_than_uniform("the masked tokens", figures.nats, figures.nats_error, figures.uniform):
+    if worse := worse_than_uniform(
+        "the masked tokens", figures.nats, figures.nats_error, figures.uniform
+    ):
         yield worse
-    chance = figures.frequent + 2 * sqrt(figures.frequent * (1 - figures.frequent) / max(1, figures.positions))
+    chance = figures.frequent + 2 * sqrt(
+        figures.frequent * (1 - figures.frequent) / max(1, figures.positions)
+    )
     if figures.accuracy <= min(chance, MOSTLY):
         yield (
-            f"it is right in {figures.accuracy:.1%} of the cases, and always saying {figures.frequent_token!r} would be in "
-            f"{figures.frequent:.1%}: check the tokenizer, the mask token and config.json (heads, layer_norm_eps, hidden_act)"
+            f"it is right in {figures.accuracy:.1%} of the cases, and always saying"
+            f" {figures.frequent_token!r} would be in {figures.frequent:.1%}: check the tokenizer,"
+            " the mask token and config.json (heads, layer_norm_eps, hidden_act)"
         )
 
 
 def _masked_entropy(model: MaskedLM) -> float:
-    """The entropy at the second of four blanks; beside a token, for models that divide by the share of tokens (`not_finite`)."""
+    """The entropy at the second of four blanks; beside a token, for models that divide by the
+    share of tokens (`not_finite`).
+    """
     before, after = model.words.around()
     ids = [*before, *[model.mask_id] * 4, *(after if before or after else model.regular_ids[:1])]
-    log_q = model.logits(torch.tensor([ids]), torch.tensor([[len(before) + 1]]))[0, 0].double().log_softmax(-1)
+    log_q = (
+        model.logits(torch.tensor([ids]), torch.tensor([[len(before) + 1]]))[0, 0]
+        .double()
+        .log_softmax(-1)
+    )
     return -float((log_q.exp() * log_q).sum())
 
 
@@ -268,7 +347,10 @@ def texts_of(data: str | PathLike[str] | Sequence[str]) -> list[str]:
     else:
         name, texts = "data", (text for text in data if text.strip())
     if not (first := list(islice(texts, MOST_TEXTS))):
-        raise InputError(f"{name} holds no text: give a list of texts, or a file with one text per line, or FASTA")
+        raise InputError(
+            f"{name} holds no text: give a list of texts, or a file with one text per line, or"
+            " FASTA"
+        )
     return first
 
 
@@ -289,19 +371,33 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
             tokens += sum(i not in special or i == unknown_id for i in ids)
             too_long += model.max_length is not None and len(ids) > model.max_length
             rows.append(ids[: model.max_length])
-    places = [(row, place) for row, ids in enumerate(rows) for place, i in enumerate(ids) if i not in special]
+    places = [
+        (row, place)
+        for row, ids in enumerate(rows)
+        for place, i in enumerate(ids)
+        if i not in special
+    ]
     if not places:
         because = "" if why is None else f" ({why})"
         raise InputError(
-            f"none of the {len(texts):,} texts has a token that the model knows{because}: give texts of its own kind"
+            f"none of the {len(texts):,} texts has a token that the model knows{because}: give"
+            " texts of its own kind"
         )
     common = Counter(rows[row][place] for row, place in places).most_common(1)[0][0]
     masked = places[:: ceil(len(places) / MOST_POSITIONS)]
     right, mass, surprises = 0, 0.0, list[float]()
     ruled_out = torch.tensor(sorted(special), dtype=torch.long)
     for part in of_one_key(masked, lambda place: len(rows[place[0]]), ROWS):
-        batch, where = torch.tensor([rows[row] for row, _ in part]), torch.tensor([[place] for _, place in part])
-        log_q = model.logits(batch.scatter(1, where, model.mask_id), where)[:, 0].double().log_softmax(-1).cpu()
+        batch, where = (
+            torch.tensor([rows[row] for row, _ in part]),
+            torch.tensor([[place] for _, place in part]),
+        )
+        log_q = (
+            model.logits(batch.scatter(1, where, model.mask_id), where)[:, 0]
+            .double()
+            .log_softmax(-1)
+            .cpu()
+        )
         gold = batch.gather(1, where)[:, 0]
         right += int((log_q.argmax(-1) == gold).sum())
         surprises += (-log_q.gather(1, gold[:, None])[:, 0]).tolist()
@@ -328,8 +424,9 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
 
 
 def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
-    """Warn, once per model, if the first text is a sequence and the model reads words, and if the model predicts what the first
-    text shows worse than a uniform distribution; `texts`: token ids."""
+    """Warn, once per model, if the first text is a sequence and the model reads words, and if
+    the model predicts what the first text shows worse than a uniform distribution; `texts`:
+    token ids."""
     special, longest = set(model.special_ids), model.max_length or inf
     for ids in islice(texts, TEXTS_LOOKED):
         shown = [place for place, i in enumerate(ids) if i not in special]
@@ -340,10 +437,15 @@ def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
     problem = None
     if model not in _seen_sequence and is_sequence(model.words, model.text(ids)):
         _seen_sequence.add(model)
-        problem = "it reads words, and the text looks like amino acids or bases: give a model of such sequences"
+        problem = (
+            "it reads words, and the text looks like amino acids or bases: give a model of such"
+            " sequences"
+        )
     elif model not in _seen:
         nats, error = mean_and_error(_surprise(model, ids, shown[:: -(-len(shown) // MOST_LOOKED)]))
-        problem = worse_than_uniform("the tokens that the text shows", nats, error, log(len(model.regular_ids)))
+        problem = worse_than_uniform(
+            "the tokens that the text shows", nats, error, log(len(model.regular_ids))
+        )
         problem = problem and f"{problem}; unmask check --data with your own texts shows more"
     _seen.add(model)
     if problem:
@@ -353,43 +455,69 @@ def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
 def is_sequence(words: TextTokenizer, text: str) -> bool:
     """Whether a text is a protein or DNA that a tokenizer of words has to spell.
 
-    Without its blanks it is one run of capitals, or single capitals with spaces between them, all of them amino acids. Also as
-    small letters it is cut into pieces of less than two letters; words and names in capitals are then cut into longer ones. Words
-    spelled with amino acids, which have no U, have no Q.
+    Without its blanks it is one run of capitals, or single capitals with spaces between them,
+    all of them amino acids. Also as small letters it is cut into pieces of less than two
+    letters; words and names in capitals are then cut into longer ones. Words spelled with amino
+    acids, which have no U, have no Q.
     """
     text = text if words.cased else text.upper()
-    runs, letters = [run.split() for run in text.split(BLANK)], "".join(text.replace(BLANK, "").split())
-    kinds, alone = set(letters), all(len(run) < 2 for run in runs) or all(len(part) == 1 for run in runs for part in run)
-    if not alone or len(letters) < LEAST_LETTERS or not (kinds == BASES or len(kinds) > len(BASES) + 1 and kinds <= AMINO_ACIDS):
+    runs, letters = (
+        [run.split() for run in text.split(BLANK)],
+        "".join(text.replace(BLANK, "").split()),
+    )
+    kinds, alone = (
+        set(letters),
+        all(len(run) < 2 for run in runs) or all(len(part) == 1 for run in runs for part in run),
+    )
+    if (
+        not alone
+        or len(letters) < LEAST_LETTERS
+        or not (kinds == BASES or len(kinds) > len(BASES) + 1 and kinds <= AMINO_ACIDS)
+    ):
         return False
     if words.by_character or not words.regular_tokens.keys() & {"the", "Ġthe", "▁the"}:
         return False
     letters = letters[:MOST_LETTERS]
     cuts = [words.tokens_of(one).inside for one in (letters, letters.lower(), letters.capitalize())]
-    return min(stop - start for start, stop in cuts) > len(letters) / 2 + (0 if "Q" in letters else 1.5)
+    return min(stop - start for start, stop in cuts) > len(letters) / 2 + (
+        0 if "Q" in letters else 1.5
+    )
 
 
 @torch.no_grad()
 def _surprise(model: MaskedLM, ids: Sequence[int], shown: Sequence[int]) -> list[float]:
-    """-log q of the tokens at these places, every LOOKED_ROWS-th of them masked in one row; the last one or two are left out."""
-    places = torch.tensor(shown[: len(shown) // LOOKED_ROWS * LOOKED_ROWS]).view(-1, LOOKED_ROWS).T.contiguous()
+    """-log q of the tokens at these places, every LOOKED_ROWS-th of them masked in one row; the
+    last one or two are left out.
+    """
+    places = (
+        torch.tensor(shown[: len(shown) // LOOKED_ROWS * LOOKED_ROWS])
+        .view(-1, LOOKED_ROWS)
+        .T.contiguous()
+    )
     rows = torch.tensor([list(ids)] * LOOKED_ROWS)
-    log_q = model.logits(rows.scatter(1, places, model.mask_id), places).double().log_softmax(-1).cpu()
+    log_q = (
+        model.logits(rows.scatter(1, places, model.mask_id), places).double().log_softmax(-1).cpu()
+    )
     return (-log_q.gather(2, rows.gather(1, places).unsqueeze(2))).flatten().tolist()
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """The mean of numbers and its standard error: infinite for a single number, 0 for an infinite mean."""
+    """The mean of numbers and its standard error: infinite for a single number, 0 for an
+    infinite mean.
+    """
     if inf in values:
         return inf, 0.0
     return fmean(values), stdev(values) / len(values) ** 0.5 if len(values) > 1 else inf
 
 
 def worse_than_uniform(what: str, nats: float, error: float, uniform: float) -> str | None:
-    """The sentence about a model that predicts tokens worse than a uniform distribution by more than ERRORS errors; else None."""
+    """The sentence about a model that predicts tokens worse than a uniform distribution by more
+    than ERRORS errors; else None.
+    """
     if nats - ERRORS * error <= uniform:
         return None
     return (
-        f"it predicts {what} worse than a uniform distribution ({nats:.1f} nats, uniform {uniform:.1f}): the tokenizer may be "
-        "another model's, config.json may state another network, or the texts are not of its kind"
+        f"it predicts {what} worse than a uniform distribution ({nats:.1f} nats, uniform"
+        f" {uniform:.1f}): the tokenizer may be another model's, config.json may state another"
+        " network, or the texts are not of its kind"
     )

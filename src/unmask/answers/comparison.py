@@ -1,7 +1,8 @@
 """`compare`: every construction on the blanks of one text, side by side.
 
-For each joint mu: its entropy H(mu), its total correlation sum_t H(mu_t) - H(mu) (the mutual information of a pair), and how
-far its conditionals lie from the model's (A-KL); where the tokens that stood in the blanks are known, the other metrics too.
+For each joint mu: its entropy H(mu), its total correlation sum_t H(mu_t) - H(mu) (the mutual
+information of a pair), and how far its conditionals lie from the model's (A-KL); where the
+tokens that stood in the blanks are known, the other metrics too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask.answers.blanked_text import BlankedText, Grid, complete, for_each, mass_in_words, with_gold, with_tables
+from unmask.answers.blanked_text import (
+    BlankedText,
+    Grid,
+    complete,
+    for_each,
+    mass_in_words,
+    with_gold,
+    with_tables,
+)
 from unmask.answers.checking import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.cloze import Cloze
@@ -44,10 +53,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ComparedCompletion(Result):
-    """One filling of the blanks and its log-probability under each construction, given that it lies in the candidates.
+    """One filling of the blanks and its log-probability under each construction, given that it
+    lies in the candidates.
 
-    orders_log_prob is that of the chain rule averaged over all orders (`unmask.tables.lattice`), over the whole vocabulary
-    or the alphabet.
+    orders_log_prob is that of the chain rule averaged over all orders
+    (`unmask.tables.lattice`), over the whole vocabulary or the alphabet.
     """
 
     KEYS = ("tokens", "text", "gold=is_gold", "log_probs", "orders_log_prob")
@@ -61,7 +71,8 @@ class ComparedCompletion(Result):
 
 @dataclass(frozen=True)
 class Description(Result):
-    """One construction on this text, in nats; the last four are None where the gold tokens are unknown.
+    """One construction on this text, in nats; the last four are None where the gold tokens are
+    unknown.
 
     gold_log_prob and the perplexities are those of the tokens that stood in the blanks.
     """
@@ -87,12 +98,22 @@ class Comparison(Result):
     cloze            the text as token ids, and where its blanks are
     support          the tokens allowed in a blank, for the chain rule over all orders
 
-    >>> comparison = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,chain", candidates=32)
-    >>> comparison.joints['product'].mutual_information() < comparison.joints['chain'].mutual_information()
+    >>> text = "The [MASK] [MASK] at the casino."
+    >>> comparison = unmask.compare(text, joints="product,chain", candidates=32)
+    >>> product, chain = comparison.joints['product'], comparison.joints['chain']
+    >>> product.mutual_information() < chain.mutual_information()
     True
     """
 
-    KEYS = ("text", "candidates_mass", "warning", "incompatibility", "joints=descriptions", "ranked_by", "completions")
+    KEYS = (
+        "text",
+        "candidates_mass",
+        "warning",
+        "incompatibility",
+        "joints=descriptions",
+        "ranked_by",
+        "completions",
+    )
     OPTIONAL = ("warning",)
 
     text: str
@@ -105,7 +126,9 @@ class Comparison(Result):
 
     @property
     def candidates_mass(self) -> float:
-        """The share of the product joint that lies in the candidate sets; the joints are given that the blanks do."""
+        """The share of the product joint that lies in the candidate sets; the joints are given
+        that the blanks do.
+        """
         return exp(self._tables.log_mass)
 
     @property
@@ -114,9 +137,11 @@ class Comparison(Result):
 
     @cached_property
     def incompatibility(self) -> float:
-        """How far the model's conditionals are from any joint: root mean square, in nats (`unmask.joints.incompatibility`).
+        """How far the model's conditionals are from any joint: root mean square, in nats
+        (`unmask.joints.incompatibility`).
 
-        Of two blanks it is zero if and only if one joint has both conditionals; of more it is that of all pairs of tables.
+        Of two blanks it is zero if and only if one joint has both conditionals; of more it is
+        that of all pairs of tables.
         """
         return incompatibility(self._tables)
 
@@ -128,22 +153,36 @@ class Comparison(Result):
         if gold is None:
             measured = [(reading.average_kl,) for reading in read_joints(joints)]
         else:
-            measured = [(m.a_kl, -m.joint_nll, m.g_kl, m.u_ppl, m.p_ppl) for m in block_metrics(joints, gold).joints]
-        rows = [Description(j.entropy(), j.total_correlation(), *m) for j, m in zip(joints, measured, strict=True)]
+            measured = [
+                (m.a_kl, -m.joint_nll, m.g_kl, m.u_ppl, m.p_ppl)
+                for m in block_metrics(joints, gold).joints
+            ]
+        rows = [
+            Description(j.entropy(), j.total_correlation(), *m)
+            for j, m in zip(joints, measured, strict=True)
+        ]
         return dict(zip(self.joints, rows, strict=True))
 
     @cached_property
     def completions(self) -> list[ComparedCompletion]:
-        """The `top` most probable fillings by the construction that ranks them, and the gold one if known."""
+        """The `top` most probable fillings by the construction that ranks them, and the gold
+        one if known.
+        """
         rows = with_gold(self.joints[self.ranked_by].topk(self.top)[0], self.cloze).tolist()
         sites = torch.tensor([self.cloze.block]).expand(len(rows), -1)
         texts = torch.tensor([self.cloze.filled(row) for row in rows])
-        over_orders = lattice(Conditionals(self.model, self.support), texts, sites).log_mean.tolist()
+        over_orders = lattice(
+            Conditionals(self.model, self.support), texts, sites
+        ).log_mean.tolist()
         completions = []
         for row, orders_log_prob in zip(rows, over_orders, strict=True):
             filled = complete(self.model, self.cloze, row, 0.0, 0.0)
             log_probs = {name: float(joint.log_prob(row)) for name, joint in self.joints.items()}
-            completions.append(ComparedCompletion(filled.tokens, filled.text, log_probs, orders_log_prob, filled.is_gold))
+            completions.append(
+                ComparedCompletion(
+                    filled.tokens, filled.text, log_probs, orders_log_prob, filled.is_gold
+                )
+            )
         return completions
 
     @property
@@ -152,7 +191,9 @@ class Comparison(Result):
         return not_converged(self.joints.values()) or None
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row per completion, one column of probabilities per construction, then that of the chain rule over all orders."""
+        """One row per completion, one column of probabilities per construction, then that of
+        the chain rule over all orders.
+        """
         import pandas
 
         rows = [
@@ -166,7 +207,9 @@ class Comparison(Result):
         return pandas.DataFrame(rows).set_index("completion")
 
     def figure(self) -> Figure:
-        """Heat maps of the joint of two blanks, independent and by the default construction (or the last one compared)."""
+        """Heat maps of the joint of two blanks, independent and by the default construction (or
+        the last one compared).
+        """
         from unmask.answers.plots import pair_joints
 
         shown = [self.joints.get(INDEPENDENT), self.joints.get(DEFAULT)]
@@ -185,8 +228,11 @@ class Comparison(Result):
     def _repr_html_(self) -> str:
         import pandas
 
-        described = pandas.DataFrame({name: row.to_dict() for name, row in self.descriptions.items()}).T
-        return f"<p>{escape(self.headline)}</p>{described.to_html()}{self.to_frame().map('{:.2%}'.format).to_html()}"
+        described = pandas.DataFrame(
+            {name: row.to_dict() for name, row in self.descriptions.items()}
+        ).T
+        shares = self.to_frame().map("{:.2%}".format)
+        return f"<p>{escape(self.headline)}</p>{described.to_html()}{shares.to_html()}"
 
 
 def comparisons(
@@ -201,9 +247,18 @@ def comparisons(
 ) -> Iterator[Comparison]:
     """The answers of `compare`, one by one; everything is checked before the first."""
     names = [construction.name for construction in all_named(joints)]
-    ranked_by = named(joint, "joint").name if joint is not None else DEFAULT if DEFAULT in names else names[-1]
+    ranked_by = (
+        named(joint, "joint").name
+        if joint is not None
+        else DEFAULT
+        if DEFAULT in names
+        else names[-1]
+    )
     if ranked_by not in names:
-        raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
+        raise InputError(
+            f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or"
+            " rank by another"
+        )
     where = figure_path(figure, len(texts), (model, grid.alphabet))
     lm = as_model(model)
 
@@ -212,15 +267,22 @@ def comparisons(
         blanks = len(blanked.cloze.block)
         if blanks < 2:
             shown = around_blanks(text, 60)
-            raise InputError(f"the text {shown!r} has one blank, where all constructions coincide: give more, or use fill")
+            raise InputError(
+                f"the text {shown!r} has one blank, where all constructions coincide: give more, or"
+                " use fill"
+            )
         if where is not None and blanks != 2:
-            raise InputError(f"the figure is of two blanks, and the text has {blanks}: leave the figure out")
+            raise InputError(
+                f"the figure is of two blanks, and the text has {blanks}: leave the figure out"
+            )
         return blanked
 
     every = for_each(texts, read)
     look_at_first(lm, (text.cloze.ids for text in every))
     for text, tables in with_tables(lm, every, progress):
         derived = dict(zip(names, derive_all(tables, names), strict=True))
-        comparison = Comparison(text.text, derived, ranked_by, lm, text.cloze, text.plan.allowed, top)
+        comparison = Comparison(
+            text.text, derived, ranked_by, lm, text.cloze, text.plan.allowed, top
+        )
         yield comparison
         save_figure(comparison.figure, where)

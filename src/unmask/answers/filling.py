@@ -1,24 +1,30 @@
-"""`fill`: from a text with blanks to its most probable completions, under a joint over candidates or by a search.
+"""`fill`: from a text with blanks to its most probable completions, under a joint over
+candidates or by a search.
 
-The search is by the chain rule over all orders: many blanks, whole words and gaps, over the whole vocabulary. A text with
-[WORD] or [GAP:2-5] is read with every number of tokens that its blanks may have (`unmask.models.text.blanks`). With n readings,
-the probability of a filling x of reading r is p_r(x) / n, where p_r is the chain rule averaged over orders in the text with that
-many masks, over all regular tokens.
+The search is by the chain rule over all orders: many blanks, whole words and gaps, over the
+whole vocabulary. A text with [WORD] or [GAP:2-5] is read with every number of tokens that its
+blanks may have (`unmask.models.text.blanks`). With n readings, the probability of a filling x
+of reading r is p_r(x) / n, where p_r is the chain rule averaged over orders in the text with
+that many masks, over all regular tokens.
 
-Words are spelled as the tokenizer spells them. Token sequences that are not whole words, or other spellings of one, keep their
-share of the probability: the sum over words is below 1.
+Words are spelled as the tokenizer spells them. Token sequences that are not whole words, or
+other spellings of one, keep their share of the probability: the sum over words is below 1.
 
-An answer that a user names is read in tokens: one part per blank, split as the tokenizer does, never cut.
+An answer that a user names is read in tokens: one part per blank, split as the tokenizer does,
+never cut.
 
     one blank                 the answer as a whole, slashes included
-    k blanks                  k words with spaces between them, or k parts with " / " or "/" between them
+    k blanks                  k words with spaces between them, or k parts with " / " or "/"
+                              between them
     k blanks side by side     also words without a slash that make k tokens together
 
-The number of parts decides: "and/or tea" has two parts as words, and two parts at its slash, so it raises for two blanks. With
-spaces around it a slash always separates: "and/or / tea". In Python an answer may be a list of its parts.
+The number of parts decides: "and/or tea" has two parts as words, and two parts at its slash, so
+it raises for two blanks. With spaces around it a slash always separates: "and/or / tea". In
+Python an answer may be a list of its parts.
 
-Constraints are allowed and forbidden words (`Constraints`). They only leave fillings out: those that remain keep their
-probability over the whole vocabulary. A named answer that they leave out is refused.
+Constraints are allowed and forbidden words (`Constraints`). They only leave fillings out: those
+that remain keep their probability over the whole vocabulary. A named answer that they leave out
+is refused.
 """
 
 from __future__ import annotations
@@ -54,13 +60,22 @@ from unmask.joints.deriving import derive
 from unmask.joints.registry import DEFAULT, INDEPENDENT, SEARCHED, named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import Blank, TextReading, WordMarks, has_several_lengths, read_blanks, readings_of
+from unmask.models.text.blanks import (
+    Blank,
+    TextReading,
+    WordMarks,
+    has_several_lengths,
+    read_blanks,
+    readings_of,
+)
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import Rounding, Variant
 
 MANY = 3
-"""Fillings of this many blanks or more are searched, unless candidates or another construction are asked for."""
+"""Fillings of this many blanks or more are searched, unless candidates or another construction
+are asked for.
+"""
 PASSES = 1000
 """Passes of a default answer: a few seconds of the bundled model on a CPU."""
 
@@ -117,7 +132,8 @@ def fillings(
 
 
 def is_searched(cloze: Cloze | None, construction: str | None, grid: Grid, search: Search) -> bool:
-    """Whether a text with these blanks (None: with [WORD] or [GAP]) is answered by searching its fillings.
+    """Whether a text with these blanks (None: with [WORD] or [GAP]) is answered by searching
+    its fillings.
 
     Raises if it would need both a search and a grid of candidates.
     """
@@ -132,7 +148,10 @@ def is_searched(cloze: Cloze | None, construction: str | None, grid: Grid, searc
     if tabled is None and construction not in (None, SEARCHED):
         tabled = f"joint {construction}"
     if reason and tabled:
-        problem = f"{reason} and {tabled} were given: fillings over the whole vocabulary are by {SEARCHED}"
+        problem = (
+            f"{reason} and {tabled} were given: fillings over the whole vocabulary are by"
+            f" {SEARCHED}"
+        )
         raise InputError(f"{problem}; leave {tabled} out")
     return bool(reason) or tabled is None and cloze is not None and len(cloze.block) >= MANY
 
@@ -151,17 +170,25 @@ class SearchedText:
     support: Tensor
 
     @classmethod
-    def read(cls, model: MaskedLM, text: str, cloze: Cloze | None, grid: Grid, search: Search, top: int) -> SearchedText:
-        """Read a text with the blanks `cloze` (None: with [WORD] or [GAP]); every bad request raises here, before any pass."""
+    def read(
+        cls, model: MaskedLM, text: str, cloze: Cloze | None, grid: Grid, search: Search, top: int
+    ) -> SearchedText:
+        """Read a text with the blanks `cloze` (None: with [WORD] or [GAP]); every bad request
+        raises here, before any pass.
+        """
         blanks, readings = _readings(model, text, cloze, grid, search.pieces)
         support = allowed_tokens(model, grid.alphabet)
         answers = [read_answer(model, blanks, readings, answer) for answer in search.answers or ()]
         gold, alphabet = readings[0].cloze.gold or (), set(support.tolist())
-        fillings = [*((f"answer {answer.answer!r}", answer.parts) for answer in answers), ("target", tuple((i,) for i in gold))]
+        fillings = [
+            *((f"answer {answer.answer!r}", answer.parts) for answer in answers),
+            ("target", tuple((i,) for i in gold)),
+        ]
         for name, parts in fillings:
             for token in [i for part in parts for i in part if i not in alphabet]:
                 raise InputError(
-                    f"the {name} has {model.token(token)!r}, which is not in the alphabet: add it, or choose another"
+                    f"the {name} has {model.token(token)!r}, which is not in the alphabet: add it,"
+                    " or choose another"
                 )
         constraints = Constraints(model, blanks, readings, search)
         for reading in readings:
@@ -184,7 +211,10 @@ class SearchedText:
         answers = [(answer, (number[answer.lengths], *answer.tokens)) for answer in self.answers]
         gold = self.cloze.gold
         gold = None if gold and constraints.broken([(i,) for i in gold]) else gold
-        variants = [Variant(reading.cloze, 1 / len(readings), constraints.allowed(reading)) for reading in readings]
+        variants = [
+            Variant(reading.cloze, 1 / len(readings), constraints.allowed(reading))
+            for reading in readings
+        ]
         result = search_fillings(
             conditionals,
             variants,
@@ -196,16 +226,27 @@ class SearchedText:
             rounding=Rounding.of(self.model.dtype),
             progress=progress,
         )
-        shown = [filling for filling in result.fillings if filling.log_prob > float("-inf") or filling.tokens == gold]
+        shown = [
+            filling
+            for filling in result.fillings
+            if filling.log_prob > float("-inf") or filling.tokens == gold
+        ]
         if not shown and result.stopped == "asked":
             raise Enough
         if not shown:
-            raise InputError(f"no filling within the constraints was found in {result.passes:,} passes: loosen them")
+            raise InputError(
+                f"no filling within the constraints was found in {result.passes:,} passes: loosen"
+                " them"
+            )
         best = shown[: self.top]
         gold_after = [filling for filling in shown[self.top :] if gold and filling.tokens == gold]
         size = sum(_size(variant, len(self.support)) for variant in variants)
         by_state = {(filling.variant, *filling.tokens): filling for filling in result.fillings}
-        scored = [self._scored(answer, by_state[state], result, size) for answer, state in answers if state in by_state]
+        scored = [
+            self._scored(answer, by_state[state], result, size)
+            for answer, state in answers
+            if state in by_state
+        ]
         scored.sort(key=lambda answer: -answer.log_prob)
         most = scored[0].log_prob if scored else 0.0
         return Filling(
@@ -214,7 +255,10 @@ class SearchedText:
             construction=SEARCHED,
             top=self.top,
             best=[self._completion(filling) for filling in [*best, *gold_after]],
-            answers=[replace(a, odds=1.0 if a.log_prob == most else exp(a.log_prob - most)) for a in scored],
+            answers=[
+                replace(a, odds=1.0 if a.log_prob == most else exp(a.log_prob - most))
+                for a in scored
+            ],
             mass=result.mass,
             bound=result.bound,
             certain=min(result.certain_among(shown), len(best)),
@@ -226,23 +270,40 @@ class SearchedText:
 
     def _completion(self, filling: ScoredFilling) -> Completion:
         reading = self.readings[filling.variant]
-        plain = complete(self.model, reading.cloze, filling.tokens, filling.log_prob, filling.product_log_prob)
-        parts = tuple(self.constraints.spelled(b, ids) for b, ids in enumerate(reading.parts(filling.tokens)))
+        plain = complete(
+            self.model, reading.cloze, filling.tokens, filling.log_prob, filling.product_log_prob
+        )
+        parts = tuple(
+            self.constraints.spelled(b, ids) for b, ids in enumerate(reading.parts(filling.tokens))
+        )
         return replace(plain, parts=parts, standard_error=filling.standard_error)
 
-    def _scored(self, answer: ReadAnswer, filling: ScoredFilling, result: ChainSearch, size: int) -> ScoredAnswer:
-        """An answer with its probability, and with its rank among all `size` fillings if no order was left out."""
+    def _scored(
+        self, answer: ReadAnswer, filling: ScoredFilling, result: ChainSearch, size: int
+    ) -> ScoredAnswer:
+        """An answer with its probability, and with its rank among all `size` fillings if no
+        order was left out.
+        """
         log_prob, cloze = filling.log_prob, self.readings[filling.variant].cloze
         shown = complete(self.model, cloze, answer.tokens, log_prob, log_prob)
         rank = rank_bounds(filling, result, size) if result.exact else None
-        return ScoredAnswer(answer.answer, shown.tokens, shown.text, log_prob, filling.standard_error, rank)
+        return ScoredAnswer(
+            answer.answer, shown.tokens, shown.text, log_prob, filling.standard_error, rank
+        )
 
 
-def _readings(model: MaskedLM, text: str, cloze: Cloze | None, grid: Grid, pieces: int) -> tuple[list[Blank], list[TextReading]]:
-    """The blanks of a text and its readings: one if it has [MASK] only, positions, or targets, which widen a blank."""
+def _readings(
+    model: MaskedLM, text: str, cloze: Cloze | None, grid: Grid, pieces: int
+) -> tuple[list[Blank], list[TextReading]]:
+    """The blanks of a text and its readings: one if it has [MASK] only, positions, or targets,
+    which widen a blank.
+    """
     chosen = grid.positions is not None or grid.targets is not None
     if chosen and cloze is None:
-        raise InputError("positions and targets go with [MASK] only: name what may stand in [WORD] or [GAP] as answers")
+        raise InputError(
+            "positions and targets go with [MASK] only: name what may stand in [WORD] or [GAP] as"
+            " answers"
+        )
     if chosen and cloze is not None:
         first = len(model.words.around()[0])
         blanks = [Blank("token", 1, 1, p == first, p != first) for p in cloze.block]
@@ -276,7 +337,10 @@ class ReadAnswer:
 
 
 def read_answer(
-    model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], answer: str | Sequence[str]
+    model: MaskedLM,
+    blanks: Sequence[Blank],
+    readings: Sequence[TextReading],
+    answer: str | Sequence[str],
 ) -> ReadAnswer:
     """The tokens of an answer, blank by blank."""
     shown = answer if isinstance(answer, str) else " / ".join(answer)
@@ -285,19 +349,28 @@ def read_answer(
     parts = _parts(model, blanks, readings, answer)
     for b, (blank, ids) in enumerate(zip(blanks, parts, strict=True)):
         if not blank.least <= len(ids) <= blank.most:
-            what = {"token": "use [WORD] or [GAP]", "word": "use a higher pieces", "gap": "widen the gap"}[blank.kind]
+            what = {
+                "token": "use [WORD] or [GAP]",
+                "word": "use a higher pieces",
+                "gap": "widen the gap",
+            }[blank.kind]
             raise InputError(
                 f"the answer {shown!r} has {len(ids)} tokens {model.decode(ids)} at blank {b + 1}, "
                 f"which takes {blank.least} to {blank.most}: {what}"
             )
     in_tokens = ReadAnswer(shown, tuple(tuple(ids) for ids in parts))
     if in_tokens.lengths not in {reading.lengths for reading in readings}:
-        raise InputError(f"with the answer {shown!r} the text is longer than the model takes: shorten the text")
+        raise InputError(
+            f"with the answer {shown!r} the text is longer than the model takes: shorten the text"
+        )
     return in_tokens
 
 
 def _parts(
-    model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], answer: str | Sequence[str]
+    model: MaskedLM,
+    blanks: Sequence[Blank],
+    readings: Sequence[TextReading],
+    answer: str | Sequence[str],
 ) -> list[list[int]]:
     """The tokens of each part of an answer, one part per blank."""
 
@@ -309,25 +382,35 @@ def _parts(
         for blank, part in zip(blanks, written, strict=True):
             if blank.kind == "word" and len(part.split()) > 1:
                 raise InputError(
-                    f"{part!r} of the answer {answer!r} is {len(part.split())} words, and [WORD] takes one: "
-                    "put commas between answers, or use [GAP:2-5]"
+                    f"{part!r} of the answer {answer!r} is {len(part.split())} words, and [WORD]"
+                    " takes one: put commas between answers, or use [GAP:2-5]"
                 )
         return [encoded(part, blank) for blank, part in zip(blanks, written, strict=True)]
     if isinstance(answer, str) and "/" not in answer and _side_by_side(blanks, readings):
         words = answer.split()
-        together = [i for n, word in enumerate(words) for i in encoded(word, blanks[min(n, len(blanks) - 1)])]
+        together = [
+            i
+            for n, word in enumerate(words)
+            for i in encoded(word, blanks[min(n, len(blanks) - 1)])
+        ]
         if len(together) == len(blanks):
             return [[i] for i in together]
     at_slashes = answer.split("/") if isinstance(answer, str) else answer
     if not all(part.strip() for part in at_slashes):
         raise InputError(f"the answer {answer!r} has an empty part: give what fills each blank")
-    parts = max(len(way) for way in (_ways_to_part(answer) if isinstance(answer, str) else [answer]))
-    has = f"the answer {answer!r} has {parts} part{'s' * (parts != 1)} for {len(blanks)} blank{'s' * (len(blanks) != 1)}"
+    parts = max(
+        len(way) for way in (_ways_to_part(answer) if isinstance(answer, str) else [answer])
+    )
+    has = (
+        f"the answer {answer!r} has {parts} part{'s' * (parts != 1)} for {len(blanks)}"
+        f" blank{'s' * (len(blanks) != 1)}"
+    )
     raise InputError(f"{has}: give one word per blank, or parts with ' / ' between them")
 
 
 def written_parts(answer: str | Sequence[str], blanks: int) -> list[str] | None:
-    """The parts of an answer, one per blank, as they are written; None if their number is not that of the blanks.
+    """The parts of an answer, one per blank, as they are written; None if their number is not
+    that of the blanks.
 
     Raises if the answer has this many parts in two ways.
     """
@@ -349,7 +432,9 @@ def written_parts(answer: str | Sequence[str], blanks: int) -> list[str] | None:
 
 
 def _ways_to_part(answer: str) -> list[list[str]]:
-    """The ways to read an answer as parts: at every slash; at slashes between spaces, or, if there are none, at spaces."""
+    """The ways to read an answer as parts: at every slash; at slashes between spaces, or, if
+    there are none, at spaces.
+    """
     at_slashes = [part.strip() for part in answer.split("/")]
     at_spaced_slashes = re.split(r"\s+/\s+", answer.strip())
     if len(at_spaced_slashes) > 1:
@@ -368,8 +453,9 @@ def _side_by_side(blanks: Sequence[Blank], readings: Sequence[TextReading]) -> b
 def rank_bounds(filling: ScoredFilling, result: ChainSearch, fillings: int) -> tuple[int, int]:
     """The lowest and the highest place of a filling that the search found, among all `fillings`.
 
-    The fillings that it did not find share a mass of 1 - mass, and each has at most `bound`. Those of them that rank above this
-    one have at least its probability p each, so there are at most (1 - mass) / p of them.
+    The fillings that it did not find share a mass of 1 - mass, and each has at most `bound`.
+    Those of them that rank above this one have at least its probability p each, so there are at
+    most (1 - mass) / p of them.
     """
     low, high = result.low(filling), min(result.high(filling), 0.0)
     others = [other for other in result.fillings if other is not filling]
@@ -383,17 +469,33 @@ def rank_bounds(filling: ScoredFilling, result: ChainSearch, fillings: int) -> t
 
 
 class Constraints:
-    """Constraints on the blanks of a text: what their tokens spell, which tokens they may take, which fillings pass."""
+    """Constraints on the blanks of a text: what their tokens spell, which tokens they may take,
+    which fillings pass.
+    """
 
-    def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], search: Search) -> None:
+    def __init__(
+        self,
+        model: MaskedLM,
+        blanks: Sequence[Blank],
+        readings: Sequence[TextReading],
+        search: Search,
+    ) -> None:
         self.model, self.blanks, self.readings = model, blanks, readings
         if not all(word.strip() for word in search.forbid or ()):
-            raise InputError(f"forbid {list(search.forbid or ())} has an empty word: name the words, or leave it out")
+            raise InputError(
+                f"forbid {list(search.forbid or ())} has an empty word: name the words, or leave"
+                " it out"
+            )
         self.forbidden = {word.strip().casefold() for word in search.forbid or ()}
         for number in search.allow or ():
             if not 1 <= number <= len(blanks):
-                raise InputError(f"allow names blank {number}, and the text has {len(blanks)}: number them from 1")
-        self.allowed_ids = {b - 1: self._allowed_ids(b - 1, words) for b, words in (search.allow or {}).items()}
+                raise InputError(
+                    f"allow names blank {number}, and the text has {len(blanks)}: number them"
+                    " from 1"
+                )
+        self.allowed_ids = {
+            b - 1: self._allowed_ids(b - 1, words) for b, words in (search.allow or {}).items()
+        }
 
     @cached_property
     def marks(self) -> WordMarks:
@@ -410,19 +512,31 @@ class Constraints:
 
     def allowed(self, reading: TextReading) -> tuple[Bool[Tensor, " V"] | None, ...] | None:
         """For each site of a reading the tokens that its blank may take there; None for all."""
-        masks = [self._mask(b, length, piece) for b, length in enumerate(reading.lengths) for piece in range(length)]
+        masks = [
+            self._mask(b, length, piece)
+            for b, length in enumerate(reading.lengths)
+            for piece in range(length)
+        ]
         return None if all(mask is None for mask in masks) else tuple(masks)
 
     def accept(self, reading: int, tokens: Sequence[int]) -> bool:
         """Checks that need the whole filling, not single tokens."""
         parts = self.readings[reading].parts(tokens)
-        return all(self.blanks[b].kind == "token" or not self._broken_at(b, ids) for b, ids in enumerate(parts))
+        return all(
+            self.blanks[b].kind == "token" or not self._broken_at(b, ids)
+            for b, ids in enumerate(parts)
+        )
 
     def broken(self, parts: Sequence[tuple[int, ...]]) -> str | None:
-        """The constraint that a filling with these tokens at its blanks breaks, in words; None if it breaks none."""
+        """The constraint that a filling with these tokens at its blanks breaks, in words; None
+        if it breaks none.
+        """
         for b, ids in enumerate(parts):
             if why := self._broken_at(b, ids):
-                return f"has {(self.spelled(b, ids) or ' '.join(self.model.decode(ids)))!r} at blank {b + 1}, which {why}"
+                return (
+                    f"has {(self.spelled(b, ids) or ' '.join(self.model.decode(ids)))!r} at blank"
+                    f" {b + 1}, which {why}"
+                )
         return None
 
     def _broken_at(self, b: int, ids: tuple[int, ...]) -> str:
@@ -432,7 +546,9 @@ class Constraints:
             return "allow does not name"
         if self.spelled(b, ids).casefold() in self.forbidden:
             return "forbid leaves out"
-        if blank.kind == "word" and not self.marks.is_canonical(ids, blank.at_start, blank.after_space):
+        if blank.kind == "word" and not self.marks.is_canonical(
+            ids, blank.at_start, blank.after_space
+        ):
             return "is not a whole word of this tokenizer"
         return ""
 
@@ -440,27 +556,42 @@ class Constraints:
         blank = self.blanks[b]
         mask: Tensor | None = None
         if blank.kind == "word":
-            mask = self.marks.continuing if piece else self.marks.beginning(blank.at_start, blank.after_space)
+            mask = (
+                self.marks.continuing
+                if piece
+                else self.marks.beginning(blank.at_start, blank.after_space)
+            )
         if b in self.allowed_ids:
             named = torch.zeros(self.model.vocab_size, dtype=torch.bool)
             named[[ids[piece] for ids in self.allowed_ids[b] if len(ids) == length]] = True
             mask = named if mask is None else mask & named
         if length == 1 and self.forbidden:
             passing = torch.zeros(self.model.vocab_size, dtype=torch.bool)
-            passing[[i for i in self.model.regular_ids if self.spelled(b, [i]).casefold() not in self.forbidden]] = True
+            passing[
+                [
+                    i
+                    for i in self.model.regular_ids
+                    if self.spelled(b, [i]).casefold() not in self.forbidden
+                ]
+            ] = True
             mask = passing if mask is None else mask & passing
             if blank.most == 1 and not bool(mask.any()):
-                raise InputError(f"no token of the model passes the constraints at blank {b + 1}: loosen them")
+                raise InputError(
+                    f"no token of the model passes the constraints at blank {b + 1}: loosen them"
+                )
         return mask
 
     def _allowed_ids(self, b: int, words: Sequence[str]) -> set[tuple[int, ...]]:
         blank = self.blanks[b]
         if not words:
             raise InputError(f"allow at blank {b + 1} names no word: name one or more")
-        spelled = {tuple(self.model.words.encode_word(word, blank.at_start, blank.after_space)) for word in words}
+        spelled = {
+            tuple(self.model.words.encode_word(word, blank.at_start, blank.after_space))
+            for word in words
+        }
         for ids in sorted(ids for ids in spelled if not blank.least <= len(ids) <= blank.most):
             raise InputError(
-                f"allow at blank {b + 1}: {self.model.decode(ids)} is {len(ids)} tokens, and the blank takes "
-                f"{blank.least} to {blank.most}: use [WORD] or [GAP], or more pieces"
+                f"allow at blank {b + 1}: {self.model.decode(ids)} is {len(ids)} tokens, and the"
+                f" blank takes {blank.least} to {blank.most}: use [WORD] or [GAP], or more pieces"
             )
         return spelled

@@ -15,8 +15,8 @@ class Search:
     """Search over the whole vocabulary, and constraints on fillings.
 
     Parameters:
-        answers: Fillings to score beside the best, each with its rank and odds; several blanks have a word each, or parts with
-            " / " between them.
+        answers: Fillings to score beside the best, each with its rank and odds; several blanks
+            have a word each, or parts with " / " between them.
         pieces: The most tokens of a [WORD].
         allow: The only words of a blank, such as 2=red,green.
         forbid: Words that no blank may take, whatever their case.

@@ -1,7 +1,9 @@
-"""From a signature to a command: cyclopts parses words and prints the help, `unmask.signature` says what the words mean.
+"""From a signature to a command: cyclopts parses words and prints the help, `unmask.signature`
+says what the words mean.
 
-Every option is read as text and turned into a value by its type: 3,4 is a list, 2=red,green an item of a mapping. The function
-itself checks the value, once, so that Python and the command line refuse the same things in the same words.
+Every option is read as text and turned into a value by its type: 3,4 is a list, 2=red,green an
+item of a mapping. The function itself checks the value, once, so that Python and the command
+line refuse the same things in the same words.
 """
 
 from __future__ import annotations
@@ -16,7 +18,17 @@ from cyclopts import App, Group, Parameter
 
 from unmask.cli import process
 from unmask.errors import InputError
-from unmask.signature import Loaded, Method, Option, arguments, description, kinds, mark, options, summary
+from unmask.signature import (
+    Loaded,
+    Method,
+    Option,
+    arguments,
+    description,
+    kinds,
+    mark,
+    options,
+    summary,
+)
 
 JSON = Option("json", bool, False, "Print JSON.", "json")
 APP: dict[str, Any] = {
@@ -28,28 +40,47 @@ APP: dict[str, Any] = {
 """Settings of all commands and groups of commands."""
 NUMBERS = {int: "INT", float: "NUMBER"}
 DASH = "\0"
-"""Stands for the dash of a word that cyclopts would take for an option: standard input (-), and numbers such as -0.2:0.2."""
+"""Stands for the dash of a word that cyclopts would take for an option: standard input (-), and
+numbers such as -0.2:0.2.
+"""
 
 
-def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, Any]], Any], extra: Sequence[Option] = ()) -> App:
+def command(
+    name: str,
+    function: Callable[..., Any],
+    run: Callable[[dict[str, Any]], Any],
+    extra: Sequence[Option] = (),
+) -> App:
     """The command of a function: its options, and those that only the command line has (`extra`).
 
-    run   prints; called with the arguments that were typed, as the function takes them, and the values of `extra`
+    run   prints; called with the arguments that were typed, as the function takes them, and the
+          values of `extra`
     """
     listed, extra_names = [*options(function), *extra], {option.name for option in extra}
     placed = [option.name for option in listed if option.positional]
     paragraphs = [summary(function), *description(function).split("\n\n")]
-    app = App(name=name, help="\n\n".join(" ".join(text.split()) for text in paragraphs if text), **APP)
+    app = App(
+        name=name, help="\n\n".join(" ".join(text.split()) for text in paragraphs if text), **APP
+    )
 
     def call(*words: Any, **named: Any) -> Any:
         typed = dict(zip(placed, words, strict=False)) | named
-        values = {one.name: value(one, typed[one.name]) for one in listed if typed.get(one.name) is not None}
+        values = {
+            one.name: value(one, typed[one.name])
+            for one in listed
+            if typed.get(one.name) is not None
+        }
         for one in listed if "file" not in extra_names else ():
             if one.positional and one.required and one.name not in values:
-                raise InputError(f"{_metavar(one)} is missing: give {_metavar(one)}, see unmask {name} --help")
+                raise InputError(
+                    f"{_metavar(one)} is missing: give {_metavar(one)}, see unmask {name} --help"
+                )
         flat = {name: one for name, one in values.items() if name not in extra_names}
         process.begins(name, values.get("out"))
-        return run(arguments(function, flat) | {name: one for name, one in values.items() if name in extra_names})
+        return run(
+            arguments(function, flat)
+            | {name: one for name, one in values.items() if name in extra_names}
+        )
 
     parameters = [_parameter(option) for option in listed]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -64,25 +95,51 @@ def hidden(word: str) -> str:
 
 
 def in_options(line: str, function: Callable[..., Any]) -> str:
-    """A message about arguments of Python in the words of a command: --max-length for max_length, --force for force=True."""
-    names = sorted((option.name for option in options(function) if not option.positional), key=len, reverse=True)
+    """A message about arguments of Python in the words of a command: --max-length for
+    max_length, --force for force=True.
+    """
+    names = sorted(
+        (option.name for option in options(function) if not option.positional),
+        key=len,
+        reverse=True,
+    )
     plain, compound = "|".join(names), "|".join(name for name in names if "_" in name) or "$^"
-    pattern = rf"^(?:{plain})(?= )|(?<=leave out )(?:{plain})\b|(?<![\w/.'\"=-])(?:{compound})(?![\w/.'\"=-])"
+    pattern = (
+        rf"^(?:{plain})(?= )|(?<=leave out"
+        rf" )(?:{plain})\b|(?<![\w/.'\"=-])(?:{compound})(?![\w/.'\"=-])"
+    )
     values = rf"(?<![\w/.'\"=-])({plain})=(?:True|\.\.\.|(\d+))"
-    line = re.sub(values, lambda given: f"--{given[1].replace('_', '-')} {given[2] or ''}".rstrip(), line)
+    line = re.sub(
+        values, lambda given: f"--{given[1].replace('_', '-')} {given[2] or ''}".rstrip(), line
+    )
     return re.sub(pattern, lambda match: f"--{match[0].replace('_', '-')}", line)
 
 
 def _parameter(option: Option) -> inspect.Parameter:
     """The option as cyclopts reads it: text, several texts, or a flag."""
-    written, long = option.written, f"--{option.name.rstrip('_').replace('_', '-')}"  # text_: beside a TEXT by place
+    written, long = (
+        option.written,
+        f"--{option.name.rstrip('_').replace('_', '-')}",
+    )  # text_: beside a TEXT by place
     types = kinds(option.annotation)
-    repeats = written.repeat or any(_is(kind, Mapping) for kind in types)  # several times, or all words that are left
+    repeats = written.repeat or any(
+        _is(kind, Mapping) for kind in types
+    )  # several times, or all words that are left
     several: Any = tuple.__class_getitem__((str,) * written.words)
-    typed: Any = bool if types[0] is bool else several if written.words > 1 else list[str] if repeats else str
+    typed: Any = (
+        bool
+        if types[0] is bool
+        else several
+        if written.words > 1
+        else list[str]
+        if repeats
+        else str
+    )
     shown = Parameter(
         name=None if option.positional else [long, *([written.short] if written.short else [])],
-        help=option.help + (f" [{', '.join(option.readers)}]" if option.readers else "") + default_text(option),
+        help=option.help
+        + (f" [{', '.join(option.readers)}]" if option.readers else "")
+        + default_text(option),
         metavar="" if typed is bool else _metavar(option),
         show_default=False,
         show_choices=False,
@@ -90,9 +147,13 @@ def _parameter(option: Option) -> inspect.Parameter:
         group=_group(option),
         consume_multiple=False,
     )
-    kind = inspect.Parameter.POSITIONAL_ONLY if option.positional else inspect.Parameter.KEYWORD_ONLY
+    kind = (
+        inspect.Parameter.POSITIONAL_ONLY if option.positional else inspect.Parameter.KEYWORD_ONLY
+    )
     default = inspect.Parameter.empty if option.required and not option.positional else None
-    return inspect.Parameter(option.name, kind, annotation=Annotated[typed | None, shown], default=default)
+    return inspect.Parameter(
+        option.name, kind, annotation=Annotated[typed | None, shown], default=default
+    )
 
 
 def _group(option: Option) -> Group:
@@ -102,7 +163,11 @@ def _group(option: Option) -> Group:
         return Group(f"Of single methods of --{option.parameter.replace('_', '-')}", sort_key=2)
     if isinstance(option.owner, type):
         return Group(summary(option.owner).rstrip("."), sort_key=3)
-    return Group("Model", sort_key=8) if option.owner or mark(option.annotation, Loaded) else Group("Options", sort_key=1)
+    return (
+        Group("Model", sort_key=8)
+        if option.owner or mark(option.annotation, Loaded)
+        else Group("Options", sort_key=1)
+    )
 
 
 def default_text(option: Option) -> str:
@@ -110,7 +175,13 @@ def default_text(option: Option) -> str:
     value = option.default
     if value is None or value is False or value in ((), "") or "[default:" in option.help:
         return ""
-    text = "yes" if value is True else ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+    text = (
+        "yes"
+        if value is True
+        else ",".join(map(str, value))
+        if isinstance(value, tuple | list)
+        else str(value)
+    )
     return f" [default: {text}]"
 
 
@@ -135,9 +206,15 @@ def _metavar(option: Option) -> str:
 
 
 def value(option: Option, typed: Any) -> Any:
-    """The typed words as the function takes them; those that do not fit the type stay as they are, for the function to refuse."""
+    """The typed words as the function takes them; those that do not fit the type stay as they
+    are, for the function to refuse.
+    """
     words = [_shown(word) for word in typed] if isinstance(typed, list | tuple) else _shown(typed)
-    if isinstance(words, bool) or mark(option.annotation, Method) or mark(option.annotation, Loaded):
+    if (
+        isinstance(words, bool)
+        or mark(option.annotation, Method)
+        or mark(option.annotation, Loaded)
+    ):
         return words
     types = kinds(option.annotation)
     if isinstance(words, list):
@@ -171,8 +248,13 @@ def _mapping(option: Option, words: Iterable[str]) -> dict[int, list[str]]:
         key, equals, text = word.partition("=")
         number = _read(int, key.strip())
         if not equals or not isinstance(number, int):
-            raise InputError(f"{option.name} {word!r} is not understood: give {option.written.metavar or 'NUMBER=A,B'}")
-        values.setdefault(number, []).extend(part.strip() for part in text.split(",") if part.strip())
+            raise InputError(
+                f"{option.name} {word!r} is not understood: give"
+                f" {option.written.metavar or 'NUMBER=A,B'}"
+            )
+        values.setdefault(number, []).extend(
+            part.strip() for part in text.split(",") if part.strip()
+        )
     return values
 
 

@@ -1,4 +1,6 @@
-"""`unmask lab STUDY`: a command for each study; without a study, what each computes and writes where."""
+"""`unmask lab STUDY`: a command for each study; without a study, what each computes and writes
+where.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,21 @@ def _run(name: str, options: dict[str, Any]) -> None:
             terminal.print_heading(screen, study.title)
             if name != "all":
                 screen.print(study.heading)
-                cells, (first, *heads) = [[shown_cell(cell) for cell in row] for row in study.rows], study.columns
-                widths = [max(map(len, column)) + 2 for column in zip(study.columns, *cells, strict=True)]
+                cells, (first, *heads) = (
+                    [[shown_cell(cell) for cell in row] for row in study.rows],
+                    study.columns,
+                )
+                widths = [
+                    max(map(len, column)) + 2 for column in zip(study.columns, *cells, strict=True)
+                ]
                 heads = heads if sum(widths) <= screen.width else [fill(name, 14) for name in heads]
                 terminal.print_table(screen, heads, cells, first=first)
                 screen.print(*([study.note] if study.note else []))
             for finding in study.findings:
                 screen.print(f"- {finding}")
             for ending in ("png", "json") if "out" in options else ():
-                screen.print(f"{ending}: {Path(options['out']) / study.name}.{ending}", soft_wrap=True)
+                screen.print(
+                    f"{ending}: {Path(options['out']) / study.name}.{ending}", soft_wrap=True
+                )
 
     answered(f"lab.{name}", options, show)

@@ -1,6 +1,8 @@
-"""`unmask-lm-eval`: the command `lm_eval` of the LM Evaluation Harness with the model `unmask`, and errors in one line.
+"""`unmask-lm-eval`: the command `lm_eval` of the LM Evaluation Harness with the model `unmask`,
+and errors in one line.
 
-Releases of the harness that read the entry points of packages know the model by themselves; 0.4.13 does not.
+Releases of the harness that read the entry points of packages know the model by themselves;
+0.4.13 does not.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ def register() -> None:
     try:
         from lm_eval.api.registry import model_registry
     except ImportError:
-        raise InputError("the harness needs lm-eval, which is not installed: pip install 'unmask[lm-eval]'") from None
+        raise InputError(
+            "the harness needs lm-eval, which is not installed: pip install 'unmask[lm-eval]'"
+        ) from None
     if NAME not in model_registry:
         model_registry.register(NAME, target=MODEL)
 

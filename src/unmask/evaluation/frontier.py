@@ -1,14 +1,18 @@
-"""The frontier of passes against nats: every decoder with a law as a language model on held-out texts.
+"""The frontier of passes against nats: every decoder with a law as a language model on held-out
+texts.
 
-    nats per token of a decoder at n passes = mean over texts of -log law(x) / L        (`unmask.sampling.decoders.revealing`)
+    nats per token of a decoder at n passes = mean over texts of -log law(x) / L
+            (`unmask.sampling.decoders.revealing`)
 
-Texts have L tokens, all masked at the start, and q runs over the regular tokens at temperature 1, so each law sums to 1 over the
-texts of L tokens: the numbers are computed, not estimated, and comparable. References fill one token per pass: the lowest entropy
-first ("surest first"), in a random order (drawn for each text from the seed), from left to right. Differences are from the best
-of them, text by text.
+Texts have L tokens, all masked at the start, and q runs over the regular tokens at temperature
+1, so each law sums to 1 over the texts of L tokens: the numbers are computed, not estimated,
+and comparable. References fill one token per pass: the lowest entropy first ("surest first"),
+in a random order (drawn for each text from the seed), from left to right. Differences are from
+the best of them, text by text.
 
-Rounds are calls of the network that wait for each other, rows the texts that they see. A pass is one round of one row. Verified
-drafts need fewer rounds than their law has passes, and more rows: both are counted while texts are drawn.
+Rounds are calls of the network that wait for each other, rows the texts that they see. A pass
+is one round of one row. Verified drafts need fewer rounds than their law has passes, and more
+rows: both are counted while texts are drawn.
 """
 
 from __future__ import annotations
@@ -39,7 +43,13 @@ from unmask.runs.fingerprint import content_hash, provenance
 from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import decode, lowest
-from unmask.sampling.decoders.revealing import LowestEntropy, Observed, RandomSets, RevealingDecoder, law
+from unmask.sampling.decoders.revealing import (
+    LowestEntropy,
+    Observed,
+    RandomSets,
+    RevealingDecoder,
+    law,
+)
 from unmask.sampling.decoders.verified import Verified, VerifiedState
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
@@ -59,7 +69,13 @@ RESAMPLES = 2000
 DRAWN = 64
 """Texts that are drawn to count the rounds of a decoder that verifies."""
 COUNTED = ("passes", "rounds", "rows")
-COLUMNS = {"decoder": "string", "asked": "int64", "text": "int64", **dict.fromkeys(COUNTED, "int64"), "nats": "float64"}
+COLUMNS = {
+    "decoder": "string",
+    "asked": "int64",
+    "text": "int64",
+    **dict.fromkeys(COUNTED, "int64"),
+    "nats": "float64",
+}
 
 
 @dataclass(frozen=True)
@@ -67,7 +83,9 @@ class LeftToRight(RevealingDecoder):
     """One token per pass, from left to right: the order of causal models."""
 
     def choose(self, observed: Observed) -> Bool[Tensor, "n F"]:
-        place = torch.arange(observed.blank.shape[1], dtype=torch.float64, device=observed.blank.device)
+        place = torch.arange(
+            observed.blank.shape[1], dtype=torch.float64, device=observed.blank.device
+        )
         return lowest(place.expand(observed.blank.shape), observed.blank, 1)
 
 
@@ -77,7 +95,11 @@ SEQUENTIAL: Mapping[str, type[RevealingDecoder]] = {
     "left to right": LeftToRight,
 }
 """One token per pass."""
-LINES = {"surest first": ("#222222", "-"), "random order": ("#777777", "--"), "left to right": ("#AAAAAA", ":")}
+LINES = {
+    "surest first": ("#222222", "-"),
+    "random order": ("#777777", "--"),
+    "left to right": ("#AAAAAA", ":"),
+}
 
 
 @dataclass(frozen=True)
@@ -113,7 +135,11 @@ def measured_frontier(
 
     length, first, most = size
     lm = as_model(model)
-    profile = Profile.of(lm) if any(hasattr(KERNELS[point.decoder], "profile") for point in points) else None
+    profile = (
+        Profile.of(lm)
+        if any(hasattr(KERNELS[point.decoder], "profile") for point in points)
+        else None
+    )
     texts = [text.text for text in read_texts(data)]
     ids, skipped = pieces(lm, texts, *size)
     look_at_first(lm, ids.tolist())
@@ -139,7 +165,9 @@ def measured_frontier(
         rows = pyarrow.Table.from_pylist([row for rows in measured(set()) for row in rows], columns)
         return Frontier(settings, rows.to_pandas(), skipped)
     with RunFolder(folder, KIND, settings) as run:
-        done = {(row["decoder"], row["asked"], row["text"]) for row in run.rows(columns).to_pylist()}
+        done = {
+            (row["decoder"], row["asked"], row["text"]) for row in run.rows(columns).to_pylist()
+        }
         for rows in measured(done):
             run.store(rows, columns)
         frontier = Frontier(settings, run.rows(columns).to_pandas(), skipped)
@@ -147,8 +175,12 @@ def measured_frontier(
     return frontier
 
 
-def pieces(model: MaskedLM, texts: Sequence[str], length: int, first: bool, most: int) -> tuple[Int[Tensor, "n T"], Counter[str]]:
-    """Texts of exactly `length` tokens (with `first`: the first tokens of longer ones, too), and why others were left out."""
+def pieces(
+    model: MaskedLM, texts: Sequence[str], length: int, first: bool, most: int
+) -> tuple[Int[Tensor, "n T"], Counter[str]]:
+    """Texts of exactly `length` tokens (with `first`: the first tokens of longer ones, too),
+    and why others were left out.
+    """
     before, after = model.around()
     refuse_too_long(length + len(before) + len(after), model.max_length)
     special, rows, skipped = {*model.special_ids, model.mask_id}, list[list[int]](), Counter[str]()
@@ -169,7 +201,9 @@ def pieces(model: MaskedLM, texts: Sequence[str], length: int, first: bool, most
             rows.append([*before, *inside[:length], *after])
     if not rows:
         more = "" if first else ", or take the first tokens of longer ones (first)"
-        raise InputError(f"data has no text of {length} tokens: give other texts or another length{more}")
+        raise InputError(
+            f"data has no text of {length} tokens: give other texts or another length{more}"
+        )
     return torch.tensor(rows, device=model.device), skipped
 
 
@@ -189,7 +223,9 @@ def _rows(
     total, made = len(ids) * sum(point.passes or length for point in points), 0
     for point in points:
         decoder = point.build(target, runs)
-        pending = [text for text in range(len(ids)) if (point.decoder, point.passes, text) not in done]
+        pending = [
+            text for text in range(len(ids)) if (point.decoder, point.passes, text) not in done
+        ]
         made += (len(ids) - len(pending)) * (point.passes or length)
         if progress:
             progress(made, total, "passes")
@@ -202,19 +238,27 @@ def _rows(
             columns = (some, laws.passes.tolist(), rounds, rows, (-laws.log_q.sum(1)).tolist())
             names = ("text", "passes", "rounds", "rows", "nats")
             same = {"decoder": point.decoder, "asked": point.passes}
-            yield [{**same, **dict(zip(names, row, strict=True))} for row in zip(*columns, strict=True)]
+            yield [
+                {**same, **dict(zip(names, row, strict=True))} for row in zip(*columns, strict=True)
+            ]
             made += len(some) * (point.passes or length)
             if progress:
                 progress(made, total, "passes")
 
 
-def _drawn(decoder: Verified, texts: Sequence[int], seed: int) -> tuple[list[int | None], list[int | None]]:
-    """Rounds and rows of texts that are drawn in the place of the first of `texts`, None for the others."""
+def _drawn(
+    decoder: Verified, texts: Sequence[int], seed: int
+) -> tuple[list[int | None], list[int | None]]:
+    """Rounds and rows of texts that are drawn in the place of the first of `texts`, None for
+    the others.
+    """
     some = [text for text in texts if text < DRAWN]
     rest: list[int | None] = [None] * (len(texts) - len(some))
     if not some:
         return rest, rest
-    state, rows = decode(decoder, len(some), ChainStreams(seed, some, decoder.target.device).at(0, 1))
+    state, rows = decode(
+        decoder, len(some), ChainStreams(seed, some, decoder.target.device).at(0, 1)
+    )
     assert isinstance(state, VerifiedState)
     return [*state.rounds.tolist(), *rest], [*rows.tolist(), *rest]
 
@@ -224,12 +268,14 @@ class Frontier(Result):
     """Nats per token of every decoder at every number of passes.
 
     settings   of the call, with the model's fingerprint and a hash of the data
-    rows       one row per text and decoder: decoder, asked (passes asked for; missing: one token per pass), text, passes of its
-               law, rounds and rows of a text that is drawn (of verified for the first 64 texts), nats
+    rows       one row per text and decoder: decoder, asked (passes asked for; missing: one
+               token per pass), text, passes of its law, rounds and rows of a text that is drawn
+               (of verified for the first 64 texts), nats
     skipped    how many texts were left out, by reason
     about      when, where and with which versions it was made
 
-    >>> frontier = unmask.frontier(["Two men are in a park."], decoders=["random"], passes=[2], length=7)
+    >>> texts = ["Two men are in a park."]
+    >>> frontier = unmask.frontier(texts, decoders=["random"], passes=[2], length=7)
     >>> [point["passes"] for point in frontier.points]
     [2.0, 7.0, 7.0, 7.0]
     """
@@ -243,14 +289,19 @@ class Frontier(Result):
 
     @cached_property
     def points(self) -> list[dict[str, Any]]:
-        """{decoder, asked, passes, rounds, rows, nats, difference}: means over texts; nats per token and its difference from
-        `best` have 95 % bootstrap intervals over texts, {"value", "low", "high"}."""
+        """{decoder, asked, passes, rounds, rows, nats, difference}: means over texts; nats per
+        token and its difference from `best` have 95 % bootstrap intervals over texts, {"value",
+        "low", "high"}."""
         length, seed = self.settings["length"], self.settings["seed"]
         points, values = list[dict[str, Any]](), []
-        for (decoder, asked), group in self.rows.groupby(["decoder", "asked"], dropna=False, sort=False):
+        for (decoder, asked), group in self.rows.groupby(
+            ["decoder", "asked"], dropna=False, sort=False
+        ):
             ordered = group.sort_values("text")
             means = {name: float(ordered[name].mean()) for name in COUNTED}
-            points.append({"decoder": decoder, "asked": None if np.isnan(asked) else int(asked), **means})
+            points.append(
+                {"decoder": decoder, "asked": None if np.isnan(asked) else int(asked), **means}
+            )
             values.append(ordered["nats"].to_numpy(float) / length)
         return against_best(points, np.array(values), seed)
 
@@ -278,14 +329,26 @@ class Frontier(Result):
         lines = [self.headline + ".", "", line(head), line(["---", *["---:"] * 4])]
         for point in self.points:
             lines.append(line([name_of(point), *cells(point)]))
-        lines += ["", "In brackets: 95 % bootstrap intervals over texts; differences are paired by text. Lower is better."]
+        lines += [
+            "",
+            (
+                "In brackets: 95 % bootstrap intervals over texts; differences are paired by text."
+                " Lower is better."
+            ),
+        ]
         return "\n".join(lines) + "\n"
 
     @property
     def headline(self) -> str:
         """The texts and the model, in a line."""
-        texts, source = "1 text" if self.texts == 1 else f"{self.texts:,} texts", Path(self.settings["data"]).name
-        return f"{texts} of {self.settings['length']} tokens of {source}, model {self.settings['model']}"
+        texts, source = (
+            "1 text" if self.texts == 1 else f"{self.texts:,} texts",
+            Path(self.settings["data"]).name,
+        )
+        return (
+            f"{texts} of {self.settings['length']} tokens of {source}, model"
+            f" {self.settings['model']}"
+        )
 
     def figure(self) -> Figure:
         """Nats per token against rounds; bars are the intervals of the differences."""
@@ -294,19 +357,36 @@ class Frontier(Result):
         figure = Figure(figsize=(9, 4.8), layout="constrained")
         axes = figure.subplots()
         for name in dict.fromkeys(point["decoder"] for point in self.points):
-            mine = sorted((point for point in self.points if point["decoder"] == name), key=lambda point: point["rounds"])
+            mine = sorted(
+                (point for point in self.points if point["decoder"] == name),
+                key=lambda point: point["rounds"],
+            )
             if mine[0]["asked"] is None:
                 label = f"{name}, {mine[0]['passes']:g} rounds"
                 colour, dashes = LINES[name]
-                axes.axhline(mine[0]["nats"]["value"], color=colour, linestyle=dashes, linewidth=1.2, label=label)
+                axes.axhline(
+                    mine[0]["nats"]["value"],
+                    color=colour,
+                    linestyle=dashes,
+                    linewidth=1.2,
+                    label=label,
+                )
                 continue
-            rounds, nats = ([point["rounds"] for point in mine], [point["nats"]["value"] for point in mine])
+            rounds, nats = (
+                [point["rounds"] for point in mine],
+                [point["nats"]["value"] for point in mine],
+            )
             apart = [
-                [0.0 if (to := point["difference"])[end] is None else abs(to[end] - to["value"]) for point in mine]
+                [
+                    0.0 if (to := point["difference"])[end] is None else abs(to[end] - to["value"])
+                    for point in mine
+                ]
                 for end in ("low", "high")
             ]
             style: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.5, "capsize": 2}
-            axes.errorbar(rounds, nats, apart, label=KERNELS[name].label, color=KERNELS[name].colour, **style)
+            axes.errorbar(
+                rounds, nats, apart, label=KERNELS[name].label, color=KERNELS[name].colour, **style
+            )
         axes.set_xscale("log", base=2)
         ticks = sorted({point["asked"] for point in self.points if point["asked"]})
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
@@ -330,13 +410,20 @@ class Frontier(Result):
         return f"Frontier({self.headline}; {len(self.points)} points)"
 
 
-def against_best(points: Sequence[Mapping[str, Any]], nats: Float[np.ndarray, "points texts"], seed: int) -> list[dict[str, Any]]:
-    """The points with their nats per token and the difference from the best of those with `asked` None, as `Frontier.points`."""
+def against_best(
+    points: Sequence[Mapping[str, Any]], nats: Float[np.ndarray, "points texts"], seed: int
+) -> list[dict[str, Any]]:
+    """The points with their nats per token and the difference from the best of those with
+    `asked` None, as `Frontier.points`.
+    """
     one_by_one = [i for i, point in enumerate(points) if point["asked"] is None]
     best = min(one_by_one, key=lambda i: nats[i].mean())
     numbers = with_intervals(np.concatenate([nats, nats - nats[best]]), seed, RESAMPLES)
     both = zip(points, numbers[: len(points)], numbers[len(points) :], strict=True)
-    return [{**point, "nats": own, "difference": apart, "best": i == best} for i, (point, own, apart) in enumerate(both)]
+    return [
+        {**point, "nats": own, "difference": apart, "best": i == best}
+        for i, (point, own, apart) in enumerate(both)
+    ]
 
 
 def name_of(point: Mapping[str, Any]) -> str:

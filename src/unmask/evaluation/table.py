@@ -1,15 +1,20 @@
-"""The result of an evaluation: Table 1 of Torroba Hennigen & Kim (2023), NLL against distance, and the files that hold both.
+"""The result of an evaluation: Table 1 of Torroba Hennigen & Kim (2023), NLL against distance,
+and the files that hold both.
 
-Over N pairs, with the negative log-likelihoods -log mu(a|b), -log mu(b|a) and -log mu(a, b) of the gold tokens:
+Over N pairs, with the negative log-likelihoods -log mu(a|b), -log mu(b|a) and -log mu(a, b) of
+the gold tokens:
 
-    U-PPL = exp( sum (unary_nll_first + unary_nll_second) / 2N ),   P-PPL = exp( sum pair_nll / 2N ),
+    U-PPL = exp( sum (unary_nll_first + unary_nll_second) / 2N ),
+            P-PPL = exp( sum pair_nll / 2N ),
 
 and A-KL, G-KL are means over the pairs.
 
-The product's row is the MLM's: its U-PPL is that of the MLM's own unary conditionals. The difference to the product is
-(pair_nll - product's pair_nll) / 2N, in nats per token: the log of the ratio of the two P-PPL. Intervals run
-from the 2.5 to the 97.5 percentile of the bootstrap over pairs; every column resamples the same pairs. The figures show pairwise
-NLL against the distance of the two tokens (their appendix E), its difference from the product's, and the number of pairs.
+The product's row is the MLM's: its U-PPL is that of the MLM's own unary conditionals. The
+difference to the product is (pair_nll - product's pair_nll) / 2N, in nats per token: the log of
+the ratio of the two P-PPL. Intervals run from the 2.5 to the 97.5 percentile of the bootstrap
+over pairs; every column resamples the same pairs. The figures show pairwise NLL against the
+distance of the two tokens (their appendix E), its difference from the product's, and the number
+of pairs.
 """
 
 from __future__ import annotations
@@ -39,18 +44,29 @@ if TYPE_CHECKING:
     from unmask.figures import Figure
 
 
-MEASURES = {"u_ppl": ("unary_nll_first", "unary_nll_second"), "p_ppl": ("pair_nll",), "a_kl": ("a_kl",), "g_kl": ("g_kl",)}
-"""Measure: the columns whose sum over a pair is averaged: per token for a perplexity, per pair for a divergence."""
+MEASURES = {
+    "u_ppl": ("unary_nll_first", "unary_nll_second"),
+    "p_ppl": ("pair_nll",),
+    "a_kl": ("a_kl",),
+    "g_kl": ("g_kl",),
+}
+"""Measure: the columns whose sum over a pair is averaged: per token for a perplexity, per pair
+for a divergence.
+"""
 HEADINGS = {"u_ppl": "U-PPL", "p_ppl": "P-PPL", "a_kl": "A-KL", "g_kl": "G-KL"}
 FIXED = {"difference": "{:+.3f}", "nats": "{:.3f}"}
 """Measures that are always written with three decimals."""
 RESAMPLES = 9999
 
 
-def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 0, resamples: int = RESAMPLES) -> dict[str, Any]:
-    """Every number of the table: {"pairs": N, "incompatibility": ..., "constructions": [{construction, u_ppl, ...}, ...]}.
+def summarise(
+    rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 0, resamples: int = RESAMPLES
+) -> dict[str, Any]:
+    """Every number of the table: {"pairs": N, "incompatibility": ..., "constructions":
+    [{construction, u_ppl, ...}, ...]}.
 
-    A number with an interval is {"value", "low", "high"}; with fewer than two pairs, low and high are null.
+    A number with an interval is {"value", "low", "high"}; with fewer than two pairs, low and
+    high are null.
     """
     names = list(constructions)
     columns = {name: rows[rows["construction"] == name].sort_values("pair") for name in names}
@@ -64,7 +80,9 @@ def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 
             product = columns[INDEPENDENT]["pair_nll"].to_numpy(float)
             values[name, "difference"] = (columns[name]["pair_nll"].to_numpy(float) - product) / 2
     values["", "incompatibility"] = columns[names[0]]["incompatibility"].to_numpy(float)
-    numbers = dict(zip(values, with_intervals(np.array([*values.values()]), seed, resamples), strict=True))
+    numbers = dict(
+        zip(values, with_intervals(np.array([*values.values()]), seed, resamples), strict=True)
+    )
     summary = []
     for name in names:
         row: dict[str, Any] = {"construction": name}
@@ -79,10 +97,16 @@ def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 
             row[column] = float(known.mean()) if len(known) else None
         row["not_converged"] = int((columns[name].get("converged", np.array([])) == False).sum())  # noqa: E712
         summary.append(row)
-    return {"pairs": pairs, "incompatibility": numbers["", "incompatibility"], "constructions": summary}
+    return {
+        "pairs": pairs,
+        "incompatibility": numbers["", "incompatibility"],
+        "constructions": summary,
+    }
 
 
-def with_intervals(values: Float[np.ndarray, "rows pairs"], seed: int, resamples: int) -> list[dict[str, float | None]]:
+def with_intervals(
+    values: Float[np.ndarray, "rows pairs"], seed: int, resamples: int
+) -> list[dict[str, float | None]]:
     """Mean of each row, with its bootstrap interval; none for a row with an infinite number."""
     means = values.mean(-1)
     if values.shape[1] < 2:
@@ -90,22 +114,33 @@ def with_intervals(values: Float[np.ndarray, "rows pairs"], seed: int, resamples
     pairs = values.shape[1]
     finite = np.isfinite(means)
     known = np.where(finite[:, None], values, 0.0)  # 0 * inf is NaN
-    drawn = [counts @ known.T / pairs for counts in resampled(pairs, seed, resamples, 2**23 // values.size)]
+    drawn = [
+        counts @ known.T / pairs
+        for counts in resampled(pairs, seed, resamples, 2**23 // values.size)
+    ]
     low, high = np.percentile(np.concatenate(drawn), [2.5, 97.5], axis=0)
     numbers: list[dict[str, float | None]] = []
-    for mean, lower, upper, is_finite in zip(means.tolist(), low.tolist(), high.tolist(), finite, strict=True):
+    for mean, lower, upper, is_finite in zip(
+        means.tolist(), low.tolist(), high.tolist(), finite, strict=True
+    ):
         ends = {"low": lower, "high": upper} if is_finite else {"low": None, "high": None}
         numbers.append({"value": mean, **ends})
     return numbers
 
 
 def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: int = 0) -> str:
-    """Table 1 for people: one row per construction, the lowest of each column in bold; the caption alone without pairs."""
+    """Table 1 for people: one row per construction, the lowest of each column in bold; the
+    caption alone without pairs.
+    """
     rows, caption = summary["constructions"], _caption(summary, settings, failed)
     if not rows:
         return f"{caption}\n"
     differences = any("difference" in row for row in rows)
-    head = ["construction", *HEADINGS.values(), *(["P-NLL per token, minus product"] if differences else [])]
+    head = [
+        "construction",
+        *HEADINGS.values(),
+        *(["P-NLL per token, minus product"] if differences else []),
+    ]
     best = {measure: min(row[measure]["value"] for row in rows) for measure in HEADINGS}
     lines = [caption, "", line(head), line(["---"] + ["---:"] * (len(head) - 1))]
     for row in rows:
@@ -121,20 +156,31 @@ def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed:
         "The MLM's U-PPL is that of its own unary conditionals.",
     ]
     apart = cell(summary["incompatibility"], "incompatibility")
-    lines.append(f"Incompatibility of the conditionals in nats, root mean square (0: one joint has both): {apart}.")
+    lines.append(
+        "Incompatibility of the conditionals in nats, root mean square (0: one joint has both):"
+        f" {apart}."
+    )
     stopped = PUBLISHED_STEPS if settings.get("arnold_gokhale_steps") else None
     missed = {
-        row["construction"]: row["not_converged"] for row in rows if row["not_converged"] and row["construction"] != stopped
+        row["construction"]: row["not_converged"]
+        for row in rows
+        if row["not_converged"] and row["construction"] != stopped
     }
     if missed:
-        counts = ", ".join(f"{named(name).label} on {count} of {summary['pairs']} pairs" for name, count in missed.items())
+        counts = ", ".join(
+            f"{named(name).label} on {count} of {summary['pairs']} pairs"
+            for name, count in missed.items()
+        )
         lines.append(f"Not converged, so that these rows are approximate: {counts}.")
     return "\n".join(lines) + "\n"
 
 
 def _caption(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: int) -> str:
     source = settings.get("data")
-    parts = [f"{summary['pairs']} {settings.get('scheme') or 'given'} pairs of {source}", f"model {settings.get('model')}"]
+    parts = [
+        f"{summary['pairs']} {settings.get('scheme') or 'given'} pairs of {source}",
+        f"model {settings.get('model')}",
+    ]
     if settings.get("seed") is not None:
         parts.append(f"seed {settings['seed']}")
     if settings.get("arnold_gokhale_steps"):
@@ -149,11 +195,17 @@ def _caption(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: in
     return "; ".join(parts) + "."
 
 
-def frame_of(rows: Any, names: Sequence[str], measures: Sequence[str], after: Sequence[str] = ()) -> pandas.DataFrame:
-    """The columns `names`, three for each measure (its value, and its interval `_low` to `_high`), and those `after`."""
+def frame_of(
+    rows: Any, names: Sequence[str], measures: Sequence[str], after: Sequence[str] = ()
+) -> pandas.DataFrame:
+    """The columns `names`, three for each measure (its value, and its interval `_low` to
+    `_high`), and those `after`.
+    """
     import pandas
 
-    flat = pandas.json_normalize(rows, sep="_").rename(columns=lambda name: name.removesuffix("_value"))
+    flat = pandas.json_normalize(rows, sep="_").rename(
+        columns=lambda name: name.removesuffix("_value")
+    )
     measured = [measure + end for measure in measures for end in ("", "_low", "_high")]
     return flat.reindex(columns=[*names, *measured, *after])
 
@@ -164,7 +216,9 @@ def line(cells: Sequence[str]) -> str:
 
 
 def written(value: float, measure: str) -> str:
-    """A number of the table: perplexities with two decimals, the rest with three or, where small, two significant digits."""
+    """A number of the table: perplexities with two decimals, the rest with three or, where
+    small, two significant digits.
+    """
     if measure.endswith("ppl"):
         return f"{value:,.2f}"
     if measure in FIXED:
@@ -174,7 +228,10 @@ def written(value: float, measure: str) -> str:
 
 def cell(number: Mapping[str, Any], measure: str, bold: bool = False) -> str:
     """A number of the summary with its interval."""
-    value, low, high = (None if number[end] is None else written(number[end], measure) for end in ("value", "low", "high"))
+    value, low, high = (
+        None if number[end] is None else written(number[end], measure)
+        for end in ("value", "low", "high")
+    )
     return (f"**{value}**" if bold else f"{value}") + ("" if low is None else f" [{low}, {high}]")
 
 
@@ -185,7 +242,9 @@ DISTANCES = {
 
 
 def bins(distances: Sequence[int], least: int) -> list[tuple[int, int]]:
-    """Ranges [low, high] that cover the distances in order, neighbours pooled until a range has `least` pairs or more."""
+    """Ranges [low, high] that cover the distances in order, neighbours pooled until a range has
+    `least` pairs or more.
+    """
     ranges: list[tuple[int, int]] = []
     values, counts = np.unique(np.asarray(distances, dtype=int), return_counts=True)
     low, held = None, 0
@@ -202,10 +261,12 @@ def bins(distances: Sequence[int], least: int) -> list[tuple[int, int]]:
 
 
 def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Figure | None:
-    """Mean pairwise NLL per token against `column`, one line per construction; None where no pair has that distance.
+    """Mean pairwise NLL per token against `column`, one line per construction; None where no
+    pair has that distance.
 
-    Below it, where the product is among them: each construction's mean minus the product's. That panel reaches as far above
-    zero as the best construction lies below it; what is worse leaves it, and is seen above.
+    Below it, where the product is among them: each construction's mean minus the product's.
+    That panel reaches as far above zero as the best construction lies below it; what is worse
+    leaves it, and is seen above.
     """
     known = rows[rows[column].notna()]
     if known.empty:
@@ -216,7 +277,9 @@ def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Fig
     one = known[known["construction"] == names[0]]
     ranges = bins(one[column].astype(int).tolist(), least=max(5, len(one) // 40))
     means = {
-        name: np.array([mine[mine[column].between(low, high)]["pair_nll"].mean() / 2 for low, high in ranges])
+        name: np.array(
+            [mine[mine[column].between(low, high)]["pair_nll"].mean() / 2 for low, high in ranges]
+        )
         for name, mine in known.groupby("construction")
     }
     compared = INDEPENDENT in means and len(means) > 1
@@ -237,20 +300,30 @@ def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Fig
         panels[1].set_ylim(-reach, reach)
         panels[1].set_ylabel("minus the product's")
     labels = [str(low) if low == high else f"{low}\N{EN DASH}{high}" for low, high in ranges]
-    aslant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if len(labels) > 10 else {}
+    aslant: dict[str, Any] = (
+        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if len(labels) > 10 else {}
+    )
     panels[-1].set_xticks(np.arange(len(ranges)), labels, **aslant)
     panels[-1].set_xlim(-0.6, len(ranges) - 0.4)
     panels[-1].set_xlabel(DISTANCES[column])
     for panel in figure.axes:
         panel.spines["top"].set_visible(False)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=9)
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=9
+    )
     return figure
 
 
 def _look(name: str) -> dict[str, Any]:
     """How a construction's line is drawn."""
     style = named(name).style
-    return {"color": style.colour, "marker": style.marker, "linestyle": style.line, "markersize": 5, "linewidth": 1.4}
+    return {
+        "color": style.colour,
+        "marker": style.marker,
+        "linestyle": style.line,
+        "markersize": 5,
+        "linewidth": 1.4,
+    }
 
 
 def _bars(axes: Axes, counts: Sequence[int]) -> None:
@@ -278,7 +351,8 @@ class Evaluation(Result):
     skipped    how many texts gave no pair, by reason
     about      when, where and with which versions it was made
 
-    >>> table = unmask.evaluate(["The cat sat on the mat."], pairs=1, joints="product,chain", alphabet="cat,dog,sat,lay")
+    >>> texts, words = ["The cat sat on the mat."], "cat,dog,sat,lay"
+    >>> table = unmask.evaluate(texts, pairs=1, joints="product,chain", alphabet=words)
     >>> table.rows["construction"].tolist()
     ['product', 'chain']
     """
@@ -292,15 +366,24 @@ class Evaluation(Result):
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """{"pairs", "incompatibility", "constructions": [{construction, u_ppl, p_ppl, a_kl, g_kl, ...}]}; see `table`."""
+        """{"pairs", "incompatibility", "constructions": [{construction, u_ppl, p_ppl, a_kl,
+        g_kl, ...}]}; see `table`.
+        """
         if self.rows.empty:
             return {"pairs": 0, "incompatibility": None, "constructions": []}
         return summarise(self.rows, self.settings["constructions"], self.settings.get("seed") or 0)
 
     def to_frame(self) -> pandas.DataFrame:
-        """The table: one row per construction; each measure with its interval, `_low` to `_high`."""
-        rows = [{**row, "label": named(row["construction"]).label} for row in self.summary["constructions"]]
-        return frame_of(rows, ("construction", "label"), (*HEADINGS, "difference"), ("steps", "objective"))
+        """The table: one row per construction; each measure with its interval, `_low` to
+        `_high`.
+        """
+        rows = [
+            {**row, "label": named(row["construction"]).label}
+            for row in self.summary["constructions"]
+        ]
+        return frame_of(
+            rows, ("construction", "label"), (*HEADINGS, "difference"), ("steps", "objective")
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows, as plain values: what `--json` prints and table.json holds."""
@@ -320,11 +403,15 @@ class Evaluation(Result):
 
     @checked
     def save(self, folder: Path) -> None:
-        """Write failures.jsonl, if a pair failed; and, if one was measured, results.parquet, table.md, table.json and figures."""
+        """Write failures.jsonl, if a pair failed; and, if one was measured, results.parquet,
+        table.md, table.json and figures.
+        """
         with writing(failures := folder / "failures.jsonl"):
             failures.unlink(missing_ok=True)
         if self.failed:
-            write_atomically(failures, "".join(as_json(pair, indent=None) + "\n" for pair in self.failed))
+            write_atomically(
+                failures, "".join(as_json(pair, indent=None) + "\n" for pair in self.failed)
+            )
         if self.rows.empty:
             return
         write_table(folder / "results.parquet", self.rows)

@@ -1,28 +1,39 @@
-"""Arnold-Gokhale (Torroba Hennigen & Kim 2023, eqs. 4 and 5), and the near-compatible family that it is one corner of.
+"""Arnold-Gokhale (Torroba Hennigen & Kim 2023, eqs. 4 and 5), and the near-compatible family
+that it is one corner of.
 
 The joint whose conditionals are nearest to the model's: minimise over mu
 
-    J(mu) = (1 - lambda) sum_t sum_{x_{-t}} w_t(x_{-t}) KL( q_t(. | x_{-t}) || mu(. | x_{-t}) )  +  lambda k KL( c || mu )
+    J(mu) = (1 - lambda) sum_t sum_{x_{-t}} w_t(x_{-t}) KL( q_t(. | x_{-t}) || mu(. | x_{-t}) )  +
+            lambda k KL( c || mu )
 
-for k sites, where c is the mean chain (`unmask.joints.closed_forms`): eq. 4 has lambda = 0. With the weights held fixed J is
-convex in log mu, and with c = sum_t c_t q_t and mu_{-t} = mu with site t summed out its stationary point is
+for k sites, where c is the mean chain (`unmask.joints.closed_forms`): eq. 4 has lambda = 0.
+With the weights held fixed J is convex in log mu, and with c = sum_t c_t q_t and mu_{-t} = mu
+with site t summed out its stationary point is
 
-    mu = ( sum_t W_t q_t ) / ( sum_t I_t ),   W_t = (1 - lambda) w_t + lambda k c_t,   I_t = (1 - lambda) w_t / mu_{-t} + lambda,
+    mu = ( sum_t W_t q_t ) / ( sum_t I_t ),   W_t = (1 - lambda) w_t + lambda k c_t,
+            I_t = (1 - lambda) w_t / mu_{-t} + lambda,
 
-which is eq. 5 for lambda = 0 and has mass one. The family takes w_t = mu_{-t}^alpha: contexts count equally (alpha = 0), as often
-as they occur (alpha = 1), or between. lambda draws mu to the chain, which knows what the model expects with all blanks masked:
+which is eq. 5 for lambda = 0 and has mass one. The family takes w_t = mu_{-t}^alpha: contexts
+count equally (alpha = 0), as often as they occur (alpha = 1), or between. lambda draws mu to
+the chain, which knows what the model expects with all blanks masked:
 
-    arnold_gokhale  alpha = 0     closest conditionals when every context counts the same, however absurd
+    arnold_gokhale  alpha = 0     closest conditionals when every context counts the same,
+                                  however absurd
     balanced        alpha = 1/2   contexts count by the square root of their probability
-    pseudo_gibbs    alpha = 1     contexts count by their probability; the stationary law of random-scan pseudo-Gibbs
-    restarted       alpha = 3/4, lambda = 1/10   near the best predictions of text, and faithful to both kinds of context
+    pseudo_gibbs    alpha = 1     contexts count by their probability; the stationary law of
+                                  random-scan pseudo-Gibbs
+    restarted       alpha = 3/4, lambda = 1/10
+                                  near the best predictions of text, and faithful to
+                                  both kinds of context
     chain           lambda = 1    whatever alpha
-    alpha = 1       lambda > 0    the law of pseudo-Gibbs that starts again from the chain with probability lambda
+    alpha = 1       lambda > 0    the law of pseudo-Gibbs that starts again from the chain
+                                  with probability lambda
 
-Eq. 5 read as an iteration is `plain_step`, which the tests compare with; `steps=n` is n of these from the uniform
-distribution, as published (n = 50 in the paper). Without `steps` the same fixed point is found by `unmask.joints.solver` in far
-fewer reads of the tables: until the marginals are estimated to lie within `tolerance` of it in total variation, so that no
-event at one blank (or, of k blanks, at k - 1) has a probability that is off by more.
+Eq. 5 read as an iteration is `plain_step`, which the tests compare with; `steps=n` is n of
+these from the uniform distribution, as published (n = 50 in the paper). Without `steps` the
+same fixed point is found by `unmask.joints.solver` in far fewer reads of the tables: until the
+marginals are estimated to lie within `tolerance` of it in total variation, so that no event at
+one blank (or, of k blanks, at k - 1) has a probability that is off by more.
 """
 
 from __future__ import annotations
@@ -44,7 +55,14 @@ from unmask.joints.joint import Joint, not_converged
 from unmask.joints.metrics import JointReading, read_rules
 from unmask.joints.registry import Member, family_construction
 from unmask.joints.rules import Index, Linear, PairForm, at, contexts, sum_at, tiles
-from unmask.joints.solver import IN_A_ROW, FixedPoint, FixedPointCheck, check_fixed_points, solve, solve_carefully
+from unmask.joints.solver import (
+    IN_A_ROW,
+    FixedPoint,
+    FixedPointCheck,
+    check_fixed_points,
+    solve,
+    solve_carefully,
+)
 from unmask.joints.sweeps import Marginals, Members, flat, imbalance, start, unflat
 from unmask.tables.unary import Tables
 
@@ -57,7 +75,8 @@ MAX_STEPS = 1_000_000
 class FamilyRule:
     """The unnormalised log cells of eq. 5 with restarts, given the marginals of a member.
 
-    log_weight   log W_t, and log_inverse = log I_t, with the marginals over e^c (see `unmask.joints.sweeps`)
+    log_weight log W_t, and log_inverse = log I_t, with the marginals over e^c (see
+            `unmask.joints.sweeps`)
     """
 
     log_q: tuple[Tensor, ...]
@@ -74,15 +93,25 @@ class FamilyRule:
     def of_rows(members: Members, marginals: Sequence[Marginals]) -> list[FamilyRule]:
         """The rules of several members, one per row, at their marginals; all computed together."""
         dtype = members.blocks[0].log_q[0].dtype
-        sites, c = members.sites_at(torch.stack([flat(tuple(m.double() for m in log_mu)) for log_mu in marginals]), dtype)
-        logs = [[getattr(site, name).to(dtype) for site in sites] for name in ("log_weight", "log_inverse")]
+        sites, c = members.sites_at(
+            torch.stack([flat(tuple(m.double() for m in log_mu)) for log_mu in marginals]), dtype
+        )
+        logs = [
+            [getattr(site, name).to(dtype) for site in sites]
+            for name in ("log_weight", "log_inverse")
+        ]
         return [
             FamilyRule(
                 members.blocks[owner].log_q,
                 centre,
-                *([w[i].reshape(m.shape) for w, m in zip(of_sites, log_mu, strict=True)] for of_sites in logs),
+                *(
+                    [w[i].reshape(m.shape) for w, m in zip(of_sites, log_mu, strict=True)]
+                    for of_sites in logs
+                ),
             )
-            for i, (owner, centre, log_mu) in enumerate(zip(members.owner, c.flatten().tolist(), marginals, strict=True))
+            for i, (owner, centre, log_mu) in enumerate(
+                zip(members.owner, c.flatten().tolist(), marginals, strict=True)
+            )
         ]
 
     @cached_property
@@ -95,7 +124,9 @@ class FamilyRule:
 
     def __call__(self, index: Index) -> Tensor:
         """The cells at `index`."""
-        over = [at(q, index) + at(w, index) for q, w in zip(self.log_q, self.log_weight, strict=True)]
+        over = [
+            at(q, index) + at(w, index) for q, w in zip(self.log_q, self.log_weight, strict=True)
+        ]
         highest = over[0]
         for term in over[1:]:
             highest = torch.maximum(highest, term)
@@ -121,7 +152,9 @@ class FamilyRule:
 
 
 def plain_step(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
-    """One step of eq. 5: the marginals of the rule at `log_mu`, normalised. One read of the tables."""
+    """One step of eq. 5: the marginals of the rule at `log_mu`, normalised. One read of the
+    tables.
+    """
     rule = FamilyRule.at(tables, log_mu, member)
     sums = [contexts(tables, t) for t in range(tables.sites)]
     for index in tiles(tables.log_q[0]):
@@ -141,23 +174,34 @@ def family(
     initial: Marginals | None = None,
     name: str = "",
 ) -> Joint:
-    """The member with these parameters; its report has steps, reads, change, error, moved, growth, converged,
-    objective and log_z.
+    """The member with these parameters; its report has steps, reads, change, error, moved,
+    growth, converged, objective and log_z.
 
-    `initial`: log marginals to start from, by default those of the product joint, or uniform ones with `steps`.
+    `initial`: log marginals to start from, by default those of the product joint, or uniform
+    ones with `steps`.
     """
     construction, member = family_construction(alpha, restart), Member(alpha, restart)
     real("tolerance", tolerance, 0, 1)
     if steps is None:
-        return members_of([tables], {name or construction.name: member}, tolerance, max_reads, initial)[0][0]
+        return members_of(
+            [tables], {name or construction.name: member}, tolerance, max_reads, initial
+        )[0][0]
     whole("steps", steps, 1, MAX_STEPS)
     log_mu, change = start(tables, uniform=True) if initial is None else initial, float("nan")
     for _ in range(steps - 1):
         new = plain_step(tables, log_mu, member)
-        change = max(0.5 * float((n.exp() - o.exp()).abs().sum()) for n, o in zip(new, log_mu, strict=True))
+        change = max(
+            0.5 * float((n.exp() - o.exp()).abs().sum()) for n, o in zip(new, log_mu, strict=True)
+        )
         log_mu = new
     (rule,), (reading,) = _read(Members.of([tables], [member]), [log_mu])
-    report = {**member._asdict(), "steps": steps, "reads": steps, "change": change, "converged": False}
+    report = {
+        **member._asdict(),
+        "steps": steps,
+        "reads": steps,
+        "change": change,
+        "converged": False,
+    }
     return _joint(name or construction.name, tables, report, rule, reading)
 
 
@@ -168,18 +212,24 @@ def members_of(
     max_reads: int = MAX_READS,
     initial: Marginals | None = None,
 ) -> list[list[Joint]]:
-    """The joints of several members, by name, over several blocks of one shape: a list for each block, in the order of `members`.
+    """The joints of several members, by name, over several blocks of one shape: a list for each
+    block, in the order of `members`.
 
-    All iterate side by side and share reads of the tables. `converged` in a report: the estimated error is below the tolerance,
-    and the marginals pass the check (`unmask.joints.solver`). Members that fail it are solved again, by `solve_carefully`.
+    All iterate side by side and share reads of the tables. `converged` in a report: the
+    estimated error is below the tolerance, and the marginals pass the check
+    (`unmask.joints.solver`). Members that fail it are solved again, by `solve_carefully`.
     """
     rows = Members.of(blocks, list(members.values()))
     answers = _checked(rows, solve(rows, tolerance, max_reads, initial))
     if doubtful := [row for row, answer in enumerate(answers) if answer.check.grows]:
         again = rows.select(doubtful)
-        for row, other in zip(doubtful, _checked(again, solve_carefully(again, tolerance, max_reads)), strict=True):
+        for row, other in zip(
+            doubtful, _checked(again, solve_carefully(again, tolerance, max_reads)), strict=True
+        ):
             first = answers[row]
-            best, worse = (first, other) if first.check.growth <= other.check.growth else (other, first)  # NaN loses
+            best, worse = (
+                (first, other) if first.check.growth <= other.check.growth else (other, first)
+            )  # NaN loses
             spent = (worse.solution.steps, worse.solution.reads + READS_AT_THE_END)
             answers[row] = replace(best, before=spent)
     if blocks[0].sites > 2:
@@ -189,8 +239,16 @@ def members_of(
             for (tables, member), answer in zip(asked, answers, strict=True)
         ]
     joints = [
-        _joint(name, tables, {**member._asdict(), **answer.report(tables, member, tolerance)}, answer.rule, answer.reading)
-        for (tables, (name, member)), answer in zip(product(blocks, members.items()), answers, strict=True)
+        _joint(
+            name,
+            tables,
+            {**member._asdict(), **answer.report(tables, member, tolerance)},
+            answer.rule,
+            answer.reading,
+        )
+        for (tables, (name, member)), answer in zip(
+            product(blocks, members.items()), answers, strict=True
+        )
     ]
     if message := not_converged(joints):
         warnings.warn(message, UnmaskWarning, stacklevel=2)
@@ -203,7 +261,8 @@ class _Answer:
     """A solution, its rule, one read of the tables with it, and its check.
 
     before   steps and reads of another try
-    near     False where a block of three blanks or more is not known to be within the tolerance of the fixed point
+    near     False where a block of three blanks or more is not known to be within the tolerance
+             of the fixed point
     """
 
     solution: FixedPoint
@@ -215,7 +274,9 @@ class _Answer:
 
     def report(self, tables: Tables, member: Member, tolerance: float) -> dict[str, object]:
         end, (steps, reads) = self.solution, self.before
-        converged = self.near and end.converged and self.check.within(tolerance, self.rule.log_q[0].dtype)
+        converged = (
+            self.near and end.converged and self.check.within(tolerance, self.rule.log_q[0].dtype)
+        )
         return {
             "steps": steps + end.steps,
             "reads": reads + end.reads + READS_AT_THE_END,
@@ -224,38 +285,56 @@ class _Answer:
             "moved": self.check.moved,
             "growth": self.check.growth,
             "converged": converged,
-            **({} if converged else {"bound": distance_bound(tables, member, unflat(end.log_p, tables.shape))}),
+            **(
+                {}
+                if converged
+                else {"bound": distance_bound(tables, member, unflat(end.log_p, tables.shape))}
+            ),
         }
 
 
-READS_AT_THE_END = 2  # One for normaliser and objective, which is a plain step too; one sweep for the check
+READS_AT_THE_END = (
+    2  # One for normaliser and objective, which is a plain step too; one sweep for the check
+)
 ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-10}
-"""Of sums over a table: those of its own conditionals, and of the probabilities that it leads to."""
+"""Of sums over a table: those of its own conditionals, and of the probabilities that it leads
+to.
+"""
 EXACT_AT_LEAST = 1e-9  # A smaller tolerance is asked of the iteration alone
 LOOSE = 1e-12  # Rounding of the same sums over more cells
 CLOSER = 1e-2  # Share of the tolerance that another solution is asked for, where no ends are found
 EXACT, MARGIN = 1e-13, 4e-13
-"""Of sums of positive terms in float64: their rounding, and the lack of balance that ends are sought with."""
+"""Of sums of positive terms in float64: their rounding, and the lack of balance that ends are
+sought with.
+"""
 DOUBLINGS, FARTHEST = 6, 1.0
-"""How often the distance of ends is doubled, and the nats beyond which they bound nothing of use."""
+"""How often the distance of ends is doubled, and the nats beyond which they bound nothing of
+use.
+"""
 TRIES, GROWS_BY = 50, 1.25
-"""Reads for a bound, and the factor by which the margin that it is sought with grows from one to the next."""
+"""Reads for a bound, and the factor by which the margin that it is sought with grows from one
+to the next.
+"""
 
 
 def distance_bound(tables: Tables, member: Member, log_mu: Marginals) -> float | None:
-    """The most by which the probability of any event differs between the rule at `log_mu` and at the fixed point; None: unknown.
+    """The most by which the probability of any event differs between the rule at `log_mu` and
+    at the fixed point; None: unknown.
 
-    Let f be the step of eq. 5 before it is normalised. Every cell rises with every marginal, and f(t m) <= t f(m) for t >= 1,
-    with equality without restarts. So if l < f(l) and f(U) < U in every context, every fixed point m with positive marginals has
-    l <= m <= U: were t = max m/U > 1, the context that attains it would have m = f(m) <= t f(U) < t U = m; the same for l.
-    Without restarts the fixed point is a ray: one context has m = 1 in all three, and is left out of the two conditions. Cells
-    rise, so of two joints with marginals in [l, U], with the sums Z(l) and Z(U) of all cells at the two ends, the total
-    variation is at most 1 - Z(l) / Z(U).
+    Let f be the step of eq. 5 before it is normalised. Every cell rises with every marginal,
+    and f(t m) <= t f(m) for t >= 1, with equality without restarts. So if l < f(l) and f(U) < U
+    in every context, every fixed point m with positive marginals has l <= m <= U: were t = max
+    m/U > 1, the context that attains it would have m = f(m) <= t f(U) < t U = m; the same for
+    l. Without restarts the fixed point is a ray: one context has m = 1 in all three, and is
+    left out of the two conditions. Cells rise, so of two joints with marginals in [l, U], with
+    the sums Z(l) and Z(U) of all cells at the two ends, the total variation is at most 1 - Z(l)
+    / Z(U).
 
-    f(U) < U says that less flows in than out. The two ends are sought from the marginals: a context that fails moves away by what
-    it lacks and a margin; where that leads nowhere, of three blanks or more, all move as the derivatives say
-    (`unmask.joints.enclosure`), which find ends where next to nothing moves, but only near the fixed point.
-    What is checked is a property of the ends, whatever path led to them.
+    f(U) < U says that less flows in than out. The two ends are sought from the marginals: a
+    context that fails moves away by what it lacks and a margin; where that leads nowhere, of
+    three blanks or more, all move as the derivatives say (`unmask.joints.enclosure`), which
+    find ends where next to nothing moves, but only near the fixed point. What is checked is a
+    property of the ends, whatever path led to them.
     """
     rows, z = Members.of([tables], [member, member], lowered=True), flat(log_mu)
     bound = _bound_by_trial(rows, z, ROUNDING[tables.log_q[0].dtype])
@@ -277,7 +356,9 @@ def _bound_by_trial(rows: Members, z: Tensor, rounding: float) -> float | None:
 
 
 def _bound_by_derivatives(rows: Members, z: Tensor) -> float | None:
-    """The bound of a block of few contexts, with ends in the direction that the derivatives of the balance lead to."""
+    """The bound of a block of few contexts, with ends in the direction that the derivatives of
+    the balance lead to.
+    """
     away = Balance(rows.select([0])).away(z, MARGIN)
     for _ in range(DOUBLINGS):
         if not bool(away.isfinite().all()) or float(away.amax()) > FARTHEST:
@@ -290,7 +371,9 @@ def _bound_by_derivatives(rows: Members, z: Tensor) -> float | None:
 
 
 def _ends(rows: Members, z: Tensor, away: Tensor, rounding: float) -> tuple[Tensor, float | None]:
-    """What the ends z + away and z - away lack in every context that counts, and the bound if they lack nothing."""
+    """What the ends z + away and z - away lack in every context that counts, and the bound if
+    they lack nothing.
+    """
     sign = torch.tensor([[1.0], [-1.0]], dtype=z.dtype, device=z.device)
     excess, log_z = imbalance(rows, z + sign * away)
     lack = (sign * excess + rounding).masked_fill(excess[0] == -torch.inf, -torch.inf)  # ruled out
@@ -304,20 +387,30 @@ def _ends(rows: Members, z: Tensor, away: Tensor, rounding: float) -> tuple[Tens
     return lack, bound if bound < 1 else None
 
 
-def _ascertained(tables: Tables, member: Member, answer: _Answer, tolerance: float, max_reads: int) -> _Answer:
-    """The answer of one member of a block of three blanks or more if it is near the fixed point, or another one that is.
+def _ascertained(
+    tables: Tables, member: Member, answer: _Answer, tolerance: float, max_reads: int
+) -> _Answer:
+    """The answer of one member of a block of three blanks or more if it is near the fixed
+    point, or another one that is.
 
-    The error that an iteration estimates is that of the directions that it has met (`unmask.joints.enclosure`).
+    The error that an iteration estimates is that of the directions that it has met
+    (`unmask.joints.enclosure`).
     """
     within = max(tolerance, EXACT_AT_LEAST)
     both = Members.of([tables], [member, member], lowered=True)
     row = both.select([0])
     converged = answer.solution.converged and answer.check.within(tolerance, tables.log_q[0].dtype)
     if not converged and member.alpha and row.dead is not None:
-        # Where alpha is 0, contexts without mass count as much as others, and must come to their own conditionals.
-        spent = answer.before[0] + answer.solution.steps, answer.before[1] + answer.solution.reads + READS_AT_THE_END
+        # Where alpha is 0, contexts without mass count as much as others, and must come to
+        # their own conditionals.
+        spent = (
+            answer.before[0] + answer.solution.steps,
+            answer.before[1] + answer.solution.reads + READS_AT_THE_END,
+        )
         (again,) = _checked(row, solve(row, tolerance, max_reads))
-        converged = again.solution.converged and again.check.within(tolerance, tables.log_q[0].dtype)
+        converged = again.solution.converged and again.check.within(
+            tolerance, tables.log_q[0].dtype
+        )
         answer = replace(again, before=spent) if converged else answer
     if not converged:
         return answer
@@ -337,11 +430,14 @@ def _ascertained(tables: Tables, member: Member, answer: _Answer, tolerance: flo
     return replace(other, before=answer.before)
 
 
-def _ascertained_by_trial(both: Members, answer: _Answer, tolerance: float, within: float, max_reads: int) -> _Answer:
+def _ascertained_by_trial(
+    both: Members, answer: _Answer, tolerance: float, within: float, max_reads: int
+) -> _Answer:
     """The same for a block of too many contexts for derivatives.
 
-    Trial finds no ends where next to nothing moves in a step, though the answer be right. Then another solution, asked to be
-    closer, must lie within the tolerance of the answer: no proof, but more than the estimate of one iteration.
+    Trial finds no ends where next to nothing moves in a step, though the answer be right. Then
+    another solution, asked to be closer, must lie within the tolerance of the answer: no proof,
+    but more than the estimate of one iteration.
     """
     bound = _bound_by_trial(both, answer.solution.log_p, LOOSE)
     if bound is not None and bound <= within:
@@ -362,20 +458,32 @@ def _apart(answer: _Answer, other: _Answer) -> float:
 
 
 def _checked(rows: Members, solutions: Sequence[FixedPoint]) -> list[_Answer]:
-    """Rules, readings and checks of all rows; the members of a block share one read of its tables."""
+    """Rules, readings and checks of all rows; the members of a block share one read of its
+    tables.
+    """
     marginals = [unflat(solution.log_p, rows.blocks[0].shape) for solution in solutions]
     rules, readings = _read(rows, marginals)
     checks = check_fixed_points(rows, marginals, readings)
     return [_Answer(*parts) for parts in zip(solutions, rules, readings, checks, strict=True)]
 
 
-def _read(rows: Members, marginals: Sequence[Marginals]) -> tuple[list[FamilyRule], list[JointReading]]:
+def _read(
+    rows: Members, marginals: Sequence[Marginals]
+) -> tuple[list[FamilyRule], list[JointReading]]:
     """The rule of each row and its reading."""
     rules = FamilyRule.of_rows(rows, marginals)
-    by_block = read_rules([(rows.blocks[block], rules[places]) for block, places in rows.by_block()])
+    by_block = read_rules(
+        [(rows.blocks[block], rules[places]) for block, places in rows.by_block()]
+    )
     return rules, [reading for of_block in by_block for reading in of_block]
 
 
-def _joint(name: str, tables: Tables, report: Mapping[str, object], rule: FamilyRule, reading: JointReading) -> Joint:
-    at_the_answer = {"log_z": reading.log_z, "objective": reading.objective, "objective_mean": reading.average_kl}
+def _joint(
+    name: str, tables: Tables, report: Mapping[str, object], rule: FamilyRule, reading: JointReading
+) -> Joint:
+    at_the_answer = {
+        "log_z": reading.log_z,
+        "objective": reading.objective,
+        "objective_mean": reading.average_kl,
+    }
     return Joint(name, tables, rule, {**report, **at_the_answer}, reading.log_z)

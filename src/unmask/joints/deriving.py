@@ -16,7 +16,8 @@ from unmask.tables.unary import Tables
 
 @checked
 def derive(tables: Tables, construction: str = DEFAULT, **options: object) -> Joint:
-    """The joint that `construction` derives from the tables. With one blank every construction is the model's conditional.
+    """The joint that `construction` derives from the tables. With one blank every construction
+    is the model's conditional.
 
     tables         the conditionals of a block
     construction   a name of `unmask.CONSTRUCTIONS`, or "family:ALPHA,LAMBDA"
@@ -31,9 +32,12 @@ def derive(tables: Tables, construction: str = DEFAULT, **options: object) -> Jo
 
 @checked
 def derive_all(
-    tables: Tables, constructions: Sequence[str] = tuple(CONSTRUCTIONS), options: Mapping[str, Mapping[str, object]] | None = None
+    tables: Tables,
+    constructions: Sequence[str] = tuple(CONSTRUCTIONS),
+    options: Mapping[str, Mapping[str, object]] | None = None,
 ) -> list[Joint]:
-    """The joints of several constructions, in their order; those that are iterated share their reads of the tables.
+    """The joints of several constructions, in their order; those that are iterated share their
+    reads of the tables.
 
     tables          the conditionals of a block
     constructions   their names [default: all of `unmask.CONSTRUCTIONS`]
@@ -51,10 +55,14 @@ def derive_blocks(
     constructions: Iterable[str] = tuple(CONSTRUCTIONS),
     options: Mapping[str, Mapping[str, object]] | None = None,
 ) -> list[list[Joint]]:
-    """`derive_all` for several blocks of one shape, whose fixed points are found side by side: a list for each block."""
+    """`derive_all` for several blocks of one shape, whose fixed points are found side by side:
+    a list for each block.
+    """
     wanted, options = [named(name) for name in constructions], options or {}
     for name in options:
-        checks.one_of("options of construction", name, [construction.name for construction in wanted])
+        checks.one_of(
+            "options of construction", name, [construction.name for construction in wanted]
+        )
     members = {c.name: c.member for c in wanted if c.member is not None and not options.get(c.name)}
     solved: list[dict[str, Joint]] = [{} for _ in blocks]
     if members and blocks[0].sites > 1:
@@ -70,5 +78,9 @@ def _derived(tables: Tables, construction: Construction, options: Mapping[str, o
     construction.check(options)
     if tables.sites == 1:
         return replace(product(tables), name=construction.name)
-    parameters = {} if construction.member is None else {"name": construction.name, **construction.member._asdict()}
+    parameters = (
+        {}
+        if construction.member is None
+        else {"name": construction.name, **construction.member._asdict()}
+    )
     return checked(construction.rule())(tables, **parameters, **options)

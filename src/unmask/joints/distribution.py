@@ -32,7 +32,9 @@ class Distribution(Tensor):
 
     @classmethod
     def of(cls, probabilities: Tensor, tokens: Callable[[], list[str]]) -> Distribution:
-        """These probabilities; `tokens` returns the token of each, and is called when they are asked for."""
+        """These probabilities; `tokens` returns the token of each, and is called when they are
+        asked for.
+        """
         labelled = probabilities.as_subclass(cls)
         labelled._tokens = tokens
         return labelled
@@ -52,4 +54,8 @@ class Distribution(Tensor):
     def top(self, n: int = 10) -> pandas.DataFrame:
         """The n most probable candidates, best first: token, prob."""
         checks.whole("n", n, 1, MOST_ROWS)
-        return self.to_frame().sort_values("prob", ascending=False, kind="stable", ignore_index=True).head(n)
+        return (
+            self.to_frame()
+            .sort_values("prob", ascending=False, kind="stable", ignore_index=True)
+            .head(n)
+        )

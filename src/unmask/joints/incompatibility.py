@@ -1,26 +1,34 @@
-"""Incompatibility: how far the conditionals of a block are from those of any joint, in nats; a property of the tables alone.
+"""Incompatibility: how far the conditionals of a block are from those of any joint, in nats; a
+property of the tables alone.
 
-Two tables A[x, y] = q(x | y) and B[x, y] = q(y | x) come from one joint mu in which every context has mass if and only if
+Two tables A[x, y] = q(x | y) and B[x, y] = q(y | x) come from one joint mu in which every
+context has mass if and only if
 
 1. they have the same zeros, and
 2. log A - log B = f(x) + g(y) wherever they are not zero (Arnold & Press 1989):
 
-with u and v the marginals of mu, A = mu / v and B = mu / u, so f = log u and g = -log v. Conversely A e^-g = B e^f is a joint
-up to its normaliser: its column sums are e^-g and its row sums e^f, both positive. So with L = log A - log B
+with u and v the marginals of mu, A = mu / v and B = mu / u, so f = log u and g = -log v.
+Conversely A e^-g = B e^f is a joint up to its normaliser: its column sums are e^-g and its row
+sums e^f, both positive. So with L = log A - log B
 
-    incompatibility = min over f and g of ( mean of (L - f(x) - g(y))^2 )^(1/2),   the mean over the cells that are not zero,
+    incompatibility = min over f and g of ( mean of (L - f(x) - g(y))^2 )^(1/2),
+            the mean over the cells that are not zero,
 
-is zero if and only if one joint has both conditionals, and infinite where a cell is zero in one table alone. It is the least root
-mean square change of the log-ratios that makes the tables compatible, and does not depend on the order of the blanks.
+is zero if and only if one joint has both conditionals, and infinite where a cell is zero in one
+table alone. It is the least root mean square change of the log-ratios that makes the tables
+compatible, and does not depend on the order of the blanks.
 
-Cells that are not zero connect the tokens x and y that they belong to. Tokens that no path of such cells connects share neither
-an f nor a g, so each connected part of this graph is fitted by itself: joints may give the parts any masses.
+Cells that are not zero connect the tokens x and y that they belong to. Tokens that no path of
+such cells connects share neither an f nor a g, so each connected part of this graph is fitted
+by itself: joints may give the parts any masses.
 
-Without zeros the fit is the mean of the row, plus that of the column, minus the mean of all cells: two reads of the tables. With
-zeros the normal equations of the fit are solved by conjugate gradients, which hold a few vectors over the tokens.
+Without zeros the fit is the mean of the row, plus that of the column, minus the mean of all
+cells: two reads of the tables. With zeros the normal equations of the fit are solved by
+conjugate gradients, which hold a few vectors over the tokens.
 
-For more than two blanks the mean of squares runs over all pairs of blanks and all tokens at the others, each of which is a pair
-of tables. A joint of all blanks makes it zero. The converse does not hold: each pair may have a joint where all have none.
+For more than two blanks the mean of squares runs over all pairs of blanks and all tokens at the
+others, each of which is a pair of tables. A joint of all blanks makes it zero. The converse
+does not hold: each pair may have a joint where all have none.
 """
 
 from __future__ import annotations
@@ -32,21 +40,40 @@ from math import inf, isfinite, nan, sqrt
 import torch
 from torch import Tensor
 
-from unmask.joints.rules import Linear, PairForm, Stack, Tile, at, by_threads, contexts, tiles, triton_serves
+from unmask.joints.rules import (
+    Linear,
+    PairForm,
+    Stack,
+    Tile,
+    at,
+    by_threads,
+    contexts,
+    tiles,
+    triton_serves,
+)
 from unmask.tables.unary import Tables
 
 FITS = 6
-"""Fits of what the fits before left: the second removes the rounding of the first, and rarely any more are needed."""
-LEAST_GAIN = 0.5  # Another fit follows while the mean square falls below this share of the one before
-KEPT = 1 << 22  # Cells of the largest table whose support is kept in memory, in float64, between reads
+"""Fits of what the fits before left: the second removes the rounding of the first, and rarely
+any more are needed.
+"""
+LEAST_GAIN = (
+    0.5  # Another fit follows while the mean square falls below this share of the one before
+)
+KEPT = (
+    1 << 22
+)  # Cells of the largest table whose support is kept in memory, in float64, between reads
 SOLVED = 1e-10  # A fit ends when the norm of what its equations lack has fallen to this share
 ROUNDED = 1e-14
-"""A fit ends too when that norm has fallen to this share of the norm of L: what is left is rounding. The equations are singular,
-and steps that follow rounding along what they leave free are so long that all digits of the gap are lost."""
+"""A fit ends too when that norm has fallen to this share of the norm of L: what is left is
+rounding. The equations are singular, and steps that follow rounding along what they leave free
+are so long that all digits of the gap are lost."""
 
 
 def incompatibility(tables: Tables) -> float:
-    """Root mean square, in nats, of what keeps the tables from being those of one joint; zero for a single blank."""
+    """Root mean square, in nats, of what keeps the tables from being those of one joint; zero
+    for a single blank.
+    """
     return incompatibilities([tables])[0]
 
 
@@ -121,7 +148,8 @@ def _of_pair(tables: Tables, s: int, t: int) -> float:
 
 
 class _Support:
-    """The log-ratios L of two tables that have zeros, over the cells that are not zero, and their fit by f(x_s) + g(x_t).
+    """The log-ratios L of two tables that have zeros, over the cells that are not zero, and
+    their fit by f(x_s) + g(x_t).
 
     f has size 1 at axis t, and g at axis s; both may depend on the tokens at the other blanks.
     """
@@ -136,7 +164,10 @@ class _Support:
         if not self._same_zeros():
             return inf
         ones = torch.ones((1,) * self.tables.sites, dtype=torch.float64, device=self.f.device)
-        self.count_f, self.count_g = self._sum(self.t, ones).clamp_min(1), self._sum(self.s, ones).clamp_min(1)
+        self.count_f, self.count_g = (
+            self._sum(self.t, ones).clamp_min(1),
+            self._sum(self.s, ones).clamp_min(1),
+        )
         cells = float(self.count_f.sum())
         self.rounding = ROUNDED**2 * self._squares_by_pair()
         left = inf
@@ -149,7 +180,10 @@ class _Support:
 
     def _same_zeros(self) -> bool:
         log_s, log_t = self.tables.log_q[self.s], self.tables.log_q[self.t]
-        return all(torch.equal(at(log_s, index) == -inf, at(log_t, index) == -inf) for index in tiles(log_s))
+        return all(
+            torch.equal(at(log_s, index) == -inf, at(log_t, index) == -inf)
+            for index in tiles(log_s)
+        )
 
     def _inside(self, index: Tile) -> Tensor:
         """1 in the support and 0 elsewhere; kept for small tables."""
@@ -164,7 +198,9 @@ class _Support:
     def _gap(self, index: Tile) -> Tensor:
         """L - f - g in the support, and 0 elsewhere."""
         log_s, log_t = (at(self.tables.log_q[axis], index).double() for axis in (self.s, self.t))
-        return (log_s - log_t - at(self.f, index) - at(self.g, index)).masked_fill_(log_s == -inf, 0)
+        return (log_s - log_t - at(self.f, index) - at(self.g, index)).masked_fill_(
+            log_s == -inf, 0
+        )
 
     def _sum(self, axis: int, values: Tensor) -> Tensor:
         """The sum of `values` along an axis, over the support."""
@@ -195,16 +231,20 @@ class _Support:
     def _fit(self) -> None:
         """Add to f and g what fits the gap best.
 
-        With S the support and D the numbers of its cells along each line, the normal equations of the fit are
+        With S the support and D the numbers of its cells along each line, the normal equations
+        of the fit are
 
             D_f f + S g = r_f,    S' f + D_g g = r_g,    r: the sums of the gap.
 
-        Without f these are (D_g - S' S / D_f) g = r_g - S' r_f / D_f, solved by conjugate gradients with the preconditioner D_g.
-        They are singular, since a constant may move from f to g in each connected part; any solution will do.
+        Without f these are (D_g - S' S / D_f) g = r_g - S' r_f / D_f, solved by conjugate
+        gradients with the preconditioner D_g. They are singular, since a constant may move from
+        f to g in each connected part; any solution will do.
         """
 
         def dot(one: Tensor, other: Tensor) -> Tensor:
-            return (one * other).sum(self.t, keepdim=True)  # by itself for each choice of tokens at the other blanks
+            return (one * other).sum(
+                self.t, keepdim=True
+            )  # by itself for each choice of tokens at the other blanks
 
         right_f, right_g = self._gaps()
         lack = right_g - self._sum(self.s, right_f / self.count_f)

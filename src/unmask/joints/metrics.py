@@ -1,27 +1,33 @@
-"""How good a joint is, and how faithful to the model: Table 1 of Torroba Hennigen & Kim 2023 (section 3).
+"""How good a joint is, and how faithful to the model: Table 1 of Torroba Hennigen & Kim 2023
+(section 3).
 
-For N blocks with gold tokens w, k sites each (2 in the paper), and a joint mu whose conditionals are mu_t:
+For N blocks with gold tokens w, k sites each (2 in the paper), and a joint mu whose
+conditionals are mu_t:
 
     P-PPL          exp( -1/(kN) sum_n log mu(w) )
     U-PPL          exp( -1/(kN) sum_n sum_t log mu_t(w_t | w_{-t}) )
-    A-KL           1/N sum_n mean over t and over every context x_{-t} of KL(q_t(. | x_{-t}) || mu_t(. | x_{-t}))
+    A-KL           1/N sum_n mean over t and over every context x_{-t} of KL(q_t(. | x_{-t}) ||
+                   mu_t(. | x_{-t}))
     G-KL           the same for the gold context x_{-t} = w_{-t} alone
     objective      sum over t and x_{-t} of the same divergence, for one block (eq. 4)
     incompatibility  of the tables alone, whatever the joint (`unmask.joints.incompatibility`)
 
-The U-PPL of the product is that of the model's own unary conditionals q_t, as in the paper; its A-KL and G-KL compare the
-product's conditionals (its factors) with q_t. Over candidate sets everything is given that the block lies in them.
+The U-PPL of the product is that of the model's own unary conditionals q_t, as in the paper; its
+A-KL and G-KL compare the product's conditionals (its factors) with q_t. Over candidate sets
+everything is given that the block lies in them.
 
-One read of the tables gives the divergences of all joints over them. For mu proportional to exp(r) and mu_{-t} = mu with t
-summed out,
+One read of the tables gives the divergences of all joints over them. For mu proportional to
+exp(r) and mu_{-t} = mu with t summed out,
 
     KL_t(x_{-t}) = sum_{x_t} q_t (log q_t - log mu(x) + log mu_{-t})
-                 = sum q_t log q_t  -  sum q_t r  +  (sum q_t) log R_{-t},    R_{-t} = sum_{x_t} exp r.
+                 = sum q_t log q_t  -  sum q_t r  +  (sum q_t) log R_{-t},
+                         R_{-t} = sum_{x_t} exp r.
 
-Two of these four sums, q_t and q_t log q_t, are shared by all joints over the tables and cached. A table that is normalised to
-rounding only (sum q_t = 1 +- 1e-6) leaves no trace, since log R is weighted by the sum. A token that the model rules out, q_t =
-0, adds nothing. A token that the joint alone rules out makes the divergence infinite, also in a context that the joint rules out
-altogether; a token's probability given such a context counts as 0.
+Two of these four sums, q_t and q_t log q_t, are shared by all joints over the tables and
+cached. A table that is normalised to rounding only (sum q_t = 1 +- 1e-6) leaves no trace, since
+log R is weighted by the sum. A token that the model rules out, q_t = 0, adds nothing. A token
+that the joint alone rules out makes the divergence infinite, also in a context that the joint
+rules out altogether; a token's probability given such a context counts as 0.
 """
 
 from __future__ import annotations
@@ -40,7 +46,18 @@ from unmask.errors import InputError
 from unmask.joints.incompatibility import incompatibilities
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
-from unmask.joints.rules import Linear, PairForm, Rule, Stack, Tile, at, by_threads, contexts, pair_form, triton_serves
+from unmask.joints.rules import (
+    Linear,
+    PairForm,
+    Rule,
+    Stack,
+    Tile,
+    at,
+    by_threads,
+    contexts,
+    pair_form,
+    triton_serves,
+)
 from unmask.models.batching import on_device
 from unmask.signature import checked
 from unmask.tables.unary import Tables, grouped
@@ -49,18 +66,22 @@ if TYPE_CHECKING:
     import pandas
 
 CELLS = 1 << 18  # Summed at a time in logarithms
-UNDERFLOW = 1e-28  # A context that holds less than this share of the largest cell is summed again, in logarithms
+# A context that holds less than this share of the largest cell is summed again, in logarithms
+UNDERFLOW = 1e-28
 
 
 @dataclass(frozen=True)
 class JointReading:
-    """The numbers of one read of the tables for a joint; tensors are float64, of the block's shape with size 1 at axis t.
+    """The numbers of one read of the tables for a joint; tensors are float64, of the block's
+    shape with size 1 at axis t.
 
     log_z          log of the rule's normaliser
     log_marginals  log mu_{-t}, for each t
     kl             KL(q_t(. | x_{-t}) || mu(. | x_{-t})) in nats, for each t
-    average_kl     A-KL of one block (section 3): the mean over sites, and over all contexts of each, of the divergence
-    objective      what Arnold-Gokhale minimises (eq. 4): the sum of the divergences over all sites and contexts
+    average_kl     A-KL of one block (section 3): the mean over sites, and over all contexts of
+                   each, of the divergence
+    objective      what Arnold-Gokhale minimises (eq. 4): the sum of the divergences over all
+                   sites and contexts
     """
 
     log_z: float
@@ -76,13 +97,27 @@ def read_joints(joints: Sequence[Joint]) -> list[JointReading]:
 
 
 def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]]) -> list[list[JointReading]]:
-    """One read of the tables for all rules over them that were not read before; blocks of one shape share launches on a GPU."""
+    """One read of the tables for all rules over them that were not read before; blocks of one
+    shape share launches on a GPU.
+    """
     unread = [(tables, [rule for rule in rules if rule not in _READ]) for tables, rules in blocks]
     if triton_serves(*(tables for tables, _ in blocks)):
-        forms = [(tables, rule, pair_form(tables, rule)) for tables, rules in unread for rule in rules]
-        likely = [torch.stack([tables.log_masked[t] for tables, _ in blocks]).argmax(1).tolist() for t in range(2)]
-        places = {tables: of_block for (tables, _), of_block in zip(blocks, zip(*likely, strict=True), strict=True)}
-        jobs = [_Job(tables, rule, form, places[tables]) for tables, rule, form in forms if form is not None]
+        forms = [
+            (tables, rule, pair_form(tables, rule)) for tables, rules in unread for rule in rules
+        ]
+        likely = [
+            torch.stack([tables.log_masked[t] for tables, _ in blocks]).argmax(1).tolist()
+            for t in range(2)
+        ]
+        places = {
+            tables: of_block
+            for (tables, _), of_block in zip(blocks, zip(*likely, strict=True), strict=True)
+        }
+        jobs = [
+            _Job(tables, rule, form, places[tables])
+            for tables, rule, form in forms
+            if form is not None
+        ]
         for members in grouped(jobs, lambda job: job.form.kind):
             _READ.update(_read_by_triton([jobs[i] for i in members]))
     for tables, rules in unread:
@@ -109,8 +144,8 @@ def _read_by_tiles(tables: Tables, rules: Sequence[Rule]) -> list[JointReading]:
 
 
 class Weights:
-    """q = e^log_q of some cells, to weigh other numbers by: q r = 0 where q = 0, whatever r is; where q > 0, however small, an r
-    of -inf gives -inf.
+    """q = e^log_q of some cells, to weigh other numbers by: q r = 0 where q = 0, whatever r is;
+    where q > 0, however small, an r of -inf gives -inf.
     """
 
     def __init__(self, log_q: Tensor) -> None:
@@ -131,7 +166,9 @@ class Weights:
 
 
 class _TableSums(NamedTuple):
-    """For each site t and context: weight = sum q_t, information = sum q_t log q_t, which do not depend on the joint."""
+    """For each site t and context: weight = sum q_t, information = sum q_t log q_t, which do
+    not depend on the joint.
+    """
 
     weight: tuple[Tensor, ...]
     information: tuple[Tensor, ...]
@@ -148,7 +185,9 @@ def _sums_of_tables(blocks: Sequence[Tables]) -> list[_TableSums]:
 
         for tables, (rows, columns) in zip(missing, table_sums(missing), strict=True):
             weight = columns.a[None, :], rows.b[:, None]
-            _TABLE_SUMS[tables] = _TableSums(weight, (columns.information[None, :], rows.information[:, None]))
+            _TABLE_SUMS[tables] = _TableSums(
+                weight, (columns.information[None, :], rows.information[:, None])
+            )
     else:
         _TABLE_SUMS.update((tables, _table_sums_by_tiles(tables)) for tables in missing)
     return [_TABLE_SUMS[tables] for tables in blocks]
@@ -166,7 +205,12 @@ def _table_sums_by_tiles(tables: Tables) -> _TableSums:
         return [weight, information]
 
     parts = by_threads(tables.log_q[0], read)
-    return _TableSums(*(tuple(torch.stack(same).sum(0) for same in zip(*kind, strict=True)) for kind in zip(*parts, strict=True)))
+    return _TableSums(
+        *(
+            tuple(torch.stack(same).sum(0) for same in zip(*kind, strict=True))
+            for kind in zip(*parts, strict=True)
+        )
+    )
 
 
 def stacked(forms: Sequence[PairForm]) -> PairForm:
@@ -177,15 +221,31 @@ def stacked(forms: Sequence[PairForm]) -> PairForm:
         return torch.stack(known) if known else None
 
     def linear(parts: Sequence[Linear]) -> Linear:
-        return Linear(parts[0].a, parts[0].b, together([part.f for part in parts]), together([part.e for part in parts]))
+        return Linear(
+            parts[0].a,
+            parts[0].b,
+            together([part.f for part in parts]),
+            together([part.e for part in parts]),
+        )
 
-    seconds, belows = [form.second for form in forms if form.second], [form.below for form in forms if form.below]
-    below = (torch.stack([g for g, _ in belows]), torch.stack([h for _, h in belows])) if belows else None
-    return PairForm(linear([form.first for form in forms]), linear(seconds) if seconds else None, below)
+    seconds, belows = (
+        [form.second for form in forms if form.second],
+        [form.below for form in forms if form.below],
+    )
+    below = (
+        (torch.stack([g for g, _ in belows]), torch.stack([h for _, h in belows]))
+        if belows
+        else None
+    )
+    return PairForm(
+        linear([form.first for form in forms]), linear(seconds) if seconds else None, below
+    )
 
 
 class _Job(NamedTuple):
-    """A rule over the tables of a pair, in the form that a GPU reads, and the likeliest token of each blank."""
+    """A rule over the tables of a pair, in the form that a GPU reads, and the likeliest token
+    of each blank.
+    """
 
     tables: Tables
     rule: Rule
@@ -194,16 +254,26 @@ class _Job(NamedTuple):
 
 
 def _read_by_triton(jobs: Sequence[_Job]) -> dict[Rule, JointReading]:
-    """The same sums for rules of one form over pairs on a GPU, in one launch; without rules whose sums leave float32's range.
+    """The same sums for rules of one form over pairs on a GPU, in one launch; without rules
+    whose sums leave float32's range.
 
     The largest cell is sought in the row and the column of the likely tokens.
     """
     from unmask.joints.triton_programs import pair_sums
 
-    form, tables, likely = stacked([job.form for job in jobs]), [job.tables.log_q for job in jobs], [job.likely for job in jobs]
+    form, tables, likely = (
+        stacked([job.form for job in jobs]),
+        [job.tables.log_q for job in jobs],
+        [job.likely for job in jobs],
+    )
     x, y = on_device(likely, tables[0][0].device).split(1, 1)
-    columns = (torch.stack([q[t][:, y_] for q, (_, y_) in zip(tables, likely, strict=True)]) for t in range(2))
-    rows = (torch.stack([q[t][x_] for q, (x_, _) in zip(tables, likely, strict=True)]) for t in range(2))
+    columns = (
+        torch.stack([q[t][:, y_] for q, (_, y_) in zip(tables, likely, strict=True)])
+        for t in range(2)
+    )
+    rows = (
+        torch.stack([q[t][x_] for q, (x_, _) in zip(tables, likely, strict=True)]) for t in range(2)
+    )
     shift = torch.maximum(form.along(0, y, *columns).amax(1), form.along(1, x, *rows).amax(1))
     a, b = (Stack.of([q[t] for q in tables]) for t in range(2))
     sums = pair_sums(a, b, form, shift, cross=True)
@@ -216,15 +286,21 @@ def _read_by_triton(jobs: Sequence[_Job]) -> dict[Rule, JointReading]:
     log_mass = [shift.double()[:, None] + mass.log() for mass in masses]
     for i, (job, finite, is_strong) in enumerate(zip(jobs, inside, strong, strict=True)):
         if finite and not is_strong:
-            _repair(job.tables.shape, job.rule, [mass[i].unsqueeze(t) for t, mass in enumerate(masses)],
-                  [mass[i].unsqueeze(t) for t, mass in enumerate(log_mass)])  # fmt: skip
+            _repair(
+                job.tables.shape,
+                job.rule,
+                [mass[i].unsqueeze(t) for t, mass in enumerate(masses)],
+                [mass[i].unsqueeze(t) for t, mass in enumerate(log_mass)],
+            )
     log_z = log_mass[0].logsumexp(1)
     information, weight = (
         [torch.stack([getattr(sums, name)[t].flatten() for sums in of_tables]) for t in range(2)]
         for name in ("information", "weight")
     )
     kl = [_divergence(*parts) for parts in zip(information, crosses, weight, log_mass, strict=True)]
-    numbers = torch.stack([log_z, (kl[0].mean(1) + kl[1].mean(1)) / 2, kl[0].sum(1) + kl[1].sum(1)], 1).tolist()
+    numbers = torch.stack(
+        [log_z, (kl[0].mean(1) + kl[1].mean(1)) / 2, kl[0].sum(1) + kl[1].sum(1)], 1
+    ).tolist()
     return {
         job.rule: JointReading(
             z,
@@ -239,12 +315,18 @@ def _read_by_triton(jobs: Sequence[_Job]) -> dict[Rule, JointReading]:
 
 
 def _divergence(information: Tensor, cross: Tensor, weight: Tensor, log_mass: Tensor) -> Tensor:
-    """KL_t = sum q log q - sum q r + (sum q) log R of each context; infinite where the joint alone rules a token out."""
+    """KL_t = sum q log q - sum q r + (sum q) log R of each context; infinite where the joint
+    alone rules a token out.
+    """
     return (information - cross + weight * log_mass).masked_fill(cross == -torch.inf, torch.inf)
 
 
-def _repair(shape: Sequence[int], rule: Rule, masses: Sequence[Tensor], log_masses: Sequence[Tensor]) -> None:
-    """Compute again, in place, the logarithms of masses that nearly vanish beside the largest cell."""
+def _repair(
+    shape: Sequence[int], rule: Rule, masses: Sequence[Tensor], log_masses: Sequence[Tensor]
+) -> None:
+    """Compute again, in place, the logarithms of masses that nearly vanish beside the largest
+    cell.
+    """
     for t, (mass, log_mass) in enumerate(zip(masses, log_masses, strict=True)):
         weak = torch.nonzero(mass < UNDERFLOW)
         for contexts_at in weak.split(max(1, CELLS // shape[t])) if len(weak) else ():
@@ -255,13 +337,15 @@ def _repair(shape: Sequence[int], rule: Rule, masses: Sequence[Tensor], log_mass
 
 
 class _Sums:
-    """The sums of one rule less its constant, s = r - c: `mass` = sum_{x_t} exp(s - shift), shift = largest s so far, and
-    `cross` = sum_{x_t} q_t s.
+    """The sums of one rule less its constant, s = r - c: `mass` = sum_{x_t} exp(s - shift),
+    shift = largest s so far, and `cross` = sum_{x_t} q_t s.
     """
 
     def __init__(self, tables: Tables, rule: Rule) -> None:
         self.tables, self.rule, self.c = tables, rule, getattr(rule, "c", 0.0)
-        self.mass, self.cross = ([contexts(tables, t) for t in range(tables.sites)] for _ in range(2))
+        self.mass, self.cross = (
+            [contexts(tables, t) for t in range(tables.sites)] for _ in range(2)
+        )
         self.shift = torch.full_like(self.mass[0].flatten()[0], torch.finfo(torch.float32).min)
 
     def add(self, index: Tile, q: Sequence[Weights]) -> None:
@@ -307,7 +391,10 @@ class _Sums:
         _repair(self.tables.shape, self.rule, self.mass, log_mass)
         log_z = log_mass[0].logsumexp(tuple(range(log_mass[0].dim())))
         parts = zip(of_tables.information, self.cross, of_tables.weight, log_mass, strict=True)
-        kl = tuple(_divergence(information, cross, weight, log_m - self.c) for information, cross, weight, log_m in parts)
+        kl = tuple(
+            _divergence(information, cross, weight, log_m - self.c)
+            for information, cross, weight, log_m in parts
+        )
         return JointReading(
             log_z=float(log_z),
             log_marginals=tuple(m - log_z for m in log_mass),
@@ -317,7 +404,9 @@ class _Sums:
         )
 
 
-SCORED_BY_THE_MODEL = frozenset(name for name, construction in CONSTRUCTIONS.items() if not construction.own_unary)
+SCORED_BY_THE_MODEL = frozenset(
+    name for name, construction in CONSTRUCTIONS.items() if not construction.own_unary
+)
 
 
 @dataclass(frozen=True)
@@ -354,35 +443,59 @@ class BlockMetrics:
         import pandas
 
         rows = pandas.DataFrame([vars(of_joint) for of_joint in self.joints])
-        unary = pandas.DataFrame(rows.pop("unary_nll").tolist()).rename(columns=lambda t: f"unary_nll_{t + 1}")
-        return pandas.concat([rows.pop("construction"), unary, rows.assign(incompatibility=self.incompatibility)], axis=1)
+        unary = pandas.DataFrame(rows.pop("unary_nll").tolist()).rename(
+            columns=lambda t: f"unary_nll_{t + 1}"
+        )
+        return pandas.concat(
+            [rows.pop("construction"), unary, rows.assign(incompatibility=self.incompatibility)],
+            axis=1,
+        )
 
 
 @checked
 def block_metrics(joints: Sequence[Joint], gold: Sequence[int] | Sequence[str]) -> BlockMetrics:
-    """The metrics of several joints of one block, as `unmask evaluate` has them: U-NLL, P-NLL, A-KL and G-KL.
+    """The metrics of several joints of one block, as `unmask evaluate` has them: U-NLL, P-NLL,
+    A-KL and G-KL.
 
     joints   rules over the same tables
     gold     the tokens that stood in the blanks, ids or spelled
 
     >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
     >>> gold = [int(ids[0]) for ids in tables.candidates]
-    >>> unmask.block_metrics(unmask.derive_all(tables, ["product", "chain"]), gold).to_frame().shape[0]
+    >>> joints = unmask.derive_all(tables, ["product", "chain"])
+    >>> unmask.block_metrics(joints, gold).to_frame().shape[0]
     2
     """
     if not joints or any(joint.tables is not joints[0].tables for joint in joints):
-        raise InputError(f"the {len(joints)} joints are not rules over the same tables: give joints of one block, one or more")
+        raise InputError(
+            f"the {len(joints)} joints are not rules over the same tables: give joints of one"
+            " block, one or more"
+        )
     tables = joints[0].tables
     _one_for_each_blank(tables, gold)
     return metrics_of_blocks([joints], [tables.ids_of(gold, range(tables.sites))])[0]
 
 
-def metrics_of_blocks(blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequence[int]]) -> list[BlockMetrics]:
-    """`block_metrics` of several blocks of one shape, which share launches and transfers on a GPU."""
+def metrics_of_blocks(
+    blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequence[int]]
+) -> list[BlockMetrics]:
+    """`block_metrics` of several blocks of one shape, which share launches and transfers on a
+    GPU.
+    """
     tables = [joints[0].tables for joints in blocks]
     places = _places(tables, golds)
-    readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks])
-    numbers = iter(_numbers([(joint, at_gold) for joints, at_gold in zip(blocks, places, strict=True) for joint in joints]))
+    readings = read_rules(
+        [(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks]
+    )
+    numbers = iter(
+        _numbers(
+            [
+                (joint, at_gold)
+                for joints, at_gold in zip(blocks, places, strict=True)
+                for joint in joints
+            ]
+        )
+    )
 
     def measured(joint: Joint, reading: JointReading) -> JointMetrics:
         cell, *of_sites = next(numbers)
@@ -390,7 +503,10 @@ def metrics_of_blocks(blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequenc
         return JointMetrics(joint.name, tuple(of_sites[::2]), reading.log_z - cell, *mean)
 
     of_blocks = [tuple(map(measured, *block)) for block in zip(blocks, readings, strict=True)]
-    return [BlockMetrics(*of_block) for of_block in zip(of_blocks, incompatibilities(tables), strict=True)]
+    return [
+        BlockMetrics(*of_block)
+        for of_block in zip(of_blocks, incompatibilities(tables), strict=True)
+    ]
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -398,16 +514,22 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _numbers(at_gold: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[float]]:
-    """For each joint the rule at the gold cell, then of each site -log of the gold token's probability and the divergence.
+    """For each joint the rule at the gold cell, then of each site -log of the gold token's
+    probability and the divergence.
 
     All in float64, along one line of cells per site, and in one transfer.
     """
     by_model = [joint.name in SCORED_BY_THE_MODEL for joint, _ in at_gold]
     columns: list[Tensor] = []
     for t in range(at_gold[0][0].sites):
-        lines = [tuple(slice(p, p + 1) if s != t else slice(None) for s, p in enumerate(places)) for _, places in at_gold]
+        lines = [
+            tuple(slice(p, p + 1) if s != t else slice(None) for s, p in enumerate(places))
+            for _, places in at_gold
+        ]
         both = list(zip([joint for joint, _ in at_gold], lines, strict=True))
-        log_q = torch.stack([at(joint.tables.log_q[t], line).flatten() for joint, line in both]).double()
+        log_q = torch.stack(
+            [at(joint.tables.log_q[t], line).flatten() for joint, line in both]
+        ).double()
         rules = torch.stack([joint.rule(line).flatten() for joint, line in both]).double()
         gold = on_device([[places[t]] for _, places in at_gold], rules.device)
         if t == 0:
@@ -423,7 +545,9 @@ def _numbers(at_gold: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[floa
 
 def _one_for_each_blank(tables: Tables, gold: Sequence[int] | Sequence[str]) -> None:
     if len(gold) != tables.sites:
-        raise InputError(f"{len(gold)} gold tokens for {tables.sites} blanks: give one token per blank")
+        raise InputError(
+            f"{len(gold)} gold tokens for {tables.sites} blanks: give one token per blank"
+        )
 
 
 def _places(blocks: Sequence[Tables], golds: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
@@ -436,6 +560,9 @@ def _places(blocks: Sequence[Tables], golds: Sequence[Sequence[int]]) -> list[tu
         same = torch.stack([tables.candidates[t] for tables in blocks]) == tokens[:, None]
         for gold, there in zip(golds, same.any(1).tolist(), strict=True):
             if not there:
-                raise InputError(f"gold token {gold[t]} is not among the candidates of blank {t + 1}: add it to them")
+                raise InputError(
+                    f"gold token {gold[t]} is not among the candidates of blank {t + 1}: add it to"
+                    " them"
+                )
         places.append(same.int().argmax(1).tolist())
     return list(zip(*places, strict=True))

@@ -1,22 +1,27 @@
-"""Newton's method on the likely tokens of pairs, the marginals of all others fixed: it makes hard pairs converge.
+"""Newton's method on the likely tokens of pairs, the marginals of all others fixed: it makes
+hard pairs converge.
 
-Two tokens that nearly determine each other (the halves of a name) exchange almost no probability with the rest, so a sweep
-moves their common scale by a small part of what is missing; the same holds for any small group. But few tokens hold nearly all
-of the mass. For these, rows X and columns Y, the equations of `unmask.joints.sweeps` read
+Two tokens that nearly determine each other (the halves of a name) exchange almost no
+probability with the rest, so a sweep moves their common scale by a small part of what is
+missing; the same holds for any small group. But few tokens hold nearly all of the mass. For
+these, rows X and columns Y, the equations of `unmask.joints.sweeps` read
 
     sum_{y in Y} k (A into_v + added_u B scale_v - u B out_v)[x, y] + N[x] - D[x] u[x] = 0,
 
     N = sum_{y not in Y} k (A into_v + added_u B scale_v),   D = sum_{y not in Y} k B out_v,
 
-and the same for the columns. With N and D fixed these are |X| + |Y| equations in the logarithms of u on X and v on Y, for
-Newton's method. A row meets no other row, so the Jacobian's diagonal blocks are diagonal, and what is inverted is the
-Schur complement of the rows, |Y| x |Y|; the factors are used in the next steps too, those of the next sweep included, as long
-as each step divides the imbalance by ten. Without restarts, and where no token is left out, nothing determines the common
-scale; then the mean step of log v is set to zero. N and D are sums of positive terms over strips of the tables (a few
-hundredths of their cells), of which a copy is kept: differences of whole sums would lose them to rounding.
+and the same for the columns. With N and D fixed these are |X| + |Y| equations in the logarithms
+of u on X and v on Y, for Newton's method. A row meets no other row, so the Jacobian's diagonal
+blocks are diagonal, and what is inverted is the Schur complement of the rows, |Y| x |Y|; the
+factors are used in the next steps too, those of the next sweep included, as long as each step
+divides the imbalance by ten. Without restarts, and where no token is left out, nothing
+determines the common scale; then the mean step of log v is set to zero. N and D are sums of
+positive terms over strips of the tables (a few hundredths of their cells), of which a copy is
+kept: differences of whole sums would lose them to rounding.
 
-Members of several pairs, a row each, share every operation, and one transfer from the device per Newton step; no row's numbers
-depend on the others. Pairs have different numbers of likely tokens: the rest are blanks of flow one, which meet no others.
+Members of several pairs, a row each, share every operation, and one transfer from the device
+per Newton step; no row's numbers depend on the others. Pairs have different numbers of likely
+tokens: the rest are blanks of flow one, which meet no others.
 """
 
 from __future__ import annotations
@@ -37,23 +42,30 @@ from unmask.models.batching import on_device
 from unmask.tables.unary import Tables
 
 LIKELY = 128
-"""Tokens of a blank that each of the three measures chooses; a vocabulary up to three times as large is taken whole."""
+"""Tokens of a blank that each of the three measures chooses; a vocabulary up to three times as
+large is taken whole.
+"""
 NEWTON_STEPS = 20
 LONGEST = 2.0  # Of a Newton step, in nats
 SOLVED, NEARER = 1e-11, 1e-2
-"""A solve ends at the first of these relative imbalances, or when it has become smaller by this factor."""
+"""A solve ends at the first of these relative imbalances, or when it has become smaller by this
+factor.
+"""
 STALE = 0.1  # A step that leaves more than this of the imbalance asks for new factors
 PADDED = 32
-"""Places for likely tokens come in multiples of this for several pairs, and wherever Triton sums: one program sums all strips."""
+"""Places for likely tokens come in multiples of this for several pairs, and wherever Triton
+sums: one program sums all strips.
+"""
 
 
 @dataclass(frozen=True)
 class Strips:
-    """The tokens of both blanks of each pair that may come to hold mass, and their rows and columns of the tables as
-    probabilities.
+    """The tokens of both blanks of each pair that may come to hold mass, and their rows and
+    columns of the tables as probabilities.
 
     x, y    the tokens; a place that is not used is one past the last token
-    ab      the cells of both tables where a likely x meets a likely y; zero at places that are not used
+    ab      the cells of both tables where a likely x meets a likely y; zero at places that are
+            not used
     row_*   the rows of x without those cells; column_* the columns of y
     """
 
@@ -67,7 +79,9 @@ class Strips:
     counts: tuple[tuple[int, int], ...]
 
     def share(self, block: int) -> float:
-        """Cells of the strips over cells of a table: the share of a read of the tables that one `solve` adds."""
+        """Cells of the strips over cells of a table: the share of a read of the tables that one
+        `solve` adds.
+        """
         n, m = self.column_a.shape[1], self.row_a.shape[2]
         x, y = self.counts[block]
         return (x * m + n * y - 2 * x * y) / (n * m)
@@ -76,14 +90,16 @@ class Strips:
 def strips(blocks: Sequence[Tables]) -> Strips:
     """The likely tokens of each pair, and their rows and columns of the tables.
 
-    Chosen are the LIKELY tokens with the largest probability when the whole block is masked, with the largest mean conditional
-    over all contexts, and with the largest sum_y A[x, y] B[x, y]: two tokens that determine each other may end up likely from
-    however small a start.
+    Chosen are the LIKELY tokens with the largest probability when the whole block is masked,
+    with the largest mean conditional over all contexts, and with the largest sum_y A[x, y] B[x,
+    y]: two tokens that determine each other may end up likely from however small a start.
     """
     if triton_serves(*blocks):
         from unmask.joints.triton_programs import table_sums
 
-        surveys = [((rows.a, rows.both), (columns.b, columns.both)) for rows, columns in table_sums(blocks)]
+        surveys = [
+            ((rows.a, rows.both), (columns.b, columns.both)) for rows, columns in table_sums(blocks)
+        ]
     else:
         surveys = [_survey(tables) for tables in blocks]
     xs, ys = [], []
@@ -94,7 +110,10 @@ def strips(blocks: Sequence[Tables]) -> Strips:
     padded = len(blocks) > 1 or triton_serves(*blocks)
     x_places, y_places = (_places(chosen, tokens, padded) for chosen, tokens in ((xs, n), (ys, m)))
     ab = like.new_zeros((len(blocks), 2, x_places, y_places), dtype=torch.float64)
-    rows, columns = ([aligned_zeros(like, len(blocks), shape) for _ in range(2)] for shape in ((x_places, m), (n, y_places)))
+    rows, columns = (
+        [aligned_zeros(like, len(blocks), shape) for _ in range(2)]
+        for shape in ((x_places, m), (n, y_places))
+    )
     for i, (tables, of_x, of_y) in enumerate(zip(blocks, xs, ys, strict=True)):
         for t, table in enumerate(tables.log_q):
             ab[i, t, : len(of_x), : len(of_y)] = table[of_x][:, of_y].double().exp()
@@ -102,7 +121,9 @@ def strips(blocks: Sequence[Tables]) -> Strips:
             columns[t][i, :, : len(of_y)] = table[:, of_y].exp_().index_fill_(0, of_x, 0)
     counts = tuple((len(x), len(y)) for x, y in zip(xs, ys, strict=True))
     x, y = (
-        torch.stack([functional.pad(tokens, (0, places - len(tokens)), value=nothing) for tokens in chosen])
+        torch.stack(
+            [functional.pad(tokens, (0, places - len(tokens)), value=nothing) for tokens in chosen]
+        )
         for chosen, places, nothing in ((xs, x_places, n), (ys, y_places, m))
     )
     return Strips(x, y, ab, rows[0], rows[1], columns[0], columns[1], counts)
@@ -115,7 +136,9 @@ def _places(chosen: Sequence[Tensor], tokens: int, padded: bool) -> int:
 
 
 class _Factors(NamedTuple):
-    """Factors of each member's Jacobian J = [[-diag, P], [Q, -diag]], its rows divided by `out`, to solve J s = -excess."""
+    """Factors of each member's Jacobian J = [[-diag, P], [Q, -diag]], its rows divided by
+    `out`, to solve J s = -excess.
+    """
 
     own_u: Float[Tensor, "m x"]
     p: Float[Tensor, "m x y"]
@@ -133,7 +156,9 @@ class _Factors(NamedTuple):
 
 
 class LikelyTokens:
-    """Solves the likely tokens' equations of members, again and again as the marginals of the others move."""
+    """Solves the likely tokens' equations of members, again and again as the marginals of the
+    others move.
+    """
 
     def __init__(self, members: Members) -> None:
         self.strips, self.members = strips(members.blocks), members
@@ -144,7 +169,10 @@ class LikelyTokens:
 
     def _stacks(self) -> list[Stack]:
         s = self.strips
-        return [Stack.of(list(part), self.members.owner) for part in (s.row_a, s.row_b, s.column_a, s.column_b)]
+        return [
+            Stack.of(list(part), self.members.owner)
+            for part in (s.row_a, s.row_b, s.column_a, s.column_b)
+        ]
 
     def keep(self, chosen: Sequence[int]) -> None:
         """Go on with some of the rows."""
@@ -155,24 +183,32 @@ class LikelyTokens:
             self.factors = self.factors.select(on_device(chosen, self.strips.x.device, torch.long))
 
     def solve(self, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
-        """The marginals (log v, log u) of each member with those of the likely tokens in balance, or nearer to it by NEARER;
-        as they came where Newton's method fails.
+        """The marginals (log v, log u) of each member with those of the likely tokens in
+        balance, or nearer to it by NEARER; as they came where Newton's method fails.
         """
         s, owner = self.strips, self.members.owners
         (v, u), c = self.members.sites_at(points, s.row_a.dtype)
         x, y = s.x[owner], s.y[owner]
-        likely_u = u.over(lambda m: functional.pad(m, (0, 1)).gather(1, x))  # one past the last: m_t = 1, nothing added
+        likely_u = u.over(
+            lambda m: functional.pad(m, (0, 1)).gather(1, x)
+        )  # one past the last: m_t = 1, nothing added
         likely_v = v.over(lambda m: functional.pad(m, (0, 1)).gather(1, y))
         n, m = u.near.shape[1], v.near.shape[1]
         flows = zip(self._from_others(u, v, likely_u, likely_v), (x < n, y < m), strict=True)
-        rows, columns = (tuple(torch.where(used, flow, 1.0) for flow in of_blank) for of_blank, used in flows)
+        rows, columns = (
+            tuple(torch.where(used, flow, 1.0) for flow in of_blank) for of_blank, used in flows
+        )
         balanced = self._newton(likely_u, likely_v, rows, columns)
         where = torch.cat([torch.where(x < n, m + x, n + m), torch.where(y < m, y, n + m)], 1)
         before = functional.pad(points, (0, 1))
-        solved = torch.where(balanced.isfinite().all(1, keepdim=True), balanced + c, before.gather(1, where))
+        solved = torch.where(
+            balanced.isfinite().all(1, keepdim=True), balanced + c, before.gather(1, where)
+        )
         return before.scatter(1, where, solved)[:, :-1]
 
-    def _from_others(self, u: Site, v: Site, likely_u: Site, likely_v: Site) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    def _from_others(
+        self, u: Site, v: Site, likely_u: Site, likely_v: Site
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """N and D of the likely tokens of both blanks, in float64."""
         s = self.strips
         if triton_serves(*self.members.blocks):
@@ -180,7 +216,10 @@ class LikelyTokens:
 
             row_a, row_b, column_a, column_b = self.stacks
             from_x = triton_programs.row_flows(row_a, row_b, likely_u, v, logs=False).unbind()
-            return from_x, triton_programs.column_flows(column_a, column_b, u, likely_v, logs=False).unbind()
+            return (
+                from_x,
+                triton_programs.column_flows(column_a, column_b, u, likely_v, logs=False).unbind(),
+            )
         rows, columns = [], []
         for block, which in self.members.by_block():
             of_u, of_v, x, y = (site.select(which) for site in (u, v, likely_u, likely_v))
@@ -188,8 +227,12 @@ class LikelyTokens:
             columns.append(column_flows(s.column_a[block], s.column_b[block], of_u, y))
         return torch.cat(rows, 1).unbind(), torch.cat(columns, 1).unbind()
 
-    def _newton(self, u: Site, v: Site, rows: tuple[Tensor, ...], columns: tuple[Tensor, ...]) -> Tensor:
-        """Log u and log v of the likely tokens, given what flows to them from the rest, N, and to the rest, D."""
+    def _newton(
+        self, u: Site, v: Site, rows: tuple[Tensor, ...], columns: tuple[Tensor, ...]
+    ) -> Tensor:
+        """Log u and log v of the likely tokens, given what flows to them from the rest, N, and
+        to the rest, D.
+        """
         n = u.near.shape[1]
         z = torch.cat([u.near, v.near], 1)
         live, device = list(range(len(z))), z.device
@@ -223,16 +266,27 @@ class LikelyTokens:
         return z
 
     def _flows(
-        self, u: Site, v: Site, rows: tuple[Tensor, ...], columns: tuple[Tensor, ...], z: Tensor, n: int, which: Tensor | slice
+        self,
+        u: Site,
+        v: Site,
+        rows: tuple[Tensor, ...],
+        columns: tuple[Tensor, ...],
+        z: Tensor,
+        n: int,
+        which: Tensor | slice,
     ) -> tuple[_Flows, _Flows]:
         """Flows between the likely tokens of some rows at `z`."""
         of_u, of_v = u.select(which).moved(z[which, :n]), v.select(which).moved(z[which, n:])
         k = (of_u.scale[:, :, None] + of_v.scale[:, None, :]).reciprocal_()
         p, q = torch.mul(self.strips.ab[self.members.owners[which]], k[:, None]).unbind(1)
         from_rest = [flow[which] for flow in (*rows, *columns)]
-        return _Flows(p, q, k, of_u, of_v, *from_rest[:2]), _Flows(q.mT, p.mT, k.mT, of_v, of_u, *from_rest[2:])
+        return _Flows(p, q, k, of_u, of_v, *from_rest[:2]), _Flows(
+            q.mT, p.mT, k.mT, of_v, of_u, *from_rest[2:]
+        )
 
-    def _factorise(self, flows: tuple[_Flows, _Flows], rows: Sequence[int], places: Sequence[int]) -> None:
+    def _factorise(
+        self, flows: tuple[_Flows, _Flows], rows: Sequence[int], places: Sequence[int]
+    ) -> None:
         """New factors of some rows, which are at `places` in the flows."""
         if not rows:
             return
@@ -245,7 +299,9 @@ class LikelyTokens:
         if len(rows) == len(self.factorised):
             self.factors = new
         else:
-            self.factors = self.factors or _Factors(*(x.new_zeros((len(self.factorised), *x.shape[1:])) for x in new))
+            self.factors = self.factors or _Factors(
+                *(x.new_zeros((len(self.factorised), *x.shape[1:])) for x in new)
+            )
             for factor, of_rows in zip(self.factors, new, strict=True):
                 factor[which] = of_rows
         for row in rows:
@@ -253,7 +309,8 @@ class LikelyTokens:
 
 
 class _Flows:
-    """Flows into and out of every likely token of one blank, and the derivatives by the logarithms of both marginals.
+    """Flows into and out of every likely token of one blank, and the derivatives by the
+    logarithms of both marginals.
 
     For u (and the same for v), with p = k A and q = k B,
 
@@ -262,12 +319,22 @@ class _Flows:
     and with the elasticity e = d log scale / d log m = beta (1 - kappa scale) of either scale
 
         - d (in - out) / d log u  =  k scale_u e_u in + (1 - k scale_u e_u) out
-          d (in - out) / d log v  =  p alpha own_weight_v scale_v + e_v k ( scale_u in + q scale_v (1 - kappa scale_u) u ) :
+          d (in - out) / d log v  =  p alpha own_weight_v scale_v
+                                     + e_v k ( scale_u in + q scale_v (1 - kappa scale_u) u ) :
 
     all terms are positive, as in a matrix of rates.
     """
 
-    def __init__(self, p: Tensor, q: Tensor, k: Tensor, own: Site, other: Site, others: Tensor, to_others: Tensor) -> None:
+    def __init__(
+        self,
+        p: Tensor,
+        q: Tensor,
+        k: Tensor,
+        own: Site,
+        other: Site,
+        others: Tensor,
+        to_others: Tensor,
+    ) -> None:
         self.p, self.q, self.k, self.own, self.other = p, q, k, own, other
         self.marginal = own.near.exp()
         self.end = to_others * self.marginal
@@ -285,7 +352,9 @@ class _Flows:
         return same
 
     def derivatives(self) -> tuple[Tensor, Tensor]:
-        """Minus that by the logarithm of each token's own marginal, and that by each marginal of the other blank."""
+        """Minus that by the logarithm of each token's own marginal, and that by each marginal
+        of the other blank.
+        """
         own, other = self.own, self.other
         own_scale, other_scale = own.scale[:, :, None], other.scale[:, None, :]
         cells_in = self.p * other.into[:, None, :]
@@ -295,7 +364,9 @@ class _Flows:
         cells_out = back * other.out[:, None, :]
         share = self.k * (own.scale * own.elasticity)[:, :, None]
         by_own = (cells_out + share * (cells_in - cells_out)).sum(2) + self.end
-        through = own_scale * cells_in + (1 - own.kappa * own.scale)[:, :, None] * other_scale * back
+        through = (
+            own_scale * cells_in + (1 - own.kappa * own.scale)[:, :, None] * other_scale * back
+        )
         direct = self.p * (other.alpha * other.own_weight * other.scale)[:, None, :]
         return by_own, direct + other.elasticity[:, None, :] * self.k * through
 
@@ -308,7 +379,9 @@ def _times(cells: Tensor, vector: Tensor) -> Tensor:
 
 
 def _factorised(of_u: _Flows, of_v: _Flows, singular: Tensor | None) -> _Factors:
-    """Factors of the Jacobian; `singular`: members whose common scale nothing fixes; their mean step of log v is zero."""
+    """Factors of the Jacobian; `singular`: members whose common scale nothing fixes; their mean
+    step of log v is zero.
+    """
     (own_u, p), (own_v, q) = of_u.derivatives(), of_v.derivatives()
     p, q = p / own_u[:, :, None], q / of_v.out[:, :, None]
     own_u, own_v = own_u / of_u.out, own_v / of_v.out
@@ -319,11 +392,16 @@ def _factorised(of_u: _Flows, of_v: _Flows, singular: Tensor | None) -> _Factors
 
 
 def _survey(tables: Tables) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """For each x sum_y A and sum_y A B, for each y sum_x B and sum_x A B; one read of the tables."""
+    """For each x sum_y A and sum_y A B, for each y sum_x B and sum_x A B; one read of the
+    tables.
+    """
     log_a, log_b = tables.log_q
 
     def survey(part: Sequence[Tile]) -> tuple[Tensor, Tensor]:
-        rows, columns = [], torch.zeros((2, log_a.shape[1]), dtype=torch.float64, device=log_a.device)
+        rows, columns = (
+            [],
+            torch.zeros((2, log_a.shape[1]), dtype=torch.float64, device=log_a.device),
+        )
         for index in part:
             a, b = log_a[index].exp(), log_b[index].exp()
             both = a * b
@@ -350,7 +428,9 @@ def _largest(measures: list[Tensor]) -> Tensor:
 
 
 def inverses(matrices: Float[Tensor, "rows n n"]) -> Float[Tensor, "rows n n"]:
-    """Inverses, one by one on a CPU: with several threads torch 2.13 loses the pivots of a batch of large matrices."""
+    """Inverses, one by one on a CPU: with several threads torch 2.13 loses the pivots of a
+    batch of large matrices.
+    """
     if matrices.is_cuda:
         return torch.linalg.inv_ex(matrices)[0]
     return torch.stack([torch.linalg.inv_ex(matrix)[0] for matrix in matrices])

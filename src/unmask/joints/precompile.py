@@ -1,7 +1,8 @@
-"""Compiles the GPU programs of pairs ahead of time, side by side: each takes Triton about a second, without Python's lock (GIL).
+"""Compiles the GPU programs of pairs ahead of time, side by side: each takes Triton about a
+second, without Python's lock (GIL).
 
-Each program is launched once on small random tables whose line lengths have the same divisors as the real ones, since a program
-is compiled for these.
+Each program is launched once on small random tables whose line lengths have the same divisors
+as the real ones, since a program is compiled for these.
 """
 
 from __future__ import annotations
@@ -22,12 +23,17 @@ from unmask.models.batching import release_memory
 from unmask.tables.unary import Tables
 
 Launch = Callable[[], object]
-FEW = 16 * ALIGNED  # Tokens of the small tables, besides the remainder of the real number over ALIGNED
+FEW = (
+    16 * ALIGNED
+)  # Tokens of the small tables, besides the remainder of the real number over ALIGNED
 AT_ONCE = 12  # Threads that compile
 
 
-def precompile(tokens: int, device: torch.device, others: Callable[[], Iterable[Launch]] = tuple) -> Thread:
-    """Start to compile the programs for pairs over `tokens` tokens, and those of `others`; the thread ends when all are compiled.
+def precompile(
+    tokens: int, device: torch.device, others: Callable[[], Iterable[Launch]] = tuple
+) -> Thread:
+    """Start to compile the programs for pairs over `tokens` tokens, and those of `others`; the
+    thread ends when all are compiled.
 
     A process that ends earlier waits for those under way and skips the rest.
     """
@@ -45,14 +51,23 @@ def precompile(tokens: int, device: torch.device, others: Callable[[], Iterable[
 
 
 def launches(tokens: int, device: torch.device) -> list[Launch]:
-    """One of each program, and of the operations whose library is loaded when it is first needed."""
+    """One of each program, and of the operations whose library is loaded when it is first
+    needed.
+    """
     from unmask.joints.triton_programs import column_flows, pair_sums, row_flows, table_sums
 
     tables = random_pair(FEW + tokens % ALIGNED, device)
     a, b, (v, u) = _members(tables)
-    # The columns of likely tokens have lines as long as there are places for these tokens: all tokens, or a padded number.
-    strip_a, strip_b, (strip_v, strip_u) = _members(tables if taken_whole(tokens) else random_pair(FEW, device))
-    f, e, shift = tables.log_masked[0][None], tables.log_masked[1][None], torch.zeros(1, device=device)
+    # The columns of likely tokens have lines as long as there are places for these tokens: all
+    # tokens, or a padded number.
+    strip_a, strip_b, (strip_v, strip_u) = _members(
+        tables if taken_whole(tokens) else random_pair(FEW, device)
+    )
+    f, e, shift = (
+        tables.log_masked[0][None],
+        tables.log_masked[1][None],
+        torch.zeros(1, device=device),
+    )
     one, two = PairForm(Linear(1, 0, f, e)), PairForm(Linear(1, 0, e=e), Linear(0, 1, f))
     return [
         partial(row_flows, a, b, u, v),
@@ -72,7 +87,10 @@ def random_pair(tokens: int, device: torch.device) -> Tables:
     """The tables of a pair over this many tokens."""
     f, e = torch.randn(2, tokens, tokens, generator=torch.Generator().manual_seed(0)).to(device)
     every, log_q = torch.arange(tokens, device=device), (f.log_softmax(0), e.log_softmax(1))
-    nothing, masked = (torch.zeros_like(f[:1]), torch.zeros_like(e[:, :1])), (f[0].log_softmax(0), e[0].log_softmax(0))
+    nothing, masked = (
+        (torch.zeros_like(f[:1]), torch.zeros_like(e[:, :1])),
+        (f[0].log_softmax(0), e[0].log_softmax(0)),
+    )
     return Tables((every, every), log_q, nothing, nothing, masked, (0.0, 0.0))
 
 

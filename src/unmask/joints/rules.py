@@ -1,20 +1,24 @@
-"""Cells of a block's tables, a tile at a time, and rules over them, with the form in which a GPU reads the rule of a pair.
+"""Cells of a block's tables, a tile at a time, and rules over them, with the form in which a
+GPU reads the rule of a pair.
 
-A tensor over a block has one axis per site; one that does not depend on a site has size 1 on that axis. Everything that is summed
-over a block streams through memory in tiles of its first axis.
+A tensor over a block has one axis per site; one that does not depend on a site has size 1 on
+that axis. Everything that is summed over a block streams through memory in tiles of its first
+axis.
 
-The two simplest rules are a sum of factors (`SumRule`) and the mean of joints that are such sums (`MeanRule`). One GPU program
-sums the cells of every rule that has the form (`PairForm`)
+The two simplest rules are a sum of factors (`SumRule`) and the mean of joints that are such
+sums (`MeanRule`). One GPU program sums the cells of every rule that has the form (`PairForm`)
 
-    r[x, y] = log( exp L1 + exp L2 ) - log( exp g[x] + exp h[y] ),     Li = a_i log A + b_i log B + f_i[x] + e_i[y].
+    r[x, y] = log( exp L1 + exp L2 ) - log( exp g[x] + exp h[y] ),
+            Li = a_i log A + b_i log B + f_i[x] + e_i[y].
 
-L2 and the denominator are absent in most. If there is an L2, it is over B alone, and L1 over A alone: the near-compatible
-family has L1 = log A + log of the weight of y, L2 = log B + log of the weight of x, and a denominator; the mean of the two
-chains has L1 and L2 and no denominator. A rule that has this form says so in a method `pair_form(tables)`; any other is read
-from tiles.
+L2 and the denominator are absent in most. If there is an L2, it is over B alone, and L1 over A
+alone: the near-compatible family has L1 = log A + log of the weight of y, L2 = log B + log of
+the weight of x, and a denominator; the mean of the two chains has L1 and L2 and no denominator.
+A rule that has this form says so in a method `pair_form(tables)`; any other is read from tiles.
 
-A `Stack` holds tables of several pairs for one launch: matrices of one shape anywhere in a device's memory, at offsets from the
-first. So tables are not copied together, and a pair that has converged leaves by a shorter list of places.
+A `Stack` holds tables of several pairs for one launch: matrices of one shape anywhere in a
+device's memory, at offsets from the first. So tables are not copied together, and a pair that
+has converged leaves by a shorter list of places.
 """
 
 from __future__ import annotations
@@ -37,7 +41,9 @@ from unmask.tables.unary import Tables
 Result = TypeVar("Result")
 Tile = tuple[slice, ...]
 Index = tuple[slice | Tensor, ...]
-"""One entry per axis: all slices (a tile, axes kept), or all integer vectors of one length (single cells)."""
+"""One entry per axis: all slices (a tile, axes kept), or all integer vectors of one length
+(single cells).
+"""
 Rule = Callable[[Index], Tensor]  # Unnormalised log-probabilities of the cells at an index
 
 CELLS_ON_CPU = 1 << 18  # The few arrays of a tile stay in the processor's cache
@@ -45,17 +51,25 @@ CELLS_ON_GPU = 1 << 24  # Enough to hide the launches of the many small steps of
 
 
 def tiles(table: Tensor) -> Iterator[Tile]:
-    """Indices that cover a table in runs of its first axis, as many cells each as suit its device, but at least one row."""
-    rows = max(1, (CELLS_ON_CPU if table.device.type == "cpu" else CELLS_ON_GPU) // max(1, prod(table.shape[1:])))
+    """Indices that cover a table in runs of its first axis, as many cells each as suit its
+    device, but at least one row.
+    """
+    rows = max(
+        1,
+        (CELLS_ON_CPU if table.device.type == "cpu" else CELLS_ON_GPU)
+        // max(1, prod(table.shape[1:])),
+    )
     rest = tuple(slice(0, n) for n in table.shape[1:])
     for start in range(0, len(table), rows):
         yield (slice(start, min(start + rows, len(table))), *rest)
 
 
 def by_threads(table: Tensor, work: Callable[[Sequence[Tile]], Result]) -> list[Result]:
-    """`work` on the tiles of consecutive parts of a table, one part per thread of a processor; the results in order.
+    """`work` on the tiles of consecutive parts of a table, one part per thread of a processor;
+    the results in order.
 
-    A tile is too small to be shared: the operations on it would spend more time waiting for each other than computing.
+    A tile is too small to be shared: the operations on it would spend more time waiting for
+    each other than computing.
     """
     all_tiles, threads = list(tiles(table)), torch.get_num_threads()
     count = min(threads, len(all_tiles)) if table.device.type == "cpu" else 1
@@ -96,15 +110,19 @@ def contexts(tables: Tables, t: int) -> Tensor:
     return torch.zeros(shape, dtype=torch.float64, device=tables.log_q[0].device)
 
 
-ALIGNED = 16  # Cells whose multiples all matrices begin at, so that a program may load several at once
+ALIGNED = (
+    16  # Cells whose multiples all matrices begin at, so that a program may load several at once
+)
 CHANGING = ("begins", "n", "m")
-"""Arguments of programs whose values change from launch to launch: one program is compiled for all."""
+"""Arguments of programs whose values change from launch to launch: one program is compiled for
+all.
+"""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """For each pair a matrix; `places`: how many cells after the first matrix it begins; `begins`: its first row, and at the end
-    how many rows there are.
+    """For each pair a matrix; `places`: how many cells after the first matrix it begins;
+    `begins`: its first row, and at the end how many rows there are.
     """
 
     matrices: tuple[Float[Tensor, "n m"], ...]
@@ -114,10 +132,15 @@ class Stack:
 
     @staticmethod
     def of(matrices: Sequence[Tensor], owner: Sequence[int] | None = None) -> Stack:
-        """A stack of matrices; `owner`: which matrix each row reads, in rising order; by default row i reads matrix i."""
+        """A stack of matrices; `owner`: which matrix each row reads, in rising order; by
+        default row i reads matrix i.
+        """
         first, rows = matrices[0], range(len(matrices)) if owner is None else owner
         readers = [(block, len(list(of_block))) for block, of_block in groupby(rows)]
-        places = [(matrices[block].data_ptr() - first.data_ptr()) // first.element_size() for block, _ in readers]
+        places = [
+            (matrices[block].data_ptr() - first.data_ptr()) // first.element_size()
+            for block, _ in readers
+        ]
         begins = list(accumulate((count for _, count in readers), initial=0))
         numbers = on_device([*places, *begins], first.device)
         return Stack(tuple(matrices), numbers[: len(places)], numbers[len(places) :], len(rows))
@@ -132,7 +155,9 @@ class Stack:
 
     @property
     def known(self) -> dict[str, int]:
-        """Constants that a program is compiled with: the multiples that matrices begin at, and that their lines are of."""
+        """Constants that a program is compiled with: the multiples that matrices begin at, and
+        that their lines are of.
+        """
         return {"ALIGNED": ALIGNED, "EVEN": gcd(ALIGNED, self.shape[1])}
 
     def read_with(self, other: Stack) -> tuple[Tensor | int, ...]:
@@ -156,7 +181,9 @@ def aligned_zeros(like: Tensor, count: int, shape: tuple[int, int]) -> Float[Ten
 
 @dataclass(frozen=True)
 class Linear:
-    """a log A + b log B + f[x] + e[y]; a and b are -1, 0 or 1. Several pairs have a row each in f and e; None is zero."""
+    """a log A + b log B + f[x] + e[y]; a and b are -1, 0 or 1. Several pairs have a row each in
+    f and e; None is zero.
+    """
 
     a: int
     b: int
@@ -166,7 +193,8 @@ class Linear:
 
 @dataclass(frozen=True)
 class PairForm:
-    """log(exp first + exp second) - log(exp g[x] + exp h[y]); `second` and `below` = (g, h) may be absent.
+    """log(exp first + exp second) - log(exp g[x] + exp h[y]); `second` and `below` = (g, h) may
+    be absent.
 
     Where there is a `second`, it is over log B, and `first` over log A.
     """
@@ -179,18 +207,35 @@ class PairForm:
     def kind(self) -> tuple[object, ...]:
         """The properties that forms of one launch share: all except the numbers."""
         parts = (self.first, self.second) if self.second else (self.first,)
-        return (self.below is None, *((part.a, part.b, part.f is None, part.e is None) for part in parts))
+        return (
+            self.below is None,
+            *((part.a, part.b, part.f is None, part.e is None) for part in parts),
+        )
 
-    def along(self, t: int, fixed: Int[Tensor, "pairs 1"], log_a: Tensor, log_b: Tensor) -> Float[Tensor, "pairs n"]:
-        """The cells along site t of several pairs, the other site at `fixed`; `log_a`, `log_b`: the tables there."""
+    def along(
+        self, t: int, fixed: Int[Tensor, "pairs 1"], log_a: Tensor, log_b: Tensor
+    ) -> Float[Tensor, "pairs n"]:
+        """The cells along site t of several pairs, the other site at `fixed`; `log_a`, `log_b`:
+        the tables there.
+        """
 
         def sides(f: Tensor | None, e: Tensor | None) -> list[Tensor]:
             both = ((f, t == 0), (e, t == 1))
-            return [torch.zeros_like(log_a[:, :1]) if v is None else v if whole else v.gather(1, fixed) for v, whole in both]
+            return [
+                torch.zeros_like(log_a[:, :1]) if v is None else v if whole else v.gather(1, fixed)
+                for v, whole in both
+            ]
 
         def linear(part: Linear) -> Tensor:
             f, e = sides(part.f, part.e)
-            return sum((log if power > 0 else -log for power, log in ((part.a, log_a), (part.b, log_b)) if power), f + e)
+            return sum(
+                (
+                    log if power > 0 else -log
+                    for power, log in ((part.a, log_a), (part.b, log_b))
+                    if power
+                ),
+                f + e,
+            )
 
         cells = linear(self.first)
         if self.second is not None:
@@ -202,7 +247,10 @@ def triton_serves(*blocks: Tables) -> bool:
     """Whether the tables are those of pairs in float32 on a GPU that Triton compiles for."""
     if not triton_wanted(blocks[0].log_q[0]):
         return False
-    return all(tables.sites == 2 and all(q.dtype == torch.float32 and aligned(q) for q in tables.log_q) for tables in blocks)
+    return all(
+        tables.sites == 2 and all(q.dtype == torch.float32 and aligned(q) for q in tables.log_q)
+        for tables in blocks
+    )
 
 
 def pair_form(tables: Tables, rule: Rule) -> PairForm | None:
@@ -259,6 +307,12 @@ class MeanRule:
 
     def pair_form(self, tables: Tables) -> PairForm | None:
         """The mean of two, one with each table, in the form that a GPU reads."""
-        halves = [part.linear(tables, -z - log(2)) for part, z in zip(self.parts, self.log_z, strict=True)]
+        halves = [
+            part.linear(tables, -z - log(2)) for part, z in zip(self.parts, self.log_z, strict=True)
+        ]
         over = {(half.a, half.b): half for half in halves if half is not None}
-        return PairForm(over[1, 0], over[0, 1]) if len(halves) == 2 and over.keys() == {(1, 0), (0, 1)} else None
+        return (
+            PairForm(over[1, 0], over[0, 1])
+            if len(halves) == 2 and over.keys() == {(1, 0), (0, 1)}
+            else None
+        )

@@ -1,35 +1,45 @@
-"""Members of the near-compatible family over the tables of blocks, several side by side, and the terms of their equations.
+"""Members of the near-compatible family over the tables of blocks, several side by side, and
+the terms of their equations.
 
-The fixed point consists of the marginals m_t = mu_{-t} (mu with site t summed out). With mu = (sum_t W_t q_t) / (sum_t I_t)
-(see `unmask.joints.arnold_gokhale`), beta = 1 - alpha and the chain c = sum_t c_t q_t, W_t and I_t are
+The fixed point consists of the marginals m_t = mu_{-t} (mu with site t summed out). With mu =
+(sum_t W_t q_t) / (sum_t I_t) (see `unmask.joints.arnold_gokhale`), beta = 1 - alpha and the
+chain c = sum_t c_t q_t, W_t and I_t are
 
     W_t = (1 - lambda) m_t^alpha + lambda k c_t,        I_t = (1 - lambda) m_t^-beta + lambda .
 
-The marginals are divided by a common e^c (c a number here, not the chain), which puts their powers in the middle of the range
-of floating-point numbers: with m_t e^-c for m_t, lambda e^(beta c) for the lambda in I_t, called `kappa`, and lambda k c_t
-e^(-alpha c) for the second term of W_t, called `added`, both equations stay as they are.
+The marginals are divided by a common e^c (c a number here, not the chain), which puts their
+powers in the middle of the range of floating-point numbers: with m_t e^-c for m_t, lambda
+e^(beta c) for the lambda in I_t, called `kappa`, and lambda k c_t e^(-alpha c) for the second
+term of W_t, called `added`, both equations stay as they are.
 
-A sweep balances flows, and takes far fewer reads of the tables to the fixed point than eq. 5. Write mu = K sum_s W_s q_s with
-K(x) = 1 / sum_s I_s. At the fixed point mu has the marginals m_t. Subtract m_t = sum_{x_t} q_t m_t from both sides: for every
-site and context
+A sweep balances flows, and takes far fewer reads of the tables to the fixed point than eq. 5.
+Write mu = K sum_s W_s q_s with K(x) = 1 / sum_s I_s. At the fixed point mu has the marginals
+m_t. Subtract m_t = sum_{x_t} q_t m_t from both sides: for every site and context
 
-    sum_{x_t} K ( sum_{s != t} W_s q_s + lambda k c_t q_t )  =  m_t sum_{x_t} K q_t ( sum_{s != t} I_s + lambda ) :
+    sum_{x_t} K ( sum_{s != t} W_s q_s + lambda k c_t q_t )  =
+            m_t sum_{x_t} K q_t ( sum_{s != t} I_s + lambda ) :
 
-what flows in equals what flows out. All terms are positive, so nothing is lost to cancellation. A sweep sets m_t to the ratio of
-the two sums, which moves a marginal at once where eq. 5 creeps. Without restarts and for a pair this reads
+what flows in equals what flows out. All terms are positive, so nothing is lost to cancellation.
+A sweep sets m_t to the ratio of the two sums, which moves a marginal at once where eq. 5
+creeps. Without restarts and for a pair this reads
 
-    u[x] <- sum_y A v k / sum_y B k,    v[y] <- sum_x B u k / sum_x A k,    k[x, y] = 1 / (u[x]^beta + v[y]^beta).
+    u[x] <- sum_y A v k / sum_y B k,    v[y] <- sum_x B u k / sum_x A k,
+            k[x, y] = 1 / (u[x]^beta + v[y]^beta).
 
-With alpha = 0 eq. 5 is then Zermelo's iteration for a Bradley-Terry model of rows against columns (played C = A + B times;
-strengths 1/u, 1/v), and this one is Newman's; with alpha = 1 it is u = A v, v = B^T u. A tile of the first axis holds
-whole lines of every site but the first, so within one read the marginals m_1.. are renewed and then used for m_0.
+With alpha = 0 eq. 5 is then Zermelo's iteration for a Bradley-Terry model of rows against
+columns (played C = A + B times; strengths 1/u, 1/v), and this one is Newman's; with alpha = 1
+it is u = A v, v = B^T u. A tile of the first axis holds whole lines of every site but the
+first, so within one read the marginals m_1.. are renewed and then used for m_0.
 
-Pairs are swept for several members of the family in one read of the tables. In the terms of `Site`, with u over x, v over y,
+Pairs are swept for several members of the family in one read of the tables. In the terms of
+`Site`, with u over x, v over y,
 
-    u[x] <- sum_y k (A into_v + added_u B scale_v) / sum_y k B out_v,        k[x, y] = 1 / (scale_u[x] + scale_v[y]),
+    u[x] <- sum_y k (A into_v + added_u B scale_v) / sum_y k B out_v,
+            k[x, y] = 1 / (scale_u[x] + scale_v[y]),
 
-and v the same, with A and B exchanged. On a CPU the members of a pair share the exponentials of a tile. On a GPU all rows of all
-pairs are one launch for u and one for v; the reads of a tile by the members of its pair follow each other.
+and v the same, with A and B exchanged. On a CPU the members of a pair share the exponentials of
+a tile. On a GPU all rows of all pairs are one launch for u and one for v; the reads of a tile
+by the members of its pair follow each other.
 """
 
 from __future__ import annotations
@@ -52,7 +62,9 @@ from unmask.models.batching import on_device
 from unmask.tables.unary import Tables
 
 Marginals = tuple[Tensor, ...]  # log mu_{-t} for each t in float64, with size 1 at axis t
-LOWEST = -1200.0  # The logarithm that a marginal of zero is given: that of a token which the model rules out in every context
+# The logarithm that a marginal of zero is given: that of a token which the model rules out in
+# every context
+LOWEST = -1200.0
 REACH = {torch.float32: 80.0, torch.float64: 600.0}
 """How far logarithms may lie from c, so that their powers are positive numbers."""
 
@@ -60,8 +72,13 @@ REACH = {torch.float32: 80.0, torch.float64: 600.0}
 def start(tables: Tables, uniform: bool = False) -> Marginals:
     """Marginals of the product joint, or of the uniform distribution (the paper's start)."""
     k = tables.sites
-    sites = [along(torch.full_like(m, -log(len(m))) if uniform else m, t, k).double() for t, m in enumerate(tables.log_masked)]
-    return tuple(sum((m for s, m in enumerate(sites) if s != t), contexts(tables, t)) for t in range(k))
+    sites = [
+        along(torch.full_like(m, -log(len(m))) if uniform else m, t, k).double()
+        for t, m in enumerate(tables.log_masked)
+    ]
+    return tuple(
+        sum((m for s, m in enumerate(sites) if s != t), contexts(tables, t)) for t in range(k)
+    )
 
 
 def flat(log_mu: Marginals) -> Float[Tensor, " n"]:
@@ -72,15 +89,20 @@ def flat(log_mu: Marginals) -> Float[Tensor, " n"]:
 def unflat(vector: Float[Tensor, " n"], shape: Sequence[int]) -> Marginals:
     """The marginals in a vector, of a block of this shape."""
     parts = vector.split([prod(shape) // n for n in shape])
-    return tuple(part.reshape([1 if s == t else n for s, n in enumerate(shape)]) for t, part in enumerate(parts))
+    return tuple(
+        part.reshape([1 if s == t else n for s, n in enumerate(shape)])
+        for t, part in enumerate(parts)
+    )
 
 
 def centred_rows(
     points: Float[Tensor, "m n"], dtype: torch.dtype, dead: Bool[Tensor, "m n"] | None = None
 ) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m 1"]]:
-    """Log marginals, those of several members in one row each, over e^c, and c, the middle of the range of those not `dead`.
+    """Log marginals, those of several members in one row each, over e^c, and c, the middle of
+    the range of those not `dead`.
 
-    Of marginals that are further apart than e^160 in float32 (e^1200 in float64) the smallest are raised.
+    Of marginals that are further apart than e^160 in float32 (e^1200 in float64) the smallest
+    are raised.
     """
     most = REACH[dtype]
     high = points.amax(1, keepdim=True)
@@ -92,7 +114,8 @@ def centred_rows(
 
 @dataclass(frozen=True)
 class Site:
-    """The marginal m_t of several members, one per row, and what the equations take of it; all in float64.
+    """The marginal m_t of several members, one per row, and what the equations take of it; all
+    in float64.
 
     near      log m_t, over e^c
     added     what restarts add to the weights; zero without them
@@ -112,12 +135,16 @@ class Site:
         return replace(self, near=near)
 
     def over(self, take: Callable[[Tensor], Tensor]) -> Site:
-        """The same site with `take` applied to its tensors over contexts: some contexts, or another shape."""
+        """The same site with `take` applied to its tensors over contexts: some contexts, or
+        another shape.
+        """
         return replace(self, near=take(self.near), added=take(self.added))
 
     def select(self, which: slice | Tensor) -> Site:
         """The same site of some members."""
-        near, added, alpha, keep, kappa = (x[which] for x in (self.near, self.added, self.alpha, self.keep, self.kappa))
+        near, added, alpha, keep, kappa = (
+            x[which] for x in (self.near, self.added, self.alpha, self.keep, self.kappa)
+        )
         return replace(self, near=near, added=added, alpha=alpha, keep=keep, kappa=kappa)
 
     def member(self, i: int) -> Site:
@@ -151,7 +178,9 @@ class Site:
     @cached_property
     def into(self) -> Tensor:
         """W / I, which is m without restarts."""
-        return (self.keep * self.near.exp() + self.added * self._power) / (self.keep + self.kappa * self._power)
+        return (self.keep * self.near.exp() + self.added * self._power) / (
+            self.keep + self.kappa * self._power
+        )
 
     @cached_property
     def out(self) -> Tensor:
@@ -173,7 +202,8 @@ class Members:
     log_chain   log c_t for all t, in the order of `flat`
     sizes       how many contexts each site has
     restarts    False where no member restarts
-    dead        contexts that hold no mass at the fixed point (`unmask.joints.enclosure`); None if they are not lowered
+    dead        contexts that hold no mass at the fixed point (`unmask.joints.enclosure`); None
+                if they are not lowered
     """
 
     blocks: tuple[Tables, ...]
@@ -187,7 +217,9 @@ class Members:
 
     @staticmethod
     def of(blocks: Sequence[Tables], members: Sequence[Member], lowered: bool = False) -> Members:
-        """The members over each of these blocks; `lowered`: contexts that hold no mass are at LOWEST."""
+        """The members over each of these blocks; `lowered`: contexts that hold no mass are at
+        LOWEST.
+        """
         like = blocks[0].log_q[0]
         rows = [member for _ in blocks for member in members]
         alpha, restart = on_device(rows, like.device, torch.float64).split(1, 1)
@@ -198,7 +230,9 @@ class Members:
             log_chain = chains.repeat_interleave(len(members), 0)
         owner = tuple(block for block in range(len(blocks)) for _ in members)
         every = Members(tuple(blocks), owner, alpha, restart, log_chain, sizes, restarts)
-        return replace(every, dead=_without_mass(every)) if lowered and blocks[0].sites > 2 else every
+        return (
+            replace(every, dead=_without_mass(every)) if lowered and blocks[0].sites > 2 else every
+        )
 
     def select(self, chosen: Sequence[int]) -> Members:
         """Some of the rows."""
@@ -219,7 +253,9 @@ class Members:
     @cached_property
     def stacks(self) -> tuple[Stack, Stack]:
         """Both tables of each row's pair."""
-        first, second = (Stack.of([tables.log_q[t] for tables in self.blocks], self.owner) for t in range(2))
+        first, second = (
+            Stack.of([tables.log_q[t] for tables in self.blocks], self.owner) for t in range(2)
+        )
         return first, second
 
     def by_block(self) -> Iterator[tuple[int, slice]]:
@@ -230,7 +266,9 @@ class Members:
             yield block, slice(start, start + count)
             start += count
 
-    def sites_at(self, points: Float[Tensor, "m n"], dtype: torch.dtype) -> tuple[list[Site], Float[Tensor, "m 1"]]:
+    def sites_at(
+        self, points: Float[Tensor, "m n"], dtype: torch.dtype
+    ) -> tuple[list[Site], Float[Tensor, "m 1"]]:
         """The sites at log marginals `points`, for tables of `dtype`, and c."""
         near, c = centred_rows(points, dtype, self.dead)
         log_restart = self.restart.log()
@@ -246,10 +284,14 @@ def _without_mass(members: Members) -> Bool[Tensor, "m n"] | None:
 
     found: dict[tuple[int, bool], Tensor | None] = {}
     rows = []
-    for row, (owner, restart) in enumerate(zip(members.owner, members.restart.flatten().tolist(), strict=True)):
+    for row, (owner, restart) in enumerate(
+        zip(members.owner, members.restart.flatten().tolist(), strict=True)
+    ):
         kind = owner, restart > 0
         if kind not in found:
-            found[kind] = without_mass(members.blocks[owner].log_q, members.log_chain[row] if restart else None)
+            found[kind] = without_mass(
+                members.blocks[owner].log_q, members.log_chain[row] if restart else None
+            )
         rows.append(found[kind])
     if all(dead is None for dead in rows):
         return None
@@ -260,8 +302,8 @@ def _without_mass(members: Members) -> Bool[Tensor, "m n"] | None:
 def sweep(members: Members, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
     """New log marginals of every member: m_1.., then a new m_0 from them.
 
-    Without restarts the fixed point is known up to one factor, common to all marginals: the sum of m_0 is made one. A
-    marginal whose two flows both underflow keeps its value.
+    Without restarts the fixed point is known up to one factor, common to all marginals: the sum
+    of m_0 is made one. A marginal whose two flows both underflow keeps its value.
     """
     first = members.blocks[0]
     sites, c = members.sites_at(points, first.log_q[0].dtype)
@@ -271,7 +313,9 @@ def sweep(members: Members, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"
         rows = []
         for i, owner in enumerate(members.owner):
             dead = None if members.dead is None else members.dead[i]
-            rows.append(sweep_sites(members.blocks[owner], [site.member(i) for site in sites], dead))
+            rows.append(
+                sweep_sites(members.blocks[owner], [site.member(i) for site in sites], dead)
+            )
         swept = torch.stack(rows)
     near = torch.cat([site.near.reshape(len(points), -1) for site in sites], 1)
     swept = torch.where(swept.isnan(), near, swept)
@@ -281,19 +325,32 @@ def sweep(members: Members, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"
     return torch.where(members.restart > 0, swept + c, swept - log_sum).clamp_min(LOWEST)
 
 
-def sweep_sites(tables: Tables, sites: Sequence[Site], dead: Bool[Tensor, " n"] | None = None) -> Float[Tensor, " n"]:
-    """The sweep of any number of sites for one member, over the sites' e^c; marginals of `dead` contexts stay where they are."""
+def sweep_sites(
+    tables: Tables, sites: Sequence[Site], dead: Bool[Tensor, " n"] | None = None
+) -> Float[Tensor, " n"]:
+    """The sweep of any number of sites for one member, over the sites' e^c; marginals of `dead`
+    contexts stay where they are.
+    """
     sites = shaped(tables, sites)
     stays = None if dead is None else unflat(dead, tables.shape)
-    near, above, below = [site.near.clone() for site in sites], contexts(tables, 0), contexts(tables, 0)
+    near, above, below = (
+        [site.near.clone() for site in sites],
+        contexts(tables, 0),
+        contexts(tables, 0),
+    )
     for index in tiles(tables.log_q[0]):
         q = [at(log_q, index).exp() for log_q in tables.log_q]
-        here = [replace(site, near=at(m, index), added=at(site.added, index)) for site, m in zip(sites, near, strict=True)]
+        here = [
+            replace(site, near=at(m, index), added=at(site.added, index))
+            for site, m in zip(sites, near, strict=True)
+        ]
         for t in range(1, tables.sites):
             up, down = _flows(q, here, t)
             new = up.double().log() - down.double().log()
             if stays is not None:
-                new = torch.where(at(stays[t], index), here[t].near, new)  # a marginal of 0 to the power 0 would be NaN
+                new = torch.where(
+                    at(stays[t], index), here[t].near, new
+                )  # a marginal of 0 to the power 0 would be NaN
             here[t] = here[t].moved(new)
             at(near[t], index).copy_(here[t].near)
         up, down = _flows(q, here, 0)
@@ -303,9 +360,12 @@ def sweep_sites(tables: Tables, sites: Sequence[Site], dead: Bool[Tensor, " n"] 
     return torch.cat([m.flatten() for m in near])
 
 
-def imbalance(members: Members, points: Float[Tensor, "m n"]) -> tuple[Float[Tensor, "m n"], list[float]]:
-    """For each member of one block at its point, in float64: the log of what flows into every context over what flows out, and
-    the log of the sum of all cells, which is that of the m_0 + in - out.
+def imbalance(
+    members: Members, points: Float[Tensor, "m n"]
+) -> tuple[Float[Tensor, "m n"], list[float]]:
+    """For each member of one block at its point, in float64: the log of what flows into every
+    context over what flows out, and the log of the sum of all cells, which is that of the m_0 +
+    in - out.
     """
     (tables,), (of_members, c) = members.blocks, members.sites_at(points, torch.float64)
     excess, log_z = [], []
@@ -318,7 +378,14 @@ def imbalance(members: Members, points: Float[Tensor, "m n"]) -> tuple[Float[Ten
             for t, into_and_out in enumerate(sums):
                 for total, part in zip(into_and_out, _flows(q, here, t), strict=True):
                     at(total, index).add_(part)
-        excess.append(flat(tuple(up.log() - down.log() - site.near for (up, down), site in zip(sums, sites, strict=True))))
+        excess.append(
+            flat(
+                tuple(
+                    up.log() - down.log() - site.near
+                    for (up, down), site in zip(sums, sites, strict=True)
+                )
+            )
+        )
         (up, down), m = sums[0], sites[0].near.exp()
         log_z.append(centre + float((m + up - m * down).sum().log()))
     return torch.stack(excess), log_z
@@ -326,7 +393,10 @@ def imbalance(members: Members, points: Float[Tensor, "m n"]) -> tuple[Float[Ten
 
 def shaped(tables: Tables, sites: Sequence[Site]) -> list[Site]:
     """The sites of one member, each with the shape of its contexts."""
-    return [site.over(methodcaller("reshape", contexts(tables, t).shape)) for t, site in enumerate(sites)]
+    return [
+        site.over(methodcaller("reshape", contexts(tables, t).shape))
+        for t, site in enumerate(sites)
+    ]
 
 
 def _flows(q: Sequence[Tensor], sites: Sequence[Site], t: int) -> tuple[Tensor, Tensor]:
@@ -342,7 +412,9 @@ def _flows(q: Sequence[Tensor], sites: Sequence[Site], t: int) -> tuple[Tensor, 
 
 
 def sweep_pair(members: Members, v: Site, u: Site) -> Float[Tensor, "m n"]:
-    """New u from v and old u, then a new v from them; a row of the answer is log v, then log u, over the sites' e^c."""
+    """New u from v and old u, then a new v from them; a row of the answer is log v, then log u,
+    over the sites' e^c.
+    """
     if triton_serves(*members.blocks):
         from unmask.joints.triton_programs import column_flows, row_flows
 
@@ -361,13 +433,16 @@ def sweep_pair(members: Members, v: Site, u: Site) -> Float[Tensor, "m n"]:
     return torch.cat(rows)
 
 
-def _swept(log_q: Sequence[Tensor], v: Site, u: Site, part: Sequence[Tile]) -> tuple[Tensor, Tensor]:
+def _swept(
+    log_q: Sequence[Tensor], v: Site, u: Site, part: Sequence[Tile]
+) -> tuple[Tensor, Tensor]:
     """The new log u of some rows, and their part of the three sums of every column."""
     flows, columns = PairFlows(log_q[0], u, v, part), v.near.new_zeros((3, *v.near.shape))
     room, first = [torch.empty_like(flows.k) for _ in range(2)], part[0][0].start
     near = u.near[:, first : part[-1][0].stop].clone()
     for index in part:
-        # e^x as 2^(x log2 e) is on a CPU more than twice as fast as torch's exp; off by 2e-6 of itself at x = -20 in float32.
+        # e^x as 2^(x log2 e) is on a CPU more than twice as fast as torch's exp; off by 2e-6 of
+        # itself at x = -20 in float32.
         parts = zip(log_q, (to[: index[0].stop - index[0].start] for to in room), strict=True)
         a, b = (torch.mul(table[index], log2(e), out=to).exp2_() for table, to in parts)
         into, out, back = flows.of_rows(a, b, index[0])
@@ -379,7 +454,9 @@ def _swept(log_q: Sequence[Tensor], v: Site, u: Site, part: Sequence[Tile]) -> t
 
 
 def row_flows(a: Tensor, b: Tensor, u: Site, v: Site) -> Float[Tensor, "2 m n"]:
-    """The two sums over y for every x, in float64, for each member; the tables hold probabilities."""
+    """The two sums over y for every x, in float64, for each member; the tables hold
+    probabilities.
+    """
 
     def sums(part: Sequence[Tile]) -> Tensor:
         flows = PairFlows(a, u, v, part)
@@ -394,7 +471,9 @@ def column_flows(a: Tensor, b: Tensor, u: Site, v: Site) -> Float[Tensor, "2 m n
 
     def sums(part: Sequence[Tile]) -> Tensor:
         flows = PairFlows(a, u, v, part)
-        parts = ((a[index], b[index], u.over(itemgetter((slice(None), index[0])))) for index in part)
+        parts = (
+            (a[index], b[index], u.over(itemgetter((slice(None), index[0])))) for index in part
+        )
         return sum((flows.of_columns(*tile).double() for tile in parts), torch.zeros(()))
 
     into, out, back = torch.stack(by_threads(a, sums)).sum(0)
@@ -402,18 +481,26 @@ def column_flows(a: Tensor, b: Tensor, u: Site, v: Site) -> Float[Tensor, "2 m n
 
 
 class PairFlows:
-    """Three sums over a tile for each member, from which the marginal of one blank follows: into, out and back in
+    """Three sums over a tile for each member, from which the marginal of one blank follows:
+    into, out and back in
 
-        u = (into + added_u back) / out,    into = sum_y k A into_v,    out = sum_y k B out_v,    back = sum_y k B scale_v ,
+        u = (into + added_u back) / out,    into = sum_y k A into_v,    out = sum_y k B out_v,
+                back = sum_y k B scale_v ,
 
-    and the same for v with A and B exchanged. With alpha = 1 k is the same everywhere, and the sums are multiplied by it.
+    and the same for v with A and B exchanged. With alpha = 1 k is the same everywhere, and the
+    sums are multiplied by it.
     """
 
     def __init__(self, table: Tensor, u: Site, v: Site, part: Sequence[Tile]) -> None:
         """Allocates work space for the largest of the tiles `part`."""
-        k, self.work = (table.new_empty((part[0][0].stop - part[0][0].start, table.shape[1])) for _ in range(2))
+        k, self.work = (
+            table.new_empty((part[0][0].stop - part[0][0].start, table.shape[1])) for _ in range(2)
+        )
         self.k = k
-        self.constant, self.restarts = (u.alpha == 1).flatten().tolist(), (u.kappa > 0).flatten().tolist()
+        self.constant, self.restarts = (
+            (u.alpha == 1).flatten().tolist(),
+            (u.kappa > 0).flatten().tolist(),
+        )
         self.u, self.v, self.of_v = u.scale.to(k.dtype), v.scale.to(k.dtype), self._terms(v)
         self.row_sums, self.column_sums = (k.new_zeros((3, len(u.near), size)) for size in k.shape)
 
@@ -432,7 +519,13 @@ class PairFlows:
         return self.column_sums
 
     def _add(
-        self, sums: Tensor, p: Tensor, q: Tensor, u: Tensor, other: Sequence[Sequence[Tensor]], over_x: bool = False
+        self,
+        sums: Tensor,
+        p: Tensor,
+        q: Tensor,
+        u: Tensor,
+        other: Sequence[Sequence[Tensor]],
+        over_x: bool = False,
     ) -> None:
         def times(cells: Tensor, vector: Tensor, out: Tensor) -> None:
             torch.mv(cells.T if over_x else cells, vector, out=out)

@@ -1,14 +1,18 @@
-"""The reads of the tables of pairs on a GPU: sums over the tables alone, of a rule, and of a sweep. A CPU sums tiles.
+"""The reads of the tables of pairs on a GPU: sums over the tables alone, of a rule, and of a
+sweep. A CPU sums tiles.
 
-    table_sums    over y for each x: of A, B, A B, B log B, A / B;  over x for each y: of A, B, A B, A log A, A / B
+    table_sums    over y for each x: of A, B, A B, B log B, A / B;
+                  over x for each y: of A, B, A B, A log A, A / B
     pair_sums     of a rule (`unmask.joints.rules`) along both axes
-    row_flows     sum_y k (A into_v + added_u B scale_v),  sum_y k B out_v,   k = 1 / (scale_u + scale_v) (`unmask.joints.sweeps`)
+    row_flows     sum_y k (A into_v + added_u B scale_v),  sum_y k B out_v,
+                  k = 1 / (scale_u + scale_v) (`unmask.joints.sweeps`)
     column_flows  sum_x k (B into_u + added_v A scale_u),  sum_x k A out_u
 
-A program keeps a block of cells of both tables in registers while it sums it along both axes, or for one member of the pair after
-the other, so that members share the read and the exponentials. Partial sums of blocks are added in float64 in a fixed order, so
-that a run repeats itself to the last bit. A launch takes several pairs, each with its own numbers; a row's sums do not depend on
-the other rows. All tables are float32.
+A program keeps a block of cells of both tables in registers while it sums it along both axes,
+or for one member of the pair after the other, so that members share the read and the
+exponentials. Partial sums of blocks are added in float64 in a fixed order, so that a run
+repeats itself to the last bit. A launch takes several pairs, each with its own numbers; a row's
+sums do not depend on the other rows. All tables are float32.
 """
 
 from __future__ import annotations
@@ -30,7 +34,9 @@ from unmask.tables.unary import Tables
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 LOWEST = tl.constexpr(-3e38)
-SMALLEST = tl.constexpr(1e-37)  # The lowest number, which differs from -inf, and the smallest that does not count as zero
+SMALLEST = tl.constexpr(
+    1e-37
+)  # The lowest number, which differs from -inf, and the smallest that does not count as zero
 TABLE_PROGRAM = {"ROWS": 256, "COLUMNS": 128, "SLAB": 4, "num_warps": 4}
 RULE_PROGRAM = {"ROWS": 512, "COLUMNS": 128, "SLAB": 4, "num_warps": 4}
 ROW_PROGRAM = {"TALL": 2, "WIDE": 1024, "num_warps": 4}
@@ -46,7 +52,9 @@ def exp(x):
 
 @triton.jit
 def weighed(log_q, r):
-    """q r, which is 0 where q = 0, also for an r of -inf, and -inf for that r elsewhere, however small q is."""
+    """q r, which is 0 where q = 0, also for an r of -inf, and -inf for that r elsewhere,
+    however small q is.
+    """
     return tl.where(log_q == float("-inf"), 0.0, tl.maximum(exp(log_q), SMALLEST) * r)
 
 
@@ -59,7 +67,8 @@ def reciprocal(x):
 
 @triton.jit
 def log_add(p, q):
-    """log(e^p + e^q) = max + log(1 + t), t = e^-|p - q|; log(1 + t) / t is a polynomial here, within 1.4e-7 for t from 0 to 1.
+    """log(e^p + e^q) = max + log(1 + t), t = e^-|p - q|; log(1 + t) / t is a polynomial here,
+    within 1.4e-7 for t from 0 to 1.
 
     Of two zeros it is -inf.
     """
@@ -73,7 +82,9 @@ def log_add(p, q):
 
 @dataclass(frozen=True)
 class Sums:
-    """Along one axis, in float64; `information` is sum q log q of the table whose contexts these are."""
+    """Along one axis, in float64; `information` is sum q log q of the table whose contexts
+    these are.
+    """
 
     a: Float[Tensor, " n"]
     b: Float[Tensor, " n"]
@@ -93,14 +104,26 @@ _SUMMED: WeakKeyDictionary[Tables, TableSums] = WeakKeyDictionary()
 
 
 def table_sums(blocks: Sequence[Tables]) -> list[TableSums]:
-    """Of the tables of pairs of one shape, those of all that were not summed before in one launch."""
+    """Of the tables of pairs of one shape, those of all that were not summed before in one
+    launch.
+    """
     if missing := [tables for tables in dict.fromkeys(blocks) if tables not in _SUMMED]:
         a, b = (Stack.of([tables.log_q[t] for tables in missing]) for t in range(2))
         n, m = a.shape
-        across, down = triton.cdiv(m, TABLE_PROGRAM["COLUMNS"]), triton.cdiv(n, TABLE_PROGRAM["ROWS"])
-        row_parts, column_parts = a.first.new_empty((5, len(a), across, n)), a.first.new_empty((5, len(a), down, m))
-        _table_sums[(across, down, len(a))](*a.read_with(b), row_parts, column_parts, **TABLE_PROGRAM, **a.known)
-        rows, columns = (parts.sum(2, dtype=torch.float64).unbind(1) for parts in (row_parts, column_parts))
+        across, down = (
+            triton.cdiv(m, TABLE_PROGRAM["COLUMNS"]),
+            triton.cdiv(n, TABLE_PROGRAM["ROWS"]),
+        )
+        row_parts, column_parts = (
+            a.first.new_empty((5, len(a), across, n)),
+            a.first.new_empty((5, len(a), down, m)),
+        )
+        _table_sums[(across, down, len(a))](
+            *a.read_with(b), row_parts, column_parts, **TABLE_PROGRAM, **a.known
+        )
+        rows, columns = (
+            parts.sum(2, dtype=torch.float64).unbind(1) for parts in (row_parts, column_parts)
+        )
         for tables, of_rows, of_columns in zip(missing, rows, columns, strict=True):
             _SUMMED[tables] = TableSums(Sums(*of_rows), Sums(*of_columns))
     return [_SUMMED[tables] for tables in blocks]
@@ -108,9 +131,21 @@ def table_sums(blocks: Sequence[Tables]) -> list[TableSums]:
 
 @triton.jit(do_not_specialize=CHANGING)
 def _table_sums(
-    log_a, log_b, places_a, places_b, begins, n, m, row_parts, column_parts,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, SLAB: tl.constexpr, ALIGNED: tl.constexpr, EVEN: tl.constexpr,
-):  # fmt: skip
+    log_a,
+    log_b,
+    places_a,
+    places_b,
+    begins,
+    n,
+    m,
+    row_parts,
+    column_parts,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    SLAB: tl.constexpr,
+    ALIGNED: tl.constexpr,
+    EVEN: tl.constexpr,
+):
     across, down, pair = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
     pairs = tl.num_programs(2).to(tl.int64)
     at_a = tl.multiple_of(tl.load(places_a + pair), ALIGNED)
@@ -155,9 +190,11 @@ def _table_sums(
 
 @dataclass(frozen=True)
 class PairSums:
-    """Of each pair, a row each: over y for each x (rows) and over x for each y (columns), in float64.
+    """Of each pair, a row each: over y for each x (rows) and over x for each y (columns), in
+    float64.
 
-    mass: of exp(r - shift), or of r^2 with `square`; cross, where asked for: of B r (rows) and of A r (columns).
+    mass: of exp(r - shift), or of r^2 with `square`; cross, where asked for: of B r (rows) and
+    of A r (columns).
     """
 
     row_mass: Float[Tensor, "pairs n"]
@@ -167,7 +204,12 @@ class PairSums:
 
 
 def pair_sums(
-    a: Stack, b: Stack, form: PairForm, shift: Tensor | None = None, cross: bool = False, square: bool = False
+    a: Stack,
+    b: Stack,
+    form: PairForm,
+    shift: Tensor | None = None,
+    cross: bool = False,
+    square: bool = False,
 ) -> PairSums:
     """One read of the tables, which are float32. `form` and `shift` have a row for each pair."""
     (n, m), pairs = a.shape, len(a)
@@ -179,29 +221,74 @@ def pair_sums(
     second = form.second or form.first
     vectors = (form.first.f, form.first.e, second.f, second.e, *(form.below or (None, None)), shift)
     _block_sums[(blocks[1], blocks[0], pairs)](
-        *a.read_with(b), *(nothing if vector is None else vector.to(torch.float32).contiguous() for vector in vectors),
-        row_parts, column_parts, float(form.first.a), float(form.first.b),
-        TWO=form.second is not None, BELOW=form.below is not None, CROSS=cross, SQUARE=square,
-        **RULE_PROGRAM, **a.known,
-    )  # fmt: skip
+        *a.read_with(b),
+        *(
+            nothing if vector is None else vector.to(torch.float32).contiguous()
+            for vector in vectors
+        ),
+        row_parts,
+        column_parts,
+        float(form.first.a),
+        float(form.first.b),
+        TWO=form.second is not None,
+        BELOW=form.below is not None,
+        CROSS=cross,
+        SQUARE=square,
+        **RULE_PROGRAM,
+        **a.known,
+    )
     rows, columns = row_parts.sum(2, dtype=torch.float64), column_parts.sum(2, dtype=torch.float64)
     return PairSums(rows[0], columns[0], rows[-1], columns[-1])
 
 
 @triton.jit
 def _times(weight, log):
-    """weight * log, and 0 where the weight is 0: the logarithm of a token that the model rules out is -inf."""
+    """weight * log, and 0 where the weight is 0: the logarithm of a token that the model rules
+    out is -inf.
+    """
     return tl.where(weight == 0.0, 0.0, weight * log)
 
 
 @triton.jit(do_not_specialize=[*CHANGING, "power_a", "power_b"])
 def _block_sums(
-    log_a, log_b, places_a, places_b, begins, n, m, f1, e1, f2, e2, g, h, shifts, row_parts, column_parts, power_a, power_b,
-    TWO: tl.constexpr, BELOW: tl.constexpr, CROSS: tl.constexpr, SQUARE: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, SLAB: tl.constexpr, ALIGNED: tl.constexpr, EVEN: tl.constexpr,
-):  # fmt: skip
-    column_block, row_block, pair = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
-    column_blocks, row_blocks, pairs = tl.num_programs(0), tl.num_programs(1), tl.num_programs(2).to(tl.int64)
+    log_a,
+    log_b,
+    places_a,
+    places_b,
+    begins,
+    n,
+    m,
+    f1,
+    e1,
+    f2,
+    e2,
+    g,
+    h,
+    shifts,
+    row_parts,
+    column_parts,
+    power_a,
+    power_b,
+    TWO: tl.constexpr,
+    BELOW: tl.constexpr,
+    CROSS: tl.constexpr,
+    SQUARE: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    SLAB: tl.constexpr,
+    ALIGNED: tl.constexpr,
+    EVEN: tl.constexpr,
+):
+    column_block, row_block, pair = (
+        tl.program_id(0),
+        tl.program_id(1),
+        tl.program_id(2).to(tl.int64),
+    )
+    column_blocks, row_blocks, pairs = (
+        tl.num_programs(0),
+        tl.num_programs(1),
+        tl.num_programs(2).to(tl.int64),
+    )
     m = m // EVEN * EVEN
     at_a = tl.multiple_of(tl.load(places_a + pair), ALIGNED)
     at_b = tl.multiple_of(tl.load(places_b + pair), ALIGNED)
@@ -245,25 +332,35 @@ def _block_sums(
 
 
 def row_flows(a: Stack, b: Stack, u: Site, v: Site, logs: bool = True) -> Float[Tensor, "2 rows n"]:
-    """The two sums over y for every x, in float64, for each row; `logs`: whether the tables hold logarithms."""
+    """The two sums over y for every x, in float64, for each row; `logs`: whether the tables
+    hold logarithms.
+    """
     n, m = a.shape
     grid = (triton.cdiv(n, ROW_PROGRAM["TALL"]), triton.cdiv(m, ROW_PROGRAM["WIDE"]), len(a))
     parts = a.first.new_empty((2, a.rows, grid[1], n))
-    _row_sums[grid](*a.read_with(b), *_single(u, v), parts, a.rows, LOGS=logs, **a.known, **ROW_PROGRAM)
+    _row_sums[grid](
+        *a.read_with(b), *_single(u, v), parts, a.rows, LOGS=logs, **a.known, **ROW_PROGRAM
+    )
     return parts.sum(2, dtype=torch.float64)
 
 
-def column_flows(a: Stack, b: Stack, u: Site, v: Site, logs: bool = True) -> Float[Tensor, "2 rows m"]:
+def column_flows(
+    a: Stack, b: Stack, u: Site, v: Site, logs: bool = True
+) -> Float[Tensor, "2 rows m"]:
     """The two sums over x for every y, in float64, for each row."""
     n, m = a.shape
     grid = (triton.cdiv(m, COLUMN_PROGRAM["WIDE"]), triton.cdiv(n, COLUMN_PROGRAM["TALL"]), len(a))
     parts = a.first.new_empty((2, a.rows, grid[1], m))
-    _column_sums[grid](*a.read_with(b), *_single(v, u), parts, a.rows, LOGS=logs, **a.known, **COLUMN_PROGRAM)
+    _column_sums[grid](
+        *a.read_with(b), *_single(v, u), parts, a.rows, LOGS=logs, **a.known, **COLUMN_PROGRAM
+    )
     return parts.sum(2, dtype=torch.float64)
 
 
 def _single(renewed: Site, summed: Site) -> list[Tensor]:
-    """The terms of the sums: of the site that is renewed and of the one that is summed over, in float32."""
+    """The terms of the sums: of the site that is renewed and of the one that is summed over, in
+    float32.
+    """
     vectors = (renewed.scale, renewed.added, summed.scale, summed.into, summed.out)
     return [vector.to(torch.float32).contiguous() for vector in vectors]
 
@@ -278,9 +375,26 @@ def _cells(first, place, cell, inside, LOGS: tl.constexpr):
 
 @triton.jit(do_not_specialize=[*CHANGING, "rows"])
 def _row_sums(
-    log_a, log_b, places_a, places_b, begins, n, m, scale_u, added_u, scale_v, into_v, out_v, parts, rows,
-    LOGS: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr, ALIGNED: tl.constexpr, EVEN: tl.constexpr,
-):  # fmt: skip
+    log_a,
+    log_b,
+    places_a,
+    places_b,
+    begins,
+    n,
+    m,
+    scale_u,
+    added_u,
+    scale_v,
+    into_v,
+    out_v,
+    parts,
+    rows,
+    LOGS: tl.constexpr,
+    TALL: tl.constexpr,
+    WIDE: tl.constexpr,
+    ALIGNED: tl.constexpr,
+    EVEN: tl.constexpr,
+):
     pair, block, blocks = tl.program_id(2), tl.program_id(1), tl.num_programs(1)
     m = m // EVEN * EVEN
     x, y = tl.program_id(0) * TALL + tl.arange(0, TALL), block * WIDE + tl.arange(0, WIDE)
@@ -304,9 +418,26 @@ def _row_sums(
 
 @triton.jit(do_not_specialize=[*CHANGING, "rows"])
 def _column_sums(
-    log_a, log_b, places_a, places_b, begins, n, m, scale_v, added_v, scale_u, into_u, out_u, parts, rows,
-    LOGS: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr, ALIGNED: tl.constexpr, EVEN: tl.constexpr,
-):  # fmt: skip
+    log_a,
+    log_b,
+    places_a,
+    places_b,
+    begins,
+    n,
+    m,
+    scale_v,
+    added_v,
+    scale_u,
+    into_u,
+    out_u,
+    parts,
+    rows,
+    LOGS: tl.constexpr,
+    TALL: tl.constexpr,
+    WIDE: tl.constexpr,
+    ALIGNED: tl.constexpr,
+    EVEN: tl.constexpr,
+):
     pair, block, blocks = tl.program_id(2), tl.program_id(1), tl.num_programs(1)
     m = m // EVEN * EVEN
     x, y = block * TALL + tl.arange(0, TALL), tl.program_id(0) * WIDE + tl.arange(0, WIDE)

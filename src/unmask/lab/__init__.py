@@ -1,7 +1,8 @@
 """Exact analysis of masked samplers and masked losses on spaces small enough to enumerate.
 
-Models (`model`), masked samplers (`dynamics`), dependence and unmasking (`schedules`), estimators (`estimation`), and the
-`studies` built on them. Each study is a function with the name and the options of its command:
+Models (`model`), masked samplers (`dynamics`), dependence and unmasking (`schedules`),
+estimators (`estimation`), and the `studies` built on them. Each study is a function with the
+name and the options of its command:
 
 >>> from unmask import lab
 >>> lab.parallel(lab.SpinModel(sites=3, coupling=0.3)).to_frame()["k"].tolist()
@@ -10,10 +11,31 @@ Models (`model`), masked samplers (`dynamics`), dependence and unmasking (`sched
 `lab.all(out="lab-report")` computes them all, with figures.
 """
 
-from unmask.lab.studies import STUDIES, SpinModel, decoding, dependence, dictionary, masking, parallel, schedule, stutter
+from unmask.lab.studies import (
+    STUDIES,
+    SpinModel,
+    decoding,
+    dependence,
+    dictionary,
+    masking,
+    parallel,
+    schedule,
+    stutter,
+)
 from unmask.lab.studies import all_studies as all
 
-__all__ = ["STUDIES", "SpinModel", "all", "decoding", "dependence", "dictionary", "masking", "parallel", "schedule", "stutter"]
+__all__ = [
+    "STUDIES",
+    "SpinModel",
+    "all",
+    "decoding",
+    "dependence",
+    "dictionary",
+    "masking",
+    "parallel",
+    "schedule",
+    "stutter",
+]
 
 
 def __dir__() -> list[str]:

@@ -1,19 +1,24 @@
 """Masked samplers, exact: how masks are drawn, transition matrices, and their long-run behaviour.
 
-Masks have a law p(K | x). Uniform masks of size k and weighted masks do not look at x. Adaptive masks do; then the choice of the
-mask is evidence about the masked tokens, and the right conditional is
+Masks have a law p(K | x). Uniform masks of size k and weighted masks do not look at x. Adaptive
+masks do; then the choice of the mask is evidence about the masked tokens, and the right
+conditional is
 
     p(x_K | x_{-K}, K)  proportional to  p(x) p(K | x),
 
-not p(x_K | x_{-K}). Every law is a table `probability[K, x] = p(K | x)`, with a single column if x does not matter. The samplers
-are
+not p(x_K | x_{-K}). Every law is a table `probability[K, x] = p(K | x)`, with a single column
+if x does not matter. The samplers are
 
-    block        P(x, y) = sum_K p(K | x)  p(y_K | x_{-K}, K)                        right for any mask law
-    naive        P(x, y) = sum_K p(K | x)  p(y_K | x_{-K})                           wrong when masks look at x
-    parallel     P(x, y) = sum_K p(K | x)  prod_{i in K} p(y_i | x_{-K})             what one forward pass draws
+    block        P(x, y) = sum_K p(K | x)  p(y_K | x_{-K}, K)
+                 right for any mask law
+    naive        P(x, y) = sum_K p(K | x)  p(y_K | x_{-K})
+                 wrong when masks look at x
+    parallel     P(x, y) = sum_K p(K | x)  prod_{i in K} p(y_i | x_{-K})
+                 what one forward pass draws
 
-each over y with y_{-K} = x_{-K}. The block dynamics of uniform masks of size k is k-Gibbs, P_k. A context of
-probability zero, which only an impossible state can have, leaves the state as it is.
+each over y with y_{-K} = x_{-K}. The block dynamics of uniform masks of size k is k-Gibbs, P_k.
+A context of probability zero, which only an impossible state can have, leaves the state as it
+is.
 
 For a chain P reversible with respect to pi,
 
@@ -42,12 +47,16 @@ Square = Float[np.ndarray, "S S"]
 """A transition matrix, row-stochastic."""
 WITHIN = 0.25
 LONGEST = 1 << 40
-"""Mixing times above this many steps are reported as infinite: rounding errors of the powers would decide them."""
+"""Mixing times above this many steps are reported as infinite: rounding errors of the powers
+would decide them.
+"""
 
 
 @dataclass(frozen=True)
 class MaskLaw:
-    """Masks and their probabilities given the state: `probability` is (masks, S), or (masks, 1) where x does not matter."""
+    """Masks and their probabilities given the state: `probability` is (masks, S), or (masks, 1)
+    where x does not matter.
+    """
 
     name: str
     space: Space
@@ -57,7 +66,10 @@ class MaskLaw:
     def __post_init__(self) -> None:
         total = self.probability.sum(0)
         if self.probability.min() < 0 or not np.allclose(total, 1, atol=1e-9):
-            raise InputError(f"{self.name}: probabilities of masks must be at least 0 and sum to 1, not to {total.min():.6g}")
+            raise InputError(
+                f"{self.name}: probabilities of masks must be at least 0 and sum to 1, not to"
+                f" {total.min():.6g}"
+            )
 
     @property
     def adaptive(self) -> bool:
@@ -80,20 +92,30 @@ def uniform_masks(space: Space, k: int) -> MaskLaw:
 
 
 def surprise_masks(model: LabModel, k: int, sharpness: float = 1.0) -> MaskLaw:
-    """Masks that prefer tokens the model finds improbable: log p(K | x) = -sharpness sum_{i in K} log p(x_i | x_{-i}) + c(x).
+    """Masks that prefer tokens the model finds improbable: log p(K | x) = -sharpness sum_{i in
+    K} log p(x_i | x_{-i}) + c(x).
 
     Mask-predict does this when it masks its least probable tokens again; `sharpness` 0 is uniform.
     """
     space = model.space
     if model.p.min() <= 0:
-        raise InputError(f"{model.name}: surprise needs every state possible; smooth the table first")
-    masks, surprise = space.masks(k), [np.log(space.sum_over((i,), model.p)) - model.log_p for i in range(space.sites)]
-    log_weight = np.stack([sharpness * np.sum([surprise[i] for i in mask], axis=0) for mask in masks])
+        raise InputError(
+            f"{model.name}: surprise needs every state possible; smooth the table first"
+        )
+    masks, surprise = (
+        space.masks(k),
+        [np.log(space.sum_over((i,), model.p)) - model.log_p for i in range(space.sites)],
+    )
+    log_weight = np.stack(
+        [sharpness * np.sum([surprise[i] for i in mask], axis=0) for mask in masks]
+    )
     return MaskLaw(f"k={k} adaptive", space, masks, softmax(log_weight, axis=0))
 
 
 def conditional(space: Space, weight: Vector, mask: Mask) -> Vector:
-    """w(x) / sum_K w: the probability of x_K given x_{-K} under an unnormalised w, 0 in contexts without weight."""
+    """w(x) / sum_K w: the probability of x_K given x_{-K} under an unnormalised w, 0 in
+    contexts without weight.
+    """
     total = space.sum_over(mask, weight)
     return np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
 
@@ -161,13 +183,18 @@ def stationary_law(transition: Square) -> Vector:
 
 def _closed_class(matrix: Square) -> Int[np.ndarray, " closed"]:
     """The states of the one class that the chain cannot leave."""
-    classes, member = connected_components(csr_array(matrix > 0), directed=True, connection="strong")
+    classes, member = connected_components(
+        csr_array(matrix > 0), directed=True, connection="strong"
+    )
     rows, columns = np.nonzero(matrix > 0)
     leaves = np.zeros(classes, dtype=bool)
     leaves[member[rows[member[rows] != member[columns]]]] = True
     closed = np.flatnonzero(~leaves)
     if len(closed) != 1:
-        raise InputError(f"the chain has {len(closed)} classes of states that it cannot leave: it has no single stationary law")
+        raise InputError(
+            f"the chain has {len(closed)} classes of states that it cannot leave: it has no single"
+            " stationary law"
+        )
     return np.flatnonzero(member == closed[0])
 
 
@@ -183,16 +210,22 @@ def _eliminated(work: Square) -> Vector:
 
 
 def dirichlet_form(transition: Square, law: Vector, f: Vector) -> float:
-    """E(f, f) = 1/2 sum pi(x) P(x, y) (f(x) - f(y))^2: a sum of squares, so that it loses nothing to cancellation."""
+    """E(f, f) = 1/2 sum pi(x) P(x, y) (f(x) - f(y))^2: a sum of squares, so that it loses
+    nothing to cancellation.
+    """
     return 0.5 * float((law[:, None] * transition * (f[:, None] - f) ** 2).sum())
 
 
 def slowest(transition: Square, law: Vector) -> tuple[float, Vector]:
-    """The gap 1 - lambda_2 of a reversible chain, and its eigenfunction with E f = 0 and Var f = 1."""
+    """The gap 1 - lambda_2 of a reversible chain, and its eigenfunction with E f = 0 and Var f
+    = 1.
+    """
     live = np.flatnonzero(law > 0)
     root, last = np.sqrt(law[live]), len(live) - 1
     symmetric = root[:, None] * transition[np.ix_(live, live)] / root
-    _, vectors = eigh((symmetric + symmetric.T) / 2 - 2 * np.outer(root, root), subset_by_index=[last, last])
+    _, vectors = eigh(
+        (symmetric + symmetric.T) / 2 - 2 * np.outer(root, root), subset_by_index=[last, last]
+    )
     f = np.zeros(len(law))
     f[live] = vectors[:, 0] / root
     f[live] -= law[live] @ f[live]
@@ -212,7 +245,9 @@ def distance(transition: Square, law: Vector) -> float:
 
 
 def mixing_time(transition: Square, law: Vector) -> int | float:
-    """Least t with max_x TV(P^t(x, .), pi) <= 1/4, from possible states x; infinite beyond about 10^12 steps."""
+    """Least t with max_x TV(P^t(x, .), pi) <= 1/4, from possible states x; infinite beyond
+    about 10^12 steps.
+    """
     live = np.flatnonzero(law > 0)
     pi = law[live]
     powers = [transition[np.ix_(live, live)]]

@@ -1,26 +1,33 @@
 """Masked estimators: their covariance in closed form, their losses on data, and fits to samples.
 
-In the limit of many samples sqrt(n) (theta_hat - theta) -> Normal(0, Gamma). With s the score of the joint and
-E_K f = E[f(x) | x_{-K}, K], a masked loss sees
+In the limit of many samples sqrt(n) (theta_hat - theta) -> Normal(0, Gamma). With s the score
+of the joint and E_K f = E[f(x) | x_{-K}, K], a masked loss sees
 
     block        s_K = s - E_K s                                     -log p(x_K | x_{-K}, K)
-    factorised   s_K = sum_{i in K} ( E[s | x_i, x_{-K}] - E[s | x_{-K}] )   -sum_{i in K} log p(x_i | x_{-K})
+    factorised   s_K = sum_{i in K} ( E[s | x_i, x_{-K}] - E[s | x_{-K}] )
+                 -sum_{i in K} log p(x_i | x_{-K})
 
-and Gamma = A^-1 B A^-1 with A the mean Hessian and B the covariance of one sample's contribution to the gradient:
+and Gamma = A^-1 B A^-1 with A the mean Hessian and B the covariance of one sample's
+contribution to the gradient:
 
-    one mask per sample          B = E_K Cov(s_K),      and A = B for the block loss, A = I_k = E_K E Cov(s | x_{-K})
-    all masks averaged           B = Cov(E[s_K | x]),   for the block loss Cov((I - P) s) with P the block dynamics
+    one mask per sample          B = E_K Cov(s_K),
+                                 and A = B for the block loss, A = I_k = E_K E Cov(s | x_{-K})
+    all masks averaged           B = Cov(E[s_K | x]),
+                                 for the block loss Cov((I - P) s) with P the block dynamics
 
-v' I_k v is the Dirichlet form of v's under the block dynamics, so Gamma_k <= I^-1 / gap_k (theorem 1). Maximum likelihood
-is the block loss with everything masked.
+v' I_k v is the Dirichlet form of v's under the block dynamics, so Gamma_k <= I^-1 / gap_k
+(theorem 1). Maximum likelihood is the block loss with everything masked.
 
-Data are counts n[K, x]: how often state x was seen with mask K. For an exponential family with features F,
+Data are counts n[K, x]: how often state x was seen with mask K. For an exponential family with
+features F,
 
     block        -sum n[K,x] log p_theta(x_K | x_{-K}, K)            gradient  sum n (E_K F - F)
-    factorised   -sum n[K,x] sum_{i in K} log p_theta(x_i | x_{-K})  gradient  sum n sum_i (E_K F - E[F | x_i, x_{-K}])
+    factorised   -sum n[K,x] sum_{i in K} log p_theta(x_i | x_{-K})  gradient
+                 sum n sum_i (E_K F - E[F | x_i, x_{-K}])
 
-The block loss is convex and its curvature is its Hessian; for the factorised loss the curvature is the expected one
-(Fisher scoring), which is positive semidefinite and equals the Hessian in expectation at the truth.
+The block loss is convex and its curvature is its Hessian; for the factorised loss the curvature
+is the expected one (Fisher scoring), which is positive semidefinite and equals the Hessian in
+expectation at the truth.
 """
 
 from __future__ import annotations
@@ -44,7 +51,9 @@ Scores = Float[np.ndarray, "S d"]
 """For every state, a number per parameter."""
 
 _SINGULAR = 1e-11
-"""Relative size below which an eigenvalue of the mean Hessian counts as zero: its direction is not identified."""
+"""Relative size below which an eigenvalue of the mean Hessian counts as zero: its direction is
+not identified.
+"""
 Evaluation = tuple[float, Theta, Float[np.ndarray, "d d"]]
 """Loss per sample, gradient, curvature."""
 Members = Int[np.ndarray, "contexts width"]
@@ -57,7 +66,9 @@ TOLERANCE = 1e-7
 def conditional_mean(space: Space, weight: Vector, mask: Mask, f: Scores) -> Scores:
     """E[f | x_{-K}] under an unnormalised weight, (S, d); 0 in contexts without weight."""
     total = space.sum_over(mask, weight)[:, None]
-    return np.divide(space.sum_over(mask, weight[:, None] * f), total, out=np.zeros_like(f), where=total > 0)
+    return np.divide(
+        space.sum_over(mask, weight[:, None] * f), total, out=np.zeros_like(f), where=total > 0
+    )
 
 
 def fisher_information(model: LabModel) -> Matrix:
@@ -70,7 +81,9 @@ def block_information(model: LabModel, law: MaskLaw) -> Matrix:
     space = model.space
     total = np.zeros((len(model.theta), len(model.theta)))
     for weight, mask in zip(law.joint(model.p), law.masks, strict=True):
-        total += _second_moment(weight, model.score - conditional_mean(space, weight, mask, model.score))
+        total += _second_moment(
+            weight, model.score - conditional_mean(space, weight, mask, model.score)
+        )
     return total
 
 
@@ -92,7 +105,10 @@ def averaged_block_covariance(model: LabModel, law: MaskLaw) -> Matrix:
 def factorised_covariance(model: LabModel, law: MaskLaw) -> Matrix:
     """Gamma of the factorised loss with one mask per sample."""
     if law.adaptive:
-        raise InputError(f"{law.name}: the factorised loss takes masks that do not look at x: use uniform or weighted ones")
+        raise InputError(
+            f"{law.name}: the factorised loss takes masks that do not look at x: use uniform or"
+            " weighted ones"
+        )
     d = len(model.theta)
     hessian, noise = np.zeros((d, d)), np.zeros((d, d))
     for chance, mask in zip(law.probability[:, 0], law.masks, strict=True):
@@ -106,11 +122,15 @@ def factorised_scores(model: LabModel, mask: Mask) -> list[Scores]:
     """The scores of log p(x_i | x_{-K}) for i in K, each (S, d)."""
     context = conditional_mean(model.space, model.p, mask, model.score)
     alone = [tuple(j for j in mask if j != i) for i in mask]
-    return [conditional_mean(model.space, model.p, others, model.score) - context for others in alone]
+    return [
+        conditional_mean(model.space, model.p, others, model.score) - context for others in alone
+    ]
 
 
 def sandwich(hessian: Matrix, noise: Matrix) -> Matrix:
-    """A^-1 B A^-1, or infinity throughout where A has a zero eigenvalue: the parameters are not identified."""
+    """A^-1 B A^-1, or infinity throughout where A has a zero eigenvalue: the parameters are not
+    identified.
+    """
     values = np.linalg.eigvalsh(hessian)
     if values[0] <= _SINGULAR * max(values[-1], np.finfo(float).tiny):
         return np.full_like(hessian, np.inf)
@@ -120,28 +140,43 @@ def sandwich(hessian: Matrix, noise: Matrix) -> Matrix:
 
 
 def worst_cost(covariance: Matrix, information: Matrix) -> float:
-    """Largest v' Gamma v / v' I^-1 v: how many times the samples of maximum likelihood the worst direction needs."""
+    """Largest v' Gamma v / v' I^-1 v: how many times the samples of maximum likelihood the
+    worst direction needs.
+    """
     if not np.isfinite(covariance).all():
         return float("inf")
     try:
         root = np.linalg.cholesky(information)
     except np.linalg.LinAlgError:
-        raise InputError("the model is so peaked that its information is singular in float64: use weaker couplings") from None
+        raise InputError(
+            "the model is so peaked that its information is singular in float64: use weaker"
+            " couplings"
+        ) from None
     return float(np.linalg.eigvalsh(root.T @ covariance @ root)[-1])
 
 
 def mean_cost(covariance: Matrix, information: Matrix) -> float:
     """tr(Gamma I) / d: the same ratio, averaged over directions."""
-    return float(np.trace(covariance @ information) / len(information)) if np.isfinite(covariance).all() else float("inf")
+    return (
+        float(np.trace(covariance @ information) / len(information))
+        if np.isfinite(covariance).all()
+        else float("inf")
+    )
 
 
-ESTIMATORS = {"block": block_covariance, "factorised": factorised_covariance, "averaged": averaged_block_covariance}
+ESTIMATORS = {
+    "block": block_covariance,
+    "factorised": factorised_covariance,
+    "averaged": averaged_block_covariance,
+}
 
 
 def covariances(model: LabModel) -> dict[str, list[Matrix]]:
     """Gamma_k of the three estimators, for k = 1..N."""
     laws = [uniform_masks(model.space, k) for k in range(1, model.space.sites + 1)]
-    return {name: [covariance(model, law) for law in laws] for name, covariance in ESTIMATORS.items()}
+    return {
+        name: [covariance(model, law) for law in laws] for name, covariance in ESTIMATORS.items()
+    }
 
 
 def slow_direction(model: LabModel) -> LabModel:
@@ -150,14 +185,24 @@ def slow_direction(model: LabModel) -> LabModel:
 
 
 def drops(curve: list[Matrix]) -> list[float]:
-    """Least eigenvalue of Gamma_k - Gamma_{k+1}: negative where more masking made some direction worse.
+    """Least eigenvalue of Gamma_k - Gamma_{k+1}: negative where more masking made some
+    direction worse.
 
-    Where the parameters are not identified Gamma is infinite: the drop to or from it is infinite, and none between two such.
+    Where the parameters are not identified Gamma is infinite: the drop to or from it is
+    infinite, and none between two such.
     """
     out = []
     for gamma, following in zip(curve, curve[1:], strict=False):
-        drop, known, then = gamma - following, np.isfinite(gamma).all(), np.isfinite(following).all()
-        least = float(np.linalg.eigvalsh((drop + drop.T) / 2)[0]) if known and then else np.inf * (int(then) - int(known))
+        drop, known, then = (
+            gamma - following,
+            np.isfinite(gamma).all(),
+            np.isfinite(following).all(),
+        )
+        least = (
+            float(np.linalg.eigvalsh((drop + drop.T) / 2)[0])
+            if known and then
+            else np.inf * (int(then) - int(known))
+        )
         out.append(least if known or then else 0.0)
     return out
 
@@ -181,7 +226,9 @@ class MaskedLoss:
 
     @cached_property
     def single_groups(self) -> list[list[tuple[Members, Int[np.ndarray, " parts"]]]]:
-        """For every mask K and i in K, the states of each value of (x_i, x_{-K}), and the context of each value."""
+        """For every mask K and i in K, the states of each value of (x_i, x_{-K}), and the
+        context of each value.
+        """
         singles = []
         for mask, members in zip(self.law.masks, self.groups, strict=True):
             context = np.empty(self.family.space.states, dtype=np.intp)
@@ -195,7 +242,9 @@ class MaskedLoss:
         features, log_weight = self.family.features, self.family.log_p_at(theta)
         loss, gradient = 0.0, np.zeros(features.shape[1])
         curvature = np.zeros((features.shape[1],) * 2)
-        for members, seen, log_probability in zip(self.groups, counts, self.log_probability, strict=True):
+        for members, seen, log_probability in zip(
+            self.groups, counts, self.log_probability, strict=True
+        ):
             log_joint = log_weight + log_probability
             cell = log_joint[members]
             peak = cell.max(1, keepdims=True)
@@ -205,7 +254,9 @@ class MaskedLoss:
             inside = features[members]
             mean = np.einsum("cw,cwd->cd", weight, inside)
             contexts = seen[members].sum(1)
-            loss -= float(seen @ np.where(seen > 0, log_joint, 0.0) - contexts @ (peak + np.log(total))[:, 0])
+            loss -= float(
+                seen @ np.where(seen > 0, log_joint, 0.0) - contexts @ (peak + np.log(total))[:, 0]
+            )
             gradient += contexts @ mean - seen @ features
             deviation = inside - mean[:, None]
             scaled = (contexts[:, None] * weight)[..., None] * deviation
@@ -243,7 +294,9 @@ def _means(
 
 @dataclass(frozen=True)
 class Learning:
-    """n |theta_hat - theta|^2 over `fits` samples of size n: mean, its standard error, and fits that did not converge."""
+    """n |theta_hat - theta|^2 over `fits` samples of size n: mean, its standard error, and fits
+    that did not converge.
+    """
 
     mean: float
     standard_error: float
@@ -251,14 +304,20 @@ class Learning:
     failed: int
 
 
-def draw_counts(model: LabModel, law: MaskLaw, n: int, generator: np.random.Generator) -> Int[np.ndarray, "K S"]:
+def draw_counts(
+    model: LabModel, law: MaskLaw, n: int, generator: np.random.Generator
+) -> Int[np.ndarray, "K S"]:
     """Counts (masks, S) of n samples x ~ p, each with one mask K ~ p(K | x)."""
     joint = law.joint(model.p)
     return generator.multinomial(n, joint.ravel() / joint.sum()).reshape(joint.shape)
 
 
-def fit(losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block") -> tuple[Theta, bool]:
-    """Parameters that minimise a masked loss, by a trust-region Newton method from zero, and whether the gradient vanished."""
+def fit(
+    losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block"
+) -> tuple[Theta, bool]:
+    """Parameters that minimise a masked loss, by a trust-region Newton method from zero, and
+    whether the gradient vanished.
+    """
     evaluate: Callable[[Theta, np.ndarray], Evaluation] = getattr(losses, loss)
     last: list[tuple[Theta, Evaluation]] = []
 
@@ -279,7 +338,9 @@ def fit(losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block"
 
 
 def learn(model: LabModel, law: MaskLaw, loss: Loss, n: int, fits: int, seed: int) -> Learning:
-    """Fit `fits` independent samples of size n. Fits that do not converge are counted and left out of the mean."""
+    """Fit `fits` independent samples of size n. Fits that do not converge are counted and left
+    out of the mean.
+    """
     generator = np.random.default_rng(seed)
     losses = MaskedLoss(model, law)
     errors: list[float] = []
@@ -289,5 +350,10 @@ def learn(model: LabModel, law: MaskLaw, loss: Loss, n: int, fits: int, seed: in
         failed += not converged
         errors += [n * float(((theta - model.theta) ** 2).sum())] if converged else []
     if len(errors) < 2:
-        raise InputError(f"{failed} of {fits} fits did not converge on {n} samples: use more samples or weaker couplings")
-    return Learning(float(np.mean(errors)), float(np.std(errors, ddof=1) / np.sqrt(len(errors))), fits, failed)
+        raise InputError(
+            f"{failed} of {fits} fits did not converge on {n} samples: use more samples or weaker"
+            " couplings"
+        )
+    return Learning(
+        float(np.mean(errors)), float(np.std(errors, ddof=1) / np.sqrt(len(errors))), fits, failed
+    )

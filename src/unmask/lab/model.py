@@ -1,8 +1,8 @@
 """Probability models on finite product spaces, enumerated.
 
-The space is Omega = {0..q_1-1} x ... x {0..q_N-1} in C order. A function on it is a vector of S = prod q_i numbers. A mask K is
-a set of sites; a *context* is a value of x_{-K}, and a masked model chooses between the states that share a context. Sums over
-the masked sites
+The space is Omega = {0..q_1-1} x ... x {0..q_N-1} in C order. A function on it is a vector of S
+= prod q_i numbers. A mask K is a set of sites; a *context* is a value of x_{-K}, and a masked
+model chooses between the states that share a context. Sums over the masked sites
 
     (sum_K f)(x) = sum_{z : z_{-K} = x_{-K}} f(z)
 
@@ -10,15 +10,17 @@ are sums over axes of an N-dimensional array, broadcast back to all S states.
 
 A model is a member of an exponential family around a base measure:
 
-    p_theta(x)  proportional to  exp( base(x) + theta . F(x) ),        score  s(x) = F(x) - E_theta F
+    p_theta(x)  proportional to  exp( base(x) + theta . F(x) ),        score
+            s(x) = F(x) - E_theta F
 
-`base` is the known part, `theta` the part that an estimator has to find. A base of -inf forbids a state. In the Ising model sites
-that a graph joins like to agree:
+`base` is the known part, `theta` the part that an estimator has to find. A base of -inf forbids
+a state. In the Ising model sites that a graph joins like to agree:
 
     p(x) proportional to exp( beta sum_{i~j} x_i x_j + sum_i h_i x_i ),      x_i in {-1, +1}
 
-Curie-Weiss is Ising on the complete graph; `beta` is the coupling of one pair. As a family, every edge has its own
-coupling and every site its own field, so that N = 6 spins on the complete graph have 15 + 6 parameters.
+Curie-Weiss is Ising on the complete graph; `beta` is the coupling of one pair. As a family,
+every edge has its own coupling and every site its own field, so that N = 6 spins on the
+complete graph have 15 + 6 parameters.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ MAX_STATES = 1024
 Theta = Float[np.ndarray, " d"]
 """A number per parameter."""
 MAX_SPAN = 600.0
-"""Largest difference of log-weights between states: exp(-600) and its square root are still normal float64 numbers."""
+"""Largest difference of log-weights between states: exp(-600) and its square root are still
+normal float64 numbers.
+"""
 Fields = Float[np.ndarray, " N"]
 """A number per site."""
 Counts = Float[np.ndarray, " counts"]
@@ -59,7 +63,10 @@ class Space:
 
     def __post_init__(self) -> None:
         if self.states > MAX_STATES:
-            raise InputError(f"{self.sites} sites make {self.states:,} states, and the lab enumerates {MAX_STATES:,}: use fewer")
+            raise InputError(
+                f"{self.sites} sites make {self.states:,} states, and the lab enumerates"
+                f" {MAX_STATES:,}: use fewer"
+            )
 
     @property
     def sites(self) -> int:
@@ -92,7 +99,9 @@ class Space:
         """The states grouped by context: (contexts, states of a context), as indices."""
         width = prod(self.sizes[i] for i in mask)
         index = np.arange(self.states).reshape(self.sizes)
-        return np.moveaxis(index, mask, range(self.sites - len(mask), self.sites)).reshape(-1, width)
+        return np.moveaxis(index, mask, range(self.sites - len(mask), self.sites)).reshape(
+            -1, width
+        )
 
 
 @dataclass(frozen=True)
@@ -125,8 +134,14 @@ class LabModel:
         log_weight = self.base + self.features @ theta
         span = float(np.ptp(log_weight[~np.isneginf(log_weight)]))
         if not span <= MAX_SPAN:
-            spans = f"log-weights of the states differ by {span:,.0f}, and float64 probabilities hold {MAX_SPAN:.0f}"
-            raise InputError(f"{self.name}: {spans}: use smaller couplings and fields, or raise the smallest probabilities")
+            spans = (
+                f"log-weights of the states differ by {span:,.0f}, and float64 probabilities hold"
+                f" {MAX_SPAN:.0f}"
+            )
+            raise InputError(
+                f"{self.name}: {spans}: use smaller couplings and fields, or raise the smallest"
+                " probabilities"
+            )
         return log_weight - logsumexp(log_weight)
 
     def along(self, f: Vector) -> LabModel:
@@ -135,12 +150,19 @@ class LabModel:
 
 
 def table_model(joint: ArrayLike, name: str = "table") -> LabModel:
-    """A model given by its probabilities p[x_1, ..., x_N], with one free log-weight per possible state but the last."""
+    """A model given by its probabilities p[x_1, ..., x_N], with one free log-weight per
+    possible state but the last.
+    """
     cells = np.asarray(joint, dtype=np.float64)
     total, states = cells.sum(), np.count_nonzero(cells)
     if not (cells >= 0).all() or not np.isclose(total, 1, atol=1e-6) or states < 2:
-        least = f"the least is {cells.min(initial=np.inf):.6g}, the sum {total:.6g}, and {states} are not 0"
-        raise InputError(f"{name}: {least}: give probabilities of two or more states, at least 0, that sum to 1")
+        least = (
+            f"the least is {cells.min(initial=np.inf):.6g}, the sum {total:.6g}, and {states} are"
+            " not 0"
+        )
+        raise InputError(
+            f"{name}: {least}: give probabilities of two or more states, at least 0, that sum to 1"
+        )
     space = Space(cells.shape)
     p = cells.ravel() / total
     free = np.flatnonzero(p)[:-1]
@@ -159,10 +181,18 @@ def edges(graph: str, sites: int) -> list[tuple[int, int]]:
 
 
 def ising(coupling: float | Sequence[float], fields: Fields, graph: str = "complete") -> LabModel:
-    """The Ising model on `graph`, with one coupling for all edges or one per edge; parameters: couplings, then fields."""
-    space, pairs, name = Space((2,) * len(fields)), edges(graph, len(fields)), f"Ising, {graph} graph, N={len(fields)}"
+    """The Ising model on `graph`, with one coupling for all edges or one per edge; parameters:
+    couplings, then fields.
+    """
+    space, pairs, name = (
+        Space((2,) * len(fields)),
+        edges(graph, len(fields)),
+        f"Ising, {graph} graph, N={len(fields)}",
+    )
     spins = 2.0 * space.values.T - 1.0
-    theta = np.concatenate([np.broadcast_to(np.asarray(coupling, dtype=np.float64), (len(pairs),)), fields])
+    theta = np.concatenate(
+        [np.broadcast_to(np.asarray(coupling, dtype=np.float64), (len(pairs),)), fields]
+    )
     features = np.stack([*(spins[i] * spins[j] for i, j in pairs), *spins], 1)
     model = LabModel(name, space, np.zeros(space.states), features, theta)
     _ = model.log_p  # raises if it is out of range
@@ -170,9 +200,13 @@ def ising(coupling: float | Sequence[float], fields: Fields, graph: str = "compl
 
 
 def agreement_law(model: LabModel, law: Vector | None = None) -> Counts:
-    """The law (p's, or another's) of how many sites take the last value: one hump for independent sites, two if they agree."""
+    """The law (p's, or another's) of how many sites take the last value: one hump for
+    independent sites, two if they agree.
+    """
     count = (model.space.values == np.array(model.space.sizes) - 1).sum(1)
-    return np.bincount(count, model.p if law is None else law, model.space.sites + 1).astype(np.float64)
+    return np.bincount(count, model.p if law is None else law, model.space.sites + 1).astype(
+        np.float64
+    )
 
 
 def stutter_pair(weight: float = 0.5) -> LabModel:
@@ -183,7 +217,9 @@ def stutter_pair(weight: float = 0.5) -> LabModel:
 
 
 def slots_model(slots: int, noise: float = 0.0) -> LabModel:
-    """One w among fillers, in any of `slots` equally likely places (value 1: w), mixed with `noise` of the uniform law."""
+    """One w among fillers, in any of `slots` equally likely places (value 1: w), mixed with
+    `noise` of the uniform law.
+    """
     space = Space((2,) * slots)
     legal = (space.values.sum(1) == 1).astype(float)
     p = (1 - noise) * legal / legal.sum() + noise / space.states

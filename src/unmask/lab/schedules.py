@@ -1,24 +1,31 @@
-"""Dependence between sites, and what it costs to unmask several of them at once: laws of texts, with exact conditionals.
+"""Dependence between sites, and what it costs to unmask several of them at once: laws of texts,
+with exact conditionals.
 
     H(A) = -E log p(x_A)                                        nats
-    TC(B | A) = sum_{i in B} H(x_i | x_A) - H(x_B | x_A)        conditional total correlation, at least 0
+    TC(B | A) = sum_{i in B} H(x_i | x_A) - H(x_B | x_A)
+            conditional total correlation, at least 0
 
-TC(B | A) = E KL( p(x_B | x_A) || prod_i p(x_i | x_A) ): it is zero exactly when one parallel draw of B is a Gibbs step.
+TC(B | A) = E KL( p(x_B | x_A) || prod_i p(x_i | x_A) ): it is zero exactly when one parallel
+draw of B is a Gibbs step.
 
 Fixed groups B_1, ..., B_T (the order does not depend on the values drawn):
 
     q(x) = prod_t prod_{i in B_t} p(x_i | x_{B_<t}),        KL(p || q) = sum_t TC(B_t | B_<t)
 
-so the error of a schedule is the dependence inside its groups given what was drawn before, and the best schedule of all can be
-found by dynamic programming over subsets. Orders that look at the values drawn are enumerated instead.
+so the error of a schedule is the dependence inside its groups given what was drawn before, and
+the best schedule of all can be found by dynamic programming over subsets. Orders that look at
+the values drawn are enumerated instead.
 
-A rule that chooses K from what is revealed, (S, x_S), draws K's tokens independently, and S grows by K until nothing is hidden:
+A rule that chooses K from what is revealed, (S, x_S), draws K's tokens independently, and S
+grows by K until nothing is hidden:
 
-    law(x) = prod_t prod_{i in K_t} p(x_i | x_{S_t}),        KL(p || law) = sum_t E TC(X_{K_t} | x_{S_t})
+    law(x) = prod_t prod_{i in K_t} p(x_i | x_{S_t}),
+            KL(p || law) = sum_t E TC(X_{K_t} | x_{S_t})
 
-the expectation under p. TC(K) <= sum of the entropies of K - the largest: the bound that `entropy_bound` keeps under gamma, loose
-by all that is independent. Pairwise informations do not bound TC: three fair bits of even parity are pairwise independent and
-have TC = ln 2; three bits that agree have conditional informations 0 given the third, and TC = 2 ln 2.
+the expectation under p. TC(K) <= sum of the entropies of K - the largest: the bound that
+`entropy_bound` keeps under gamma, loose by all that is independent. Pairwise informations do
+not bound TC: three fair bits of even parity are pairwise independent and have TC = ln 2; three
+bits that agree have conditional informations 0 given the third, and TC = 2 ln 2.
 """
 
 from __future__ import annotations
@@ -54,7 +61,9 @@ class Entropies:
         """H(x_A)."""
         key = frozenset(sites)
         if key not in self._known:
-            self._known[key] = float(entr(self.cells.sum(axis=tuple(i for i in range(self.sites) if i not in key))).sum())
+            self._known[key] = float(
+                entr(self.cells.sum(axis=tuple(i for i in range(self.sites) if i not in key))).sum()
+            )
         return self._known[key]
 
     def conditional(self, sites: Iterable[int], context: Iterable[int]) -> float:
@@ -65,17 +74,28 @@ class Entropies:
     def total_correlation(self, block: Iterable[int], context: Iterable[int] = ()) -> float:
         """TC(B | A); of two sites their mutual information."""
         block, context = frozenset(block), frozenset(context)
-        return sum(self.conditional((i,), context) for i in block) - self.conditional(block, context)
+        return sum(self.conditional((i,), context) for i in block) - self.conditional(
+            block, context
+        )
 
 
 def pair_information(model: LabModel) -> float:
     """Mean mutual information of two sites, in nats."""
     entropies = Entropies(model)
-    return float(np.mean([entropies.total_correlation(pair) for pair in combinations(range(model.space.sites), 2)]))
+    return float(
+        np.mean(
+            [
+                entropies.total_correlation(pair)
+                for pair in combinations(range(model.space.sites), 2)
+            ]
+        )
+    )
 
 
 def masked_total_correlation(model: LabModel, law: MaskLaw) -> float:
-    """E_K TC(x_K | x_{-K}): what a factorised head loses per step, for masks that do not look at x."""
+    """E_K TC(x_K | x_{-K}): what a factorised head loses per step, for masks that do not look
+    at x.
+    """
     entropies, everything = Entropies(model), frozenset(range(model.space.sites))
     losses = [entropies.total_correlation(mask, everything.difference(mask)) for mask in law.masks]
     return float(np.dot(law.probability[:, 0], losses))
@@ -83,8 +103,19 @@ def masked_total_correlation(model: LabModel, law: MaskLaw) -> float:
 
 def masked_cross_entropy(model: LabModel, k: int) -> float:
     """E_{|K|=k} sum_{i in K} H(x_i | x_{-K}): the least that the factorised loss can be."""
-    entropies, everything, masks = Entropies(model), frozenset(range(model.space.sites)), model.space.masks(k)
-    return float(np.mean([sum(entropies.conditional((i,), everything.difference(mask)) for i in mask) for mask in masks]))
+    entropies, everything, masks = (
+        Entropies(model),
+        frozenset(range(model.space.sites)),
+        model.space.masks(k),
+    )
+    return float(
+        np.mean(
+            [
+                sum(entropies.conditional((i,), everything.difference(mask)) for i in mask)
+                for mask in masks
+            ]
+        )
+    )
 
 
 def kl(p: Vector, q: Vector) -> float:
@@ -93,7 +124,9 @@ def kl(p: Vector, q: Vector) -> float:
 
 
 def even_sizes(sites: int, steps: int) -> tuple[int, ...]:
-    """How many sites each of `steps` steps draws: as even as possible, larger groups last (more is known by then)."""
+    """How many sites each of `steps` steps draws: as even as possible, larger groups last (more
+    is known by then).
+    """
     return tuple(sites // steps + (t >= steps - sites % steps) for t in range(steps))
 
 
@@ -115,7 +148,9 @@ def shuffled(sites: int, steps: int, generator: np.random.Generator) -> Grouping
 
 
 def unmasking_law(model: LabModel, schedule: Grouping) -> Vector:
-    """q(x), (S,): the law of texts unmasked group by group; every site must be in exactly one group."""
+    """q(x), (S,): the law of texts unmasked group by group; every site must be in exactly one
+    group.
+    """
     space, law = model.space, np.ones(model.space.states)
     hidden = set(range(space.sites))
     for group in schedule:
@@ -129,18 +164,23 @@ def unmasking_law(model: LabModel, schedule: Grouping) -> Vector:
 def schedule_cost(entropies: Entropies, schedule: Grouping) -> list[float]:
     """TC(B_t | B_<t) for each step; their sum is KL(p || q)."""
     drawn = [[i for earlier in schedule[:t] for i in earlier] for t in range(len(schedule))]
-    return [entropies.total_correlation(group, before) for group, before in zip(schedule, drawn, strict=True)]
+    return [
+        entropies.total_correlation(group, before)
+        for group, before in zip(schedule, drawn, strict=True)
+    ]
 
 
 def best_schedules(model: LabModel) -> list[tuple[float, Grouping]]:
-    """For T = 1, ..., N steps the least KL(p || q) of all schedules of T groups of any sizes, and a schedule that has it.
+    """For T = 1, ..., N steps the least KL(p || q) of all schedules of T groups of any sizes,
+    and a schedule that has it.
 
     Dynamic programming over what is drawn: with A the sites drawn in the first t steps,
 
-        cost_t(A) = min over groups B in A, B not empty, of  cost_{t-1}(A - B) + TC(B | A - B),     cost_0 of no site = 0
+        cost_t(A) = min over groups B in A, B not empty, of  cost_{t-1}(A - B) + TC(B | A - B),
+                cost_0 of no site = 0
 
-    in 3^N additions for each t. Of schedules whose costs differ by rounding alone the first in this order is kept:
-    A by the binary number of its sites, A - B likewise.
+    in 3^N additions for each t. Of schedules whose costs differ by rounding alone the first in
+    this order is kept: A by the binary number of its sites, A - B likewise.
     """
     sites = model.space.sites
     correlations = _correlations_by_step(model)
@@ -157,7 +197,10 @@ def best_schedules(model: LabModel) -> list[tuple[float, Grouping]]:
         costs.append(cost)
         groups.append(last)
     everything = (1 << sites) - 1
-    return [(costs[steps][everything], _path(groups, steps, everything)) for steps in range(1, sites + 1)]
+    return [
+        (costs[steps][everything], _path(groups, steps, everything))
+        for steps in range(1, sites + 1)
+    ]
 
 
 ROUNDING = 1e-13
@@ -165,7 +208,9 @@ ROUNDING = 1e-13
 
 
 def _correlations_by_step(model: LabModel) -> dict[tuple[int, int], float]:
-    """TC(B | A) for all disjoint sets of sites A and B, B not empty; a set is a number whose bits are its sites."""
+    """TC(B | A) for all disjoint sets of sites A and B, B not empty; a set is a number whose
+    bits are its sites.
+    """
     sites, entropies = model.space.sites, Entropies(model)
     sets = range(1 << sites)
     entropy = [entropies(_members(number)) for number in sets]
@@ -199,7 +244,9 @@ def _path(groups: list[dict[int, int]], steps: int, drawn: int) -> Grouping:
 
 @dataclass(frozen=True)
 class Seen:
-    """A partly revealed text: its hidden sites, their joint given what is revealed, and the probability of that."""
+    """A partly revealed text: its hidden sites, their joint given what is revealed, and the
+    probability of that.
+    """
 
     hidden: Sites
     joint: Float[np.ndarray, " *values"]
@@ -208,14 +255,18 @@ class Seen:
     @classmethod
     def of(cls, model: LabModel, text: Text) -> Seen:
         """Tokens that are impossible under p say nothing: the rest is then uniform."""
-        rest = model.p.reshape(model.space.sizes)[tuple(slice(None) if v is None else v for v in text)]
+        rest = model.p.reshape(model.space.sizes)[
+            tuple(slice(None) if v is None else v for v in text)
+        ]
         chance = float(rest.sum())
         joint = rest / chance if chance > 0 else np.full(rest.shape, 1 / rest.size)
         return cls(tuple(i for i, value in enumerate(text) if value is None), joint, chance)
 
     def marginal(self, *places: int) -> Float[np.ndarray, " *values"]:
         """The joint of some of the hidden sites, by their places in `hidden`."""
-        return np.asarray(self.joint.sum(axis=tuple(i for i in range(len(self.hidden)) if i not in places)))
+        return np.asarray(
+            self.joint.sum(axis=tuple(i for i in range(len(self.hidden)) if i not in places))
+        )
 
     def entropy(self, *places: int) -> float:
         """H of some of the hidden sites."""
@@ -236,10 +287,12 @@ Rule = Callable[[Seen], Sites]
 
 
 def greedy_law(model: LabModel, steps: int, order: Order) -> Vector:
-    """The law of texts unmasked by confidence, in even groups: every masked site is drawn, the most probable are kept.
+    """The law of texts unmasked by confidence, in even groups: every masked site is drawn, the
+    most probable are kept.
 
-    "sure site" ranks sites by max_v p(x_i = v | visible), known before anything is drawn; "sure token" ranks by the
-    probability of the token that was drawn, as mask-predict does. Ties go to the site on the left.
+    "sure site" ranks sites by max_v p(x_i = v | visible), known before anything is drawn; "sure
+    token" ranks by the probability of the token that was drawn, as mask-predict does. Ties go
+    to the site on the left.
     """
     space = model.space
     partial: dict[Text, float] = {(None,) * space.sites: 1.0}
@@ -272,18 +325,26 @@ def _surest(seen: Seen, keep: int, order: Order) -> dict[tuple[tuple[int, int], 
     hidden, marginals = seen.hidden, [seen.marginal(i) for i in range(len(seen.hidden))]
     drawn = np.indices([len(m) for m in marginals]).reshape(len(hidden), -1)
     each = np.stack([m[v] for m, v in zip(marginals, drawn, strict=True)])
-    sure = each if order == "sure token" else np.repeat([[m.max()] for m in marginals], drawn.shape[1], axis=1)
+    sure = (
+        each
+        if order == "sure token"
+        else np.repeat([[m.max()] for m in marginals], drawn.shape[1], axis=1)
+    )
     first = np.sort(np.argsort(-np.round(sure, 12), axis=0, kind="stable")[:keep], axis=0)
     values = np.take_along_axis(drawn, first, axis=0)
     out: dict[tuple[tuple[int, int], ...], float] = {}
     for column, chance in enumerate(each.prod(0)):
-        key = tuple((hidden[i], int(v)) for i, v in zip(first[:, column], values[:, column], strict=True))
+        key = tuple(
+            (hidden[i], int(v)) for i, v in zip(first[:, column], values[:, column], strict=True)
+        )
         out[key] = out.get(key, 0.0) + float(chance)
     return out
 
 
 def mask_predict_law(model: LabModel, steps: int) -> Vector:
-    """All sites drawn in parallel, then steps - 1 parallel redraws of N (T - t) / T sites chosen at random."""
+    """All sites drawn in parallel, then steps - 1 parallel redraws of N (T - t) / T sites
+    chosen at random.
+    """
     space = model.space
     law = product_conditional(space, model.p, tuple(range(space.sites)))
     for t in range(1, steps):
@@ -294,7 +355,9 @@ def mask_predict_law(model: LabModel, steps: int) -> Vector:
 
 @dataclass(frozen=True)
 class Decoded:
-    """The law of a rule; under p: the expected sum of total correlations, that of its bound by entropies, and the passes."""
+    """The law of a rule; under p: the expected sum of total correlations, that of its bound by
+    entropies, and the passes.
+    """
 
     law: Vector
     cost: float
@@ -325,7 +388,9 @@ def decoded(model: LabModel, rule: Rule) -> Decoded:
 
 
 def every(m: int) -> Rule:
-    """Every m-th site, offsets in the order of their reversed bits (m is a power of two); for m = 1 all at once, the product."""
+    """Every m-th site, offsets in the order of their reversed bits (m is a power of two); for m
+    = 1 all at once, the product.
+    """
     bits = max(1, (m - 1).bit_length())
     rank = {offset: int(f"{offset:0{bits}b}"[::-1], 2) for offset in range(m)}
 
@@ -342,7 +407,9 @@ def lowest_entropy(count: int) -> Rule:
 
 
 def entropy_bound(gamma: float) -> Rule:
-    """As many sites of lowest entropy as keep the sum of entropies minus the largest at most `gamma`."""
+    """As many sites of lowest entropy as keep the sum of entropies minus the largest at most
+    `gamma`.
+    """
 
     def rule(seen: Seen) -> Sites:
         order = sorted(range(len(seen.hidden)), key=seen.entropy)
@@ -353,7 +420,9 @@ def entropy_bound(gamma: float) -> Rule:
 
 
 def least_dependent(gamma: float) -> Rule:
-    """Least dependent next, by the pairwise informations: while their sum, at most the entropy of each site, is under gamma."""
+    """Least dependent next, by the pairwise informations: while their sum, at most the entropy
+    of each site, is under gamma.
+    """
 
     def rule(seen: Seen) -> Sites:
         n = len(seen.hidden)
@@ -362,7 +431,11 @@ def least_dependent(gamma: float) -> Rule:
             pairs[a, b] = pairs[b, a] = seen.total_correlation((a, b))
         chosen, spent = [int(pairs.sum(1).round(12).argmax())], 0.0
         while len(chosen) < n:
-            terms = {i: min(seen.entropy(i), float(pairs[i, chosen].sum())) for i in range(n) if i not in chosen}
+            terms = {
+                i: min(seen.entropy(i), float(pairs[i, chosen].sum()))
+                for i in range(n)
+                if i not in chosen
+            }
             best = min(terms, key=lambda i: round(terms[i], 12))
             spent += terms[best]
             if spent > gamma + 1e-12:
@@ -375,9 +448,14 @@ def least_dependent(gamma: float) -> Rule:
 
 def even_parity() -> LabModel:
     """Three fair bits whose sum is even."""
-    return table_model([[[(1 - (a + b + c) % 2) / 4 for c in (0, 1)] for b in (0, 1)] for a in (0, 1)], "even parity")
+    return table_model(
+        [[[(1 - (a + b + c) % 2) / 4 for c in (0, 1)] for b in (0, 1)] for a in (0, 1)],
+        "even parity",
+    )
 
 
 def agreement() -> LabModel:
     """Three fair bits that are equal."""
-    return table_model([[[float(a == b == c) / 2 for c in (0, 1)] for b in (0, 1)] for a in (0, 1)], "agreement")
+    return table_model(
+        [[[float(a == b == c) / 2 for c in (0, 1)] for b in (0, 1)] for a in (0, 1)], "agreement"
+    )

@@ -1,9 +1,12 @@
-"""A checkpoint's files: a folder on disk or a name on the hub (its cache, if the hub is out of reach), and the tensors in it.
+"""A checkpoint's files: a folder on disk or a name on the hub (its cache, if the hub is out of
+reach), and the tensors in it.
 
-Loading takes turns: transformers keeps settings of the whole process, which a load changes and restores. A forked child inherits
-locks, and OpenMP threads that do not exist in it: a fork waits for a load under way, and the child computes with one thread.
+Loading takes turns: transformers keeps settings of the whole process, which a load changes and
+restores. A forked child inherits locks, and OpenMP threads that do not exist in it: a fork
+waits for a load under way, and the child computes with one thread.
 
-Tensors are read without running code. A network that lacks a tensor, or that ignores one of its encoder, is refused.
+Tensors are read without running code. A network that lacks a tensor, or that ignores one of its
+encoder, is refused.
 """
 
 from __future__ import annotations
@@ -29,13 +32,36 @@ from unmask.errors import ModelError, UnmaskWarning
 from unmask.runs.files import first_line
 
 PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
-UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids", "token_type_ids")
+UNUSED_BY_LOGITS = (
+    "pooler.",
+    "contact_head.",
+    "seq_relationship.",
+    "position_ids",
+    "token_type_ids",
+)
 SHOWN = 3
-WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+WEIGHT_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-"""How a file of git-lfs begins that has not been downloaded; it states the size and the hash of the file that it stands for."""
-TOKENIZER_FILES = ("tokenizer*.json", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model", "*.bpe")
-OF_ADAPTERS = re.compile(r"\b(lora_|loha_|lokr_|ia3_|oft_|vera_|hada_|base_layer\b|modules_to_save\b|adapters?\b)")
+"""How a file of git-lfs begins that has not been downloaded; it states the size and the hash of
+the file that it stands for.
+"""
+TOKENIZER_FILES = (
+    "tokenizer*.json",
+    "vocab.*",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "*.model",
+    "*.bpe",
+)
+OF_ADAPTERS = re.compile(
+    r"\b(lora_|loha_|lokr_|ia3_|oft_|vera_|hada_|base_layer\b|modules_to_save\b|adapters?\b)"
+)
 """In the names of tensors of adapters, such as LoRA, and of layers that one is wrapped around."""
 LOADING = threading.RLock()  # Held while a checkpoint is read
 
@@ -46,7 +72,9 @@ def _in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(before=LOADING.acquire, after_in_parent=LOADING.release, after_in_child=_in_child)
+    os.register_at_fork(
+        before=LOADING.acquire, after_in_parent=LOADING.release, after_in_child=_in_child
+    )
 
 
 class LeftOut(UnmaskWarning):
@@ -58,7 +86,9 @@ class TokenizerAbove(UnmaskWarning):
 
 
 class Source:
-    """A model's name: a folder, which is read without touching the network, or a name on the hub."""
+    """A model's name: a folder, which is read without touching the network, or a name on the
+    hub.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = os.path.expanduser(name)
@@ -67,11 +97,15 @@ class Source:
             raise ModelError(f"model {name!r} is a file: give the folder that it lies in")
         looks_like_path = self.name.startswith((".", "/", "~", os.sep)) or self.name.count("/") > 1
         if not self.local and (looks_like_path or not self.name or "\0" in self.name):
-            raise ModelError(f"model folder {name!r} does not exist: give a folder with config.json and weights, or a hub name")
+            raise ModelError(
+                f"model folder {name!r} does not exist: give a folder with config.json and weights,"
+                " or a hub name"
+            )
 
     @cached_property
     def files_only(self) -> bool:
-        """Whether only files that are here already are read: those of a folder, and of any model if the hub has no address.
+        """Whether only files that are here already are read: those of a folder, and of any
+        model if the hub has no address.
 
         The address is looked up first, because the hub's client tries again for half a minute.
         """
@@ -92,10 +126,15 @@ class Source:
             return {}
         path, adapter = self.folder / "config.json", self.folder / "adapter_config.json"
         if adapter.is_file():
-            beside = "has an adapter (adapter_config.json)" + (" beside its weights" if path.is_file() else " and no model")
+            beside = "has an adapter (adapter_config.json)" + (
+                " beside its weights" if path.is_file() else " and no model"
+            )
             raise ModelError(f"folder {self.name!r} {beside}: {MERGE}")
         if not path.is_file():
-            raise ModelError(f"folder {self.name!r} has no config.json: give a checkpoint saved with save_pretrained")
+            raise ModelError(
+                f"folder {self.name!r} has no config.json: give a checkpoint saved with"
+                " save_pretrained"
+            )
         config = read_json(path, "save the checkpoint again")
         kind = config.get("model_type")
         if kind is not None and not isinstance(kind, str):
@@ -111,12 +150,18 @@ def english_model_path() -> Path:
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """One thread at a time, without progress bars and load reports; the settings come back afterwards."""
+    """One thread at a time, without progress bars and load reports; the settings come back
+    afterwards.
+    """
     from transformers.utils import logging
 
     hub = getLogger("huggingface_hub")
     with LOADING:
-        verbosity, hub_level, bars = logging.get_verbosity(), hub.level, logging.is_progress_bar_enabled()
+        verbosity, hub_level, bars = (
+            logging.get_verbosity(),
+            hub.level,
+            logging.is_progress_bar_enabled(),
+        )
         logging.set_verbosity(CRITICAL)
         hub.setLevel(CRITICAL)
         logging.disable_progress_bar()
@@ -143,7 +188,9 @@ def state_of(where: str) -> tuple[object, ...]:
                 files.append((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns))
         except OSError as error:  # a link to itself, for example
             why = error.strerror or error
-            raise ModelError(f"{entry.path!r} cannot be read ({why}): copy it again, or remove it") from None
+            raise ModelError(
+                f"{entry.path!r} cannot be read ({why}): copy it again, or remove it"
+            ) from None
     files.sort()
     return (folder, *files, above.stat().st_mtime_ns if above.is_file() else None)
 
@@ -156,12 +203,16 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
             raise ValueError("it holds no JSON object")
     except (ValueError, OSError, RecursionError) as error:
         refuse_pointer(path)
-        raise ModelError(f"{str(path)!r} is not valid JSON ({first_line(error)}): {remedy}") from None
+        raise ModelError(
+            f"{str(path)!r} is not valid JSON ({first_line(error)}): {remedy}"
+        ) from None
     return content
 
 
 def refuse_pointers(folder: Path, *patterns: str) -> None:
-    """Raise if a file of the folder is a pointer of git-lfs instead of the file that it stands for."""
+    """Raise if a file of the folder is a pointer of git-lfs instead of the file that it stands
+    for.
+    """
     for pattern in patterns:
         for path in sorted(folder.glob(pattern)):
             refuse_pointer(path)
@@ -176,15 +227,17 @@ def refuse_pointer(path: Path) -> None:
         return
     if begins == LFS_POINTER:
         raise ModelError(
-            f"{str(path)!r} is a pointer of git-lfs, which stands for a file that was not downloaded: run `git lfs pull` in "
-            f"{str(path.parent)!r}"
+            f"{str(path)!r} is a pointer of git-lfs, which stands for a file that was not"
+            f" downloaded: run `git lfs pull` in {str(path.parent)!r}"
         )
 
 
 def refuse_no_weights(folder: Path) -> None:
     """Raise if a folder has none of the files that transformers reads weights from."""
     if not any((folder / name).is_file() for name in WEIGHT_FILES):
-        raise ModelError(f"folder {str(folder)!r} has no weights: put model.safetensors beside config.json")
+        raise ModelError(
+            f"folder {str(folder)!r} has no weights: put model.safetensors beside config.json"
+        )
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -201,7 +254,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def refuse_whole_numbers(folder: Path) -> None:
     """Raise if a weight or a bias of a folder is not stored as floating-point numbers.
 
-    Libraries turn whole numbers into floating-point ones silently; they are a quantised model's, without its scales.
+    Libraries turn whole numbers into floating-point ones silently; they are a quantised
+    model's, without its scales.
     """
     from safetensors import safe_open
 
@@ -210,50 +264,100 @@ def refuse_whole_numbers(folder: Path) -> None:
     parts = [whole_model] if whole_model.is_file() else list(folder.glob("model*.safetensors"))
     for path in parts or folder.glob("pytorch_model*.bin"):
         if path.suffix == ".bin":
-            types |= {name: tensor.dtype for name, tensor in torch.load(path, map_location="cpu", weights_only=True).items()}
+            types |= {
+                name: tensor.dtype
+                for name, tensor in torch.load(path, map_location="cpu", weights_only=True).items()
+            }
             continue
         with safe_open(path, "pt") as file:  # without reading the numbers
-            types |= {name: file.get_slice(name)[:0].dtype for name in file.keys() if file.get_slice(name).get_shape()}  # noqa: SIM118
-    whole = {name: kind for name, kind in types.items() if name.endswith(("weight", "bias")) and not kind.is_floating_point}
+            types |= {
+                name: file.get_slice(name)[:0].dtype
+                for name in file.keys()
+                if file.get_slice(name).get_shape()
+            }  # noqa: SIM118
+    whole = {
+        name: kind
+        for name, kind in types.items()
+        if name.endswith(("weight", "bias")) and not kind.is_floating_point
+    }
     if whole:
         stored = f"stored as {str(next(iter(whole.values())))[6:]}, not as floating-point numbers"
-        raise ModelError(f"{len(whole)} tensors of {str(folder)!r} are {stored} ({_listed(whole)}): save them as float32")
+        raise ModelError(
+            f"{len(whole)} tensors of {str(folder)!r} are {stored} ({_listed(whole)}): save them as"
+            " float32"
+        )
 
 
 def why_not_read(error: Exception, name: str) -> str:
     """The message about weights that cannot be read."""
     message = f"{type(error).__name__} {error}".lower()
     if "safetensor" in type(error).__name__.lower():
-        return f"the safetensors file of {name!r} is truncated or corrupt ({first_line(error)}): copy it again"
+        return (
+            f"the safetensors file of {name!r} is truncated or corrupt ({first_line(error)}): copy"
+            " it again"
+        )
     if any(sign in message for sign in ("unpickling", "weights_only", "weights only")):
-        return f"the weights of {name!r} are a pickle that holds more than weights: save them as safetensors"
-    return f"the weights of {name!r} cannot be read ({first_line(error)}): check the files, or save the checkpoint again"
+        return (
+            f"the weights of {name!r} are a pickle that holds more than weights: save them as"
+            " safetensors"
+        )
+    return (
+        f"the weights of {name!r} cannot be read ({first_line(error)}): check the files, or save"
+        " the checkpoint again"
+    )
 
 
 def refuse_misfit(
-    source: str, prefix: str, missing: Collection[str], unexpected: Collection[str], misshapen: Collection[str] = ()
+    source: str,
+    prefix: str,
+    missing: Collection[str],
+    unexpected: Collection[str],
+    misshapen: Collection[str] = (),
 ) -> None:
-    """Raise if tensors are missing, have another shape, or belong to the encoder and have no place in it.
+    """Raise if tensors are missing, have another shape, or belong to the encoder and have no
+    place in it.
 
-    `prefix` begins the names of the encoder's tensors. Other heads may lie beside; a warning names them.
+    `prefix` begins the names of the encoder's tensors. Other heads may lie beside; a warning
+    names them.
     """
-    missing, unexpected = (sorted(name for name in names if not unused_by_logits(name)) for names in (missing, unexpected))
+    missing, unexpected = (
+        sorted(name for name in names if not unused_by_logits(name))
+        for names in (missing, unexpected)
+    )
     if adapters := [name for name in unexpected if OF_ADAPTERS.search(name)]:
-        raise ModelError(f"{len(adapters)} tensors of {source!r} are those of an adapter ({_listed(adapters)}): {MERGE}")
+        raise ModelError(
+            f"{len(adapters)} tensors of {source!r} are those of an adapter ({_listed(adapters)}):"
+            f" {MERGE}"
+        )
     encoder = [name for name in unexpected if name.startswith(prefix)]
     part = "encoder" if any(name.startswith(prefix) for name in missing) else "language-model head"
-    beside = f", while {len(unexpected)} of the file have no place ({_listed(unexpected)})" if unexpected else ""
+    beside = (
+        f", while {len(unexpected)} of the file have no place ({_listed(unexpected)})"
+        if unexpected
+        else ""
+    )
     saved = "use the config that the weights were saved with"
     for names, wrong, remedy in (
         (misshapen, f"{source!r} do not have the shapes that its config.json states", saved),
-        (missing, f"the {part} of {source!r} are missing", "use a checkpoint saved with all of them, or rename its tensors"),
-        (encoder, f"the encoder of {source!r} have no place in the network that its config.json states", saved),
+        (
+            missing,
+            f"the {part} of {source!r} are missing",
+            "use a checkpoint saved with all of them, or rename its tensors",
+        ),
+        (
+            encoder,
+            f"the encoder of {source!r} have no place in the network that its config.json states",
+            saved,
+        ),
     ):
         if names:
             more = beside if names is missing else ""
             raise ModelError(f"{len(names)} tensors of {wrong} ({_listed(names)}){more}: {remedy}")
     if unexpected:
-        others = f"{len(unexpected)} tensors of {source!r} belong to other heads and are left out ({_listed(unexpected)})"
+        others = (
+            f"{len(unexpected)} tensors of {source!r} belong to other heads and are left out"
+            f" ({_listed(unexpected)})"
+        )
         warnings.warn(others, LeftOut, stacklevel=2)
 
 
@@ -263,12 +367,16 @@ def refuse_non_finite(network: nn.Module, source: str) -> None:
         weights = tensor.detach()
         if not bool(weights.sum().isfinite()) and not bool(weights.isfinite().all()):
             raise ModelError(
-                f"{int((~weights.isfinite()).sum()):,} of the {weights.numel():,} numbers of {name!r} of {source!r} are not "
-                "finite: use a checkpoint from before its training diverged"
+                f"{int((~weights.isfinite()).sum()):,} of the {weights.numel():,} numbers of"
+                f" {name!r} of {source!r} are not finite: use a checkpoint from before its training"
+                " diverged"
             )
 
 
-MERGE = "merge it into the weights (in peft: model.merge_and_unload(), then save_pretrained), and give that folder"
+MERGE = (
+    "merge it into the weights (in peft: model.merge_and_unload(), then save_pretrained), and give"
+    " that folder"
+)
 
 
 def unused_by_logits(name: str) -> bool:
@@ -281,7 +389,12 @@ def _listed(names: Collection[str]) -> str:
     groups: dict[str, list[str]] = {}
     for name in sorted(names):
         layer = re.match(r".*?\.\d+(?=\.)", name)
-        groups.setdefault(layer.group() if layer else ".".join(name.split(".")[:2]), []).append(name)
-    shown = [members[0] if len(members) == 1 else f"{group}.* ({len(members)})" for group, members in groups.items()]
+        groups.setdefault(layer.group() if layer else ".".join(name.split(".")[:2]), []).append(
+            name
+        )
+    shown = [
+        members[0] if len(members) == 1 else f"{group}.* ({len(members)})"
+        for group, members in groups.items()
+    ]
     more = len(shown) - SHOWN
     return ", ".join(shown[:SHOWN]) + (f" and {more} more" if more > 0 else "")

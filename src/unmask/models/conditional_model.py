@@ -15,7 +15,8 @@ from unmask.errors import ModelError
 
 
 class ConditionalModel(ABC):
-    """A map from a partly masked text to logits f_t(. | text) over the vocabulary at chosen positions.
+    """A map from a partly masked text to logits f_t(. | text) over the vocabulary at chosen
+    positions.
 
     A model sets the attributes and defines `logits`; everything else has a default.
 
@@ -46,24 +47,32 @@ class ConditionalModel(ABC):
         return max(self.vocab_size, self.mask_id + 1)
 
     @abstractmethod
-    def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
+    def logits(
+        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
+    ) -> Float[Tensor, "n p V"]:
         """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""
 
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
-        """Logits at position `predict` of the text `ids` with row i of `values` written at the positions `vary`.
+        """Logits at position `predict` of the text `ids` with row i of `values` written at the
+        positions `vary`.
 
-        Yields (rows, logits of those rows) in order, in batches that fit the memory budget, so that a caller can keep what it
-        needs of each batch and drop the rest; it also checks for NaN, at the end, so that no batch waits for a GPU. By default
-        one batch.
+        Yields (rows, logits of those rows) in order, in batches that fit the memory budget, so
+        that a caller can keep what it needs of each batch and drop the rest; it also checks for
+        NaN, at the end, so that no batch waits for a GPU. By default one batch.
         """
         rows = torch.tensor(ids, device=self.device).repeat(len(values), 1)
         rows[:, list(vary)] = values.to(self.device)
-        yield slice(0, len(rows)), self.logits(rows, torch.full((len(rows), 1), predict, device=self.device))[:, 0]
+        yield (
+            slice(0, len(rows)),
+            self.logits(rows, torch.full((len(rows), 1), predict, device=self.device))[:, 0],
+        )
 
     def rows_at_once(self, tokens: int, predicted: int) -> int | None:
-        """The most rows that one call of the network takes, with `predicted` of `tokens` tokens predicted; None: no limit."""
+        """The most rows that one call of the network takes, with `predicted` of `tokens` tokens
+        predicted; None: no limit.
+        """
         return None
 
     def multiplications(self, tokens: int) -> int | None:
@@ -82,7 +91,9 @@ class ConditionalModel(ABC):
         """Whether `states` and `logits_of` work for texts like these."""
         return False
 
-    def states(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p d"]:
+    def states(
+        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
+    ) -> Float[Tensor, "n p d"]:
         """Last hidden states at `positions`; see `offers_states`."""
         raise NotImplementedError
 
@@ -92,6 +103,11 @@ class ConditionalModel(ABC):
 
     def not_finite(self) -> ModelError:
         """The error for logits that are not finite, with advice that is not followed yet."""
-        advice = {torch.float32: "load it with dtype float64", torch.float64: "check its config.json and its weights"}
+        advice = {
+            torch.float32: "load it with dtype float64",
+            torch.float64: "check its config.json and its weights",
+        }
         what_to_do = advice.get(self.dtype, "load it with dtype float32")
-        return ModelError(f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: {what_to_do}")
+        return ModelError(
+            f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: {what_to_do}"
+        )

@@ -1,12 +1,14 @@
 """Networks as functions from token ids to logits at chosen positions, and the types that need care.
 
 A masked language model is head(encoder(ids)), and the head works on each position by itself, so
-head(encoder(ids))[positions] = head(encoder(ids)[positions]). A forward hook on the encoder gathers the rows of its last
-hidden state at the positions asked for before the architecture's own head code sees them: with 16 tokens a row, that saves
-fifteen sixteenths of the logits. Our own network offers its encoder and its head separately, so it needs no hook.
+head(encoder(ids))[positions] = head(encoder(ids)[positions]). A forward hook on the encoder
+gathers the rows of its last hidden state at the positions asked for before the architecture's
+own head code sees them: with 16 tokens a row, that saves fifteen sixteenths of the logits. Our
+own network offers its encoder and its head separately, so it needs no hook.
 
-Any function of ids (n, T) to logits (n, T, V), or to an object whose `logits` are that, is a network too, unless it is causal:
-logits that change with the tokens before a position and never with those after it give the conditionals of no blank in a text.
+Any function of ids (n, T) to logits (n, T, V), or to an object whose `logits` are that, is a
+network too, unless it is causal: logits that change with the tokens before a position and never
+with those after it give the conditionals of no blank in a text.
 """
 
 from __future__ import annotations
@@ -33,14 +35,19 @@ from unmask.runs.files import first_line
 logger = logging.getLogger(__name__)
 TENSOR_CORE_ROWS = 64
 WEIGHT_READERS = ("mobilebert",)
-"""Types whose head multiplies by the output layer's weight itself, which keeps its number format."""
+"""Types whose head multiplies by the output layer's weight itself, which keeps its number
+format.
+"""
 PROBES, PROBE_TOKENS = 4, 5
 HASH_SEED = 0  # Reformer's seed, if config.json has no hash_seed.
 EXPECTED = {
     "layoutlm": "the box of each token on its page (bbox)",
     "modernvbert": "images (pixel_values)",
     "neomme": "images (pixel_values)",
-    "roc_bert": "the shape and the pronunciation of each character (input_shape_ids, input_pronunciation_ids)",
+    "roc_bert": (
+        "the shape and the pronunciation of each character (input_shape_ids,"
+        " input_pronunciation_ids)"
+    ),
     "tapas": "a table, with the row and column of each token (token_type_ids)",
     "ultravbert": "images (pixel_values)",
 }
@@ -51,7 +58,11 @@ def head_of(network: nn.Module, name: str) -> Any:
     """The head of a network, at chosen positions; `name` as in `MaskedLM`."""
     if isinstance(network, BertMaskedLM):
         return OwnHead(network)
-    return WholeHead(network) if isinstance(network, FunctionNetwork) else PositionedHead(network, name)
+    return (
+        WholeHead(network)
+        if isinstance(network, FunctionNetwork)
+        else PositionedHead(network, name)
+    )
 
 
 class WholeHead:
@@ -62,7 +73,9 @@ class WholeHead:
     def __init__(self, network: Any) -> None:
         self.network, self.encoder = network, network.base_model
 
-    def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
+    def __call__(
+        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
+    ) -> Float[Tensor, "n p V"]:
         """Logits at `positions`, in float32 or wider; one forward pass."""
         return rows_at(self.network(ids), positions)
 
@@ -76,7 +89,9 @@ class OwnHead(WholeHead):
 
     position_by_position = True
 
-    def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
+    def __call__(
+        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
+    ) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
         return self.of_hidden(rows_at(self.encoder(ids), positions))
 
@@ -86,7 +101,8 @@ class OwnHead(WholeHead):
 
 
 class PositionedHead:
-    """Calls a Hugging Face masked language model so that its head runs on the asked positions alone.
+    """Calls a Hugging Face masked language model so that its head runs on the asked positions
+    alone.
 
     Logits come out in float32 or wider. The lock makes calls from several threads take turns.
     """
@@ -95,12 +111,21 @@ class PositionedHead:
         self.network, self.name, self.position_by_position = network, name, True
         self.encoder: Any = network.base_model
         if self.encoder is network:
-            raise ModelError(f"{type(network).__name__} has no encoder below its head: use a BERT-like checkpoint")
+            raise ModelError(
+                f"{type(network).__name__} has no encoder below its head: use a BERT-like"
+                " checkpoint"
+            )
         self._lock, self._fresh = threading.Lock(), FreshPass(network)
 
-    def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
+    def __call__(
+        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
+    ) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
-        return self._at(ids, positions) if self.position_by_position else rows_at(self.everywhere(ids), positions)
+        return (
+            self._at(ids, positions)
+            if self.position_by_position
+            else rows_at(self.everywhere(ids), positions)
+        )
 
     def _at(self, ids: Tensor, positions: Tensor) -> Tensor:
         def gather(_encoder: Any, _inputs: Any, output: Any) -> Any:
@@ -118,7 +143,9 @@ class PositionedHead:
                 hook.remove()
 
     def everywhere(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T V"]:
-        """Logits at all positions: the network as it is. Perceiver has some for positions after the text, which are cut off."""
+        """Logits at all positions: the network as it is. Perceiver has some for positions after
+        the text, which are cut off.
+        """
         with self._lock:
             return self._pass(ids)[:, : ids.shape[1]]
 
@@ -131,22 +158,34 @@ class PositionedHead:
             if is_out_of_memory(error):
                 raise
             dtype = next(self.network.parameters()).dtype
-            advice = "load it with dtype float32" if dtype in HALF_TYPES else "correct its config.json, or use another model"
+            advice = (
+                "load it with dtype float32"
+                if dtype in HALF_TYPES
+                else "correct its config.json, or use another model"
+            )
             raise ModelError(
-                f"{self.name} cannot pass a text of {ids.shape[1]} tokens in {str(dtype)[6:]}: transformers' "
-                f"{type(self.network).__name__} fails ({first_line(error)}); {advice}"
+                f"{self.name} cannot pass a text of {ids.shape[1]} tokens in {str(dtype)[6:]}:"
+                f" transformers' {type(self.network).__name__} fails ({first_line(error)});"
+                f" {advice}"
             ) from error
 
     @torch.no_grad()
     def logits_width(self, mask_id: int) -> int:
-        """The number of logits per position; checks that the head works position by position, or else runs it on all."""
+        """The number of logits per position; checks that the head works position by position,
+        or else runs it on all.
+        """
         ids = torch.tensor([[mask_id, 0, mask_id]], device=next(self.network.parameters()).device)
         positions = torch.tensor([[2, 0]], device=ids.device)
         whole, gathered = self.everywhere(ids), self._at(ids, positions)
         expected = rows_at(whole, positions)
-        self.position_by_position = gathered.shape == expected.shape and torch.allclose(gathered, expected, atol=1e-3, rtol=1e-2)
+        self.position_by_position = gathered.shape == expected.shape and torch.allclose(
+            gathered, expected, atol=1e-3, rtol=1e-2
+        )
         if not self.position_by_position:
-            logger.warning("the head of %s mixes positions: it runs on all of them", type(self.network).__name__)
+            logger.warning(
+                "the head of %s mixes positions: it runs on all of them",
+                type(self.network).__name__,
+            )
         return whole.shape[-1]
 
     def of_hidden(self, hidden: Float[Tensor, "n p d"]) -> Float[Tensor, "n p V"]:
@@ -166,19 +205,27 @@ class PositionedHead:
 
 
 class Float32Output(nn.Linear):
-    """A half-precision network's output layer with float32 results: a logit near 20 has steps of 1/8 in bfloat16."""
+    """A half-precision network's output layer with float32 results: a logit near 20 has steps
+    of 1/8 in bfloat16.
+    """
 
     @classmethod
     def of(cls, linear: nn.Linear) -> Float32Output:
-        """A layer with the same weights: float32 on a CPU, half precision on a GPU, whose products accumulate in float32 anyway.
+        """A layer with the same weights: float32 on a CPU, half precision on a GPU, whose
+        products accumulate in float32 anyway.
 
-        There rows of zeros fill them up to a multiple of TENSOR_CORE_ROWS, as fast products need; their logits are cut off.
+        There rows of zeros fill them up to a multiple of TENSOR_CORE_ROWS, as fast products
+        need; their logits are cut off.
         """
-        wide = cls(linear.in_features, linear.out_features, bias=linear.bias is not None, device="meta")
+        wide = cls(
+            linear.in_features, linear.out_features, bias=linear.bias is not None, device="meta"
+        )
         weight = linear.weight.detach()
         if weight.device.type == "cuda":
             weight = functional.pad(weight, (0, 0, 0, -len(weight) % TENSOR_CORE_ROWS))
-        wide.weight = nn.Parameter(weight if weight.device.type == "cuda" else weight.float(), requires_grad=False)
+        wide.weight = nn.Parameter(
+            weight if weight.device.type == "cuda" else weight.float(), requires_grad=False
+        )
         if linear.bias is not None:
             wide.bias = nn.Parameter(linear.bias.detach().float(), requires_grad=False)
         return wide
@@ -187,19 +234,25 @@ class Float32Output(nn.Linear):
         """Logits in float32."""
         if hidden.device.type != "cuda":
             return functional.linear(hidden.float(), self.weight, self.bias)
-        product = torch.mm(hidden.flatten(0, -2), self.weight.t(), out_dtype=torch.float32)[:, : self.out_features]
+        product = torch.mm(hidden.flatten(0, -2), self.weight.t(), out_dtype=torch.float32)[
+            :, : self.out_features
+        ]
         logits = product.unflatten(0, hidden.shape[:-1])
         return logits if self.bias is None else logits.add_(self.bias)
 
 
 def widen_output(network: Any) -> None:
-    """Give a half-precision network an output layer whose results are float32, if it has a plain linear one."""
+    """Give a half-precision network an output layer whose results are float32, if it has a
+    plain linear one.
+    """
     output, plain = network.get_output_embeddings(), network.config.model_type not in WEIGHT_READERS
     if plain and isinstance(output, nn.Linear) and output.weight.dtype in HALF_TYPES:
         network.set_output_embeddings(Float32Output.of(output))
 
 
-def rows_at(values: Float[Tensor, "n T m"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p m"]:
+def rows_at(
+    values: Float[Tensor, "n T m"], positions: Int[Tensor, "n p"]
+) -> Float[Tensor, "n p m"]:
     """The values at `positions` of each text."""
     return torch.gather(values, 1, positions.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
 
@@ -213,14 +266,21 @@ def refuse_type(config: Any, name: str) -> None:
     """Raise for a type, or a setting of it, that transformers does not compute right."""
     kind, why = getattr(config, "model_type", None), ""
     if kind == "mra":
-        why = "transformers has its attention only as a CUDA kernel for texts of 32, 64, ... tokens, and gives zeros without it"
+        why = (
+            "transformers has its attention only as a CUDA kernel for texts of 32, 64, ... tokens,"
+            " and gives zeros without it"
+        )
     elif kind == "nystromformer" and config.num_landmarks != config.segment_means_seq_len:
         why = (
-            f"with num_landmarks {config.num_landmarks} and segment_means_seq_len {config.segment_means_seq_len} in its "
-            "config.json its attention mixes the texts of a batch"
+            f"with num_landmarks {config.num_landmarks} and segment_means_seq_len"
+            f" {config.segment_means_seq_len} in its config.json its attention mixes the texts of a"
+            " batch"
         )
     elif kind == "yoso" and not config.use_expectation:
-        why = "with use_expectation false in its config.json its attention is drawn at random, by a CUDA kernel"
+        why = (
+            "with use_expectation false in its config.json its attention is drawn at random, by a"
+            " CUDA kernel"
+        )
     elif kind in ("flaubert", "xlm") and config.causal:
         why = "with causal true in its config.json it does not look ahead"
     elif kind == "flaubert" and config.pre_norm:
@@ -239,10 +299,14 @@ def caution(config: Any, name: str, dtype: torch.dtype) -> str | None:
         what = None
     if kind == "reformer" and dtype != torch.float64:
         return (
-            f"{name} (reformer) hashes its queries, and rounding moves them to other buckets: in {str(dtype)[6:]} its "
-            "log-probabilities are up to 0.8 nats from those in float64, in transformers too; load it with dtype float64"
+            f"{name} (reformer) hashes its queries, and rounding moves them to other buckets: in"
+            f" {str(dtype)[6:]} its log-probabilities are up to 0.8 nats from those in float64, in"
+            " transformers too; load it with dtype float64"
         )
-    return what and f"{name} ({kind}) was trained with {what}, and is given none: its answers may be far off, do not rely on them"
+    return what and (
+        f"{name} ({kind}) was trained with {what}, and is given none: its answers may be far off,"
+        " do not rely on them"
+    )
 
 
 class FreshPass:
@@ -253,7 +317,11 @@ class FreshPass:
         kind = getattr(config, "model_type", None)
         self.network, self.device = network, next(network.parameters()).device
         self.sparse = kind == "big_bird" and config.attention_type == "block_sparse"
-        self.hashing = [module for module in network.modules() if kind == "reformer" and hasattr(module, "hash_seed")]
+        self.hashing = [
+            module
+            for module in network.modules()
+            if kind == "reformer" and hasattr(module, "hash_seed")
+        ]
         self.unset = [module for module in self.hashing if config.num_buckets is None]
         for module in self.hashing:
             module.hash_seed = HASH_SEED if module.hash_seed is None else module.hash_seed  # type: ignore[assignment]
@@ -268,14 +336,20 @@ class FreshPass:
         for module in self.unset:
             module.num_buckets = None  # type: ignore[assignment]
         devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices, enabled=bool(self.hashing)):  # Reformer sets the seed of the whole process
+        with torch.random.fork_rng(
+            devices, enabled=bool(self.hashing)
+        ):  # Reformer sets the seed of the whole process
             yield
 
 
 class FunctionNetwork(nn.Module):
-    """A function in the place of a network of transformers; a function that is a module keeps its parameters."""
+    """A function in the place of a network of transformers; a function that is a module keeps
+    its parameters.
+    """
 
-    def __init__(self, function: Callable[..., Any], tokenizer: Any, device: torch.device | None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], tokenizer: Any, device: torch.device | None
+    ) -> None:
         super().__init__()
         self.function = function
         first = next(function.parameters(), None) if isinstance(function, nn.Module) else None
@@ -283,14 +357,25 @@ class FunctionNetwork(nn.Module):
         beyond = tokenizer.mask_token_id + 1
         logits = self(torch.tensor([[0, tokenizer.mask_token_id, 0]], device=self.place))
         if bool(logits.isnan().any()):
-            raise ModelError("the function gave NaN logits: return finite logits, or -inf for tokens that cannot be")
+            raise ModelError(
+                "the function gave NaN logits: return finite logits, or -inf for tokens that"
+                " cannot be"
+            )
         self.outputs = logits.shape[-1]
         if first is None:
-            self.register_parameter("stand_in", nn.Parameter(logits.new_zeros(1), requires_grad=False))
+            self.register_parameter(
+                "stand_in", nn.Parameter(logits.new_zeros(1), requires_grad=False)
+            )
         known = getattr(function, "config", None)
-        width, longest = (getattr(known, name, None) for name in ("hidden_size", "max_position_embeddings"))
-        self.config = SimpleNamespace(model_type="function", hidden_size=width or 1024, max_position_embeddings=longest)
-        self.table = SimpleNamespace(weight=torch.empty((max(self.outputs, beyond), 1), device="meta"))
+        width, longest = (
+            getattr(known, name, None) for name in ("hidden_size", "max_position_embeddings")
+        )
+        self.config = SimpleNamespace(
+            model_type="function", hidden_size=width or 1024, max_position_embeddings=longest
+        )
+        self.table = SimpleNamespace(
+            weight=torch.empty((max(self.outputs, beyond), 1), device="meta")
+        )
 
     @property
     def base_model(self) -> nn.Module:
@@ -299,7 +384,9 @@ class FunctionNetwork(nn.Module):
 
     @passes()
     def forward(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T V"]:
-        """The function's logits in float32 or wider; raises where they are not logits of these ids."""
+        """The function's logits in float32 or wider; raises where they are not logits of these
+        ids.
+        """
         called = f"function {getattr(self.function, '__name__', type(self.function).__name__)!r}"
         try:
             output = self.function(ids)
@@ -307,15 +394,25 @@ class FunctionNetwork(nn.Module):
             raise
         except Exception as error:
             raise ModelError(
-                f"{called} failed on ids of shape {tuple(ids.shape)} on {ids.device} ({first_line(error)}): "
-                "give a function from token ids to logits, and device= where its weights are"
+                f"{called} failed on ids of shape {tuple(ids.shape)} on {ids.device}"
+                f" ({first_line(error)}): give a function from token ids to logits, and device="
+                " where its weights are"
             ) from None
         logits = getattr(output, "logits", output)
         if not isinstance(logits, Tensor) or logits.shape[:-1] != ids.shape:
-            wrong = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else checks.shown(logits)
-            raise ModelError(f"{called} gave {wrong} for ids of shape {tuple(ids.shape)}: return logits of shape (n, T, V)")
+            wrong = (
+                f"shape {tuple(logits.shape)}"
+                if isinstance(logits, Tensor)
+                else checks.shown(logits)
+            )
+            raise ModelError(
+                f"{called} gave {wrong} for ids of shape {tuple(ids.shape)}: return logits of shape"
+                " (n, T, V)"
+            )
         if not logits.is_floating_point():
-            raise ModelError(f"{called} gave logits in {str(logits.dtype)[6:]}: return floating-point numbers")
+            raise ModelError(
+                f"{called} gave logits in {str(logits.dtype)[6:]}: return floating-point numbers"
+            )
         return widened(logits)
 
     def get_input_embeddings(self) -> Any:
@@ -336,15 +433,23 @@ def probe_texts(tokens: int) -> Int[Tensor, "n T"]:
 
 
 @passes()
-def refuse_causal(logits: Callable[[Tensor], Tensor], mask_id: int, tokens: int, device: torch.device, name: str) -> None:
-    """Raise if the logits at the middle of a text change with the tokens before it and not with those after it."""
+def refuse_causal(
+    logits: Callable[[Tensor], Tensor], mask_id: int, tokens: int, device: torch.device, name: str
+) -> None:
+    """Raise if the logits at the middle of a text change with the tokens before it and not with
+    those after it.
+    """
     ids, middle = probe_texts(tokens), PROBE_TOKENS // 2
     ids[:, middle] = mask_id
     left, right = ids.clone(), ids.clone()
-    left[:, :middle], right[:, middle + 1 :] = ids.roll(1, 0)[:, :middle], ids.roll(1, 0)[:, middle + 1 :]
+    left[:, :middle], right[:, middle + 1 :] = (
+        ids.roll(1, 0)[:, :middle],
+        ids.roll(1, 0)[:, middle + 1 :],
+    )
     at = logits(torch.cat([ids, left, right]).to(device))[:, middle].view(3, PROBES, -1)
     moved = [(at[0] - at[i]).abs().nan_to_num(0.0).max() for i in (1, 2)]
     if moved[0] > 0 and moved[1] == 0:
         raise ModelError(
-            f"{name} is causal (no token changes the logits before it): give a network in which every position sees all others"
+            f"{name} is causal (no token changes the logits before it): give a network in which"
+            " every position sees all others"
         )

@@ -1,6 +1,8 @@
-"""`load`: a masked language model from a folder or the hub, and `Model`, the type of every argument that takes one.
+"""`load`: a masked language model from a folder or the hub, and `Model`, the type of every
+argument that takes one.
 
-The one place that declares how a model is loaded. Nothing here imports torch before a model is loaded.
+The one place that declares how a model is loaded. Nothing here imports torch before a model is
+loaded.
 """
 
 from __future__ import annotations
@@ -26,9 +28,14 @@ if TYPE_CHECKING:
 
     Model: TypeAlias = MaskedLM | str | os.PathLike[str] | Callable[[], MaskedLM] | None
 else:
-    Model = Annotated[Any, Loaded("unmask.models.load:load", "MaskedLM"), Written(short="-m", named=True, help=HELP)]
+    Model = Annotated[
+        Any,
+        Loaded("unmask.models.load:load", "MaskedLM"),
+        Written(short="-m", named=True, help=HELP),
+    ]
 
-CACHED = 2  # Models that were given by name stay loaded: those that were used last, shared between threads
+# Models that were given by name stay loaded: those that were used last, shared between threads
+CACHED = 2
 
 
 @checked
@@ -39,15 +46,15 @@ def load(
 ) -> MaskedLM:
     """Load a masked language model from a folder, or from the hub by name.
 
-    A folder is read without touching the network. A model is loaded once per process; a folder whose files have changed is read
-    again.
+    A folder is read without touching the network. A model is loaded once per process; a folder
+    whose files have changed is read again.
 
     Parameters:
         name: Folder or hub name of a masked language model [default: the bundled English model].
-        device: auto, cpu, cuda or cuda:N. A list shares the work of score, evaluate, sample and translate among processes, one
-            for each device: cuda:0,1,2,3.
-        dtype: auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for weights stored in half
-            precision.
+        device: auto, cpu, cuda or cuda:N. A list shares the work of score, evaluate, sample and
+            translate among processes, one for each device: cuda:0,1,2,3.
+        dtype: auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for
+            weights stored in half precision.
 
     >>> unmask.load().vocab_size
     8192
@@ -55,7 +62,10 @@ def load(
     from unmask.models.checkpoint import resolve_device, resolve_dtype
     from unmask.models.checkpoint_files import LOADING, english_model_path, state_of
 
-    where, called = str(english_model_path() if name is None else name), None if name is None else str(name)
+    where, called = (
+        str(english_model_path() if name is None else name),
+        None if name is None else str(name),
+    )
     with LOADING:
         return _loaded(state_of(where), called, resolve_device(device), resolve_dtype(dtype))
 
@@ -75,11 +85,17 @@ def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -
 
     where = english_model_path() if name is None else name
     if is_pair_model(Path(where)):
-        alone = "was trained to translate and never saw a text without its source: use it with unmask translate"
+        alone = (
+            "was trained to translate and never saw a text without its source: use it with unmask"
+            " translate"
+        )
         warnings.warn(f"model {str(where)!r} {alone}", UnmaskWarning, stacklevel=3)
     source = Source(str(where))
     with LOADING:
-        network, tokenizer = load_network(source, resolve_device(device), resolve_dtype(dtype)), load_tokenizer(source)
+        network, tokenizer = (
+            load_network(source, resolve_device(device), resolve_dtype(dtype)),
+            load_tokenizer(source),
+        )
     widen_output(network)
     model = MaskedLM(network, tokenizer, str(name or "the bundled model"))
     model.folder = Path(where) if Path(where).is_dir() else None
@@ -90,7 +106,9 @@ def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -
 
 
 def as_model(model: Model = None) -> MaskedLM:
-    """The model itself, the one that a function returns, or the one that its name or folder leads to."""
+    """The model itself, the one that a function returns, or the one that its name or folder
+    leads to.
+    """
     if model is None or isinstance(model, str | os.PathLike):
         return load(model)
     return _returned_by(model) if callable(model) else model
@@ -112,7 +130,9 @@ def _returned_by(function: Callable[[], Any]) -> MaskedLM:
 
 def reload(model: str | os.PathLike[str] | Callable[[], MaskedLM] | None) -> MaskedLM:
     """The model, read again from its files, with all warnings of loading; a function is called."""
-    if callable(model) and not (isinstance(model, partial) and inspect.unwrap(model.func) is inspect.unwrap(load)):
+    if callable(model) and not (
+        isinstance(model, partial) and inspect.unwrap(model.func) is inspect.unwrap(load)
+    ):
         return _returned_by(model)
     return load_uncached(**_arguments(model))
 
@@ -121,20 +141,33 @@ def model_name(model: Model) -> str:
     """The model's name in the settings of a run: its name or folder, "bundled", or "in memory"."""
     if isinstance(model, partial):
         model = model.args[0] if model.args else model.keywords.get("name")
-    return "bundled" if model is None else str(model) if isinstance(model, str | os.PathLike) else "in memory"
+    return (
+        "bundled"
+        if model is None
+        else str(model)
+        if isinstance(model, str | os.PathLike)
+        else "in memory"
+    )
 
 
 def on_device(model: Model, device: str) -> Callable[[], MaskedLM]:
-    """A function that loads the model on another device, and can be sent to another process. A loaded model is refused.
+    """A function that loads the model on another device, and can be sent to another process. A
+    loaded model is refused.
 
     A folder is named by its absolute path: other processes may have other working folders.
     """
     named = _arguments(model)
-    if isinstance(name := named.get("name"), str | os.PathLike) and os.path.isdir(folder := os.path.expanduser(name)):
+    if isinstance(name := named.get("name"), str | os.PathLike) and os.path.isdir(
+        folder := os.path.expanduser(name)
+    ):
         named["name"] = os.path.realpath(folder)
     if isinstance(model, partial) or model is None or isinstance(model, str | os.PathLike):
-        return partial(model.func if isinstance(model, partial) else load, **named | {"device": device})
-    raise InputError("workers load the model themselves: give its folder or name, not a loaded model")
+        return partial(
+            model.func if isinstance(model, partial) else load, **named | {"device": device}
+        )
+    raise InputError(
+        "workers load the model themselves: give its folder or name, not a loaded model"
+    )
 
 
 def _arguments(model: Any) -> dict[str, Any]:
@@ -147,13 +180,20 @@ def _arguments(model: Any) -> dict[str, Any]:
 def devices_of(model: Any) -> tuple[str, ...]:
     """The devices that loading names: "cuda:0,1" is ("cuda:0", "cuda:1"), "auto" is itself."""
     parts = [part.strip() for part in str(_arguments(model).get("device", "auto")).split(",")]
-    return tuple(f"cuda:{part}" if number and part.isdigit() else part for number, part in enumerate(parts))
+    return tuple(
+        f"cuda:{part}" if number and part.isdigit() else part for number, part in enumerate(parts)
+    )
 
 
 def is_shared(model: Any, engine: str) -> bool:
-    """Whether workers share the work: those of engine ray, or a process for each of several devices of this machine."""
+    """Whether workers share the work: those of engine ray, or a process for each of several
+    devices of this machine.
+    """
     if re.fullmatch("local|ray(:[1-9][0-9]{0,3})?", engine) is None:
-        raise InputError(f"engine {engine!r} is not understood: give local, ray, or ray:4 with the number of workers")
+        raise InputError(
+            f"engine {engine!r} is not understood: give local, ray, or ray:4 with the number of"
+            " workers"
+        )
     return engine != "local" or len(devices_of(model)) > 1
 
 
@@ -163,8 +203,13 @@ def workers_for(model: Any, engine: str, most: int | None = None) -> Workers | N
 
     devices = devices_of(model)
     if len(devices) > 1 and ("auto" in devices or engine != "local"):
-        why = "auto is one device" if "auto" in devices else f"engine {engine} chooses devices itself"
-        raise InputError(f"device {','.join(devices)!r} is a list, and {why}: give cpu, cuda, or a list with engine local")
+        why = (
+            "auto is one device" if "auto" in devices else f"engine {engine} chooses devices itself"
+        )
+        raise InputError(
+            f"device {','.join(devices)!r} is a list, and {why}: give cpu, cuda, or a list with"
+            " engine local"
+        )
     if engine != "local":
         return ray_workers(engine, devices[0], most)
     if len(devices) == 1:
@@ -172,16 +217,24 @@ def workers_for(model: Any, engine: str, most: int | None = None) -> Workers | N
     from unmask.models.checkpoint import resolve_device
 
     if len({resolve_device(device).type for device in devices}) > 1:
-        raise InputError(f"device {','.join(devices)!r} mixes kinds, whose numbers differ by rounding: use devices of one kind")
+        raise InputError(
+            f"device {','.join(devices)!r} mixes kinds, whose numbers differ by rounding: use"
+            " devices of one kind"
+        )
     return Processes(devices)
 
 
 def shared_model(
     model: Model, engine: str, most: int | None = None
 ) -> tuple[MaskedLM, Workers | None, Callable[[], MaskedLM] | None]:
-    """The model here, `workers_for` it, and what loads the model in one of them: with workers, it is here on the CPU."""
+    """The model here, `workers_for` it, and what loads the model in one of them: with workers,
+    it is here on the CPU.
+    """
     if not is_shared(model, engine):
         return as_model(model), None, None
-    here, workers = on_device(model, "cpu")(), workers_for(model, engine, most)  # a model that cannot be read starts no worker
+    here, workers = (
+        on_device(model, "cpu")(),
+        workers_for(model, engine, most),
+    )  # a model that cannot be read starts no worker
     assert workers is not None
     return here, workers, on_device(model, workers.device)

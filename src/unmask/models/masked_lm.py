@@ -1,7 +1,9 @@
-"""A Hugging Face masked language model as a conditional model: logits f_t(. | text) at the positions asked for.
+"""A Hugging Face masked language model as a conditional model: logits f_t(. | text) at the
+positions asked for.
 
-q_t(x | rest) = softmax f_t(. | rest)[x]. All of `unmask` reads the model through `logits` (any rows, any positions) and
-`substitutions` (one text, a few tokens vary, one position predicted: the V rows of one side of a pair table).
+q_t(x | rest) = softmax f_t(. | rest)[x]. All of `unmask` reads the model through `logits` (any
+rows, any positions) and `substitutions` (one text, a few tokens vary, one position predicted:
+the V rows of one side of a pair table).
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from unmask.errors import InputError, ModelError
 from unmask.models.batching import RowBatches, RowCost, default_budget, on_device, passes
 from unmask.models.checkpoint import input_size, longest_text, resolve_device
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.encoder.encoder import Encoder, Substitution, agree, find_encoder, plain_logits, shared_logits
+from unmask.models.encoder.encoder import (
+    Encoder,
+    Substitution,
+    agree,
+    find_encoder,
+    plain_logits,
+    shared_logits,
+)
 from unmask.models.encoder.layers import HALF_TYPES
 from unmask.models.heads import FunctionNetwork, caution, head_of, refuse_causal, refuse_type
 from unmask.models.load import load_uncached
@@ -35,11 +44,12 @@ from unmask.signature import checked
 class MaskedLM(ConditionalModel):
     """A masked language model and its tokenizer.
 
-    Positions count the model's tokens from 0, its start token included. `special_ids` are the ids that cannot
-    replace a word: the tokenizer's special tokens, and ids of the model that the tokenizer has no token for.
+    Positions count the model's tokens from 0, its start token included. `special_ids` are the
+    ids that cannot replace a word: the tokenizer's special tokens, and ids of the model that
+    the tokenizer has no token for.
 
-    The constructor wraps a network of transformers and its tokenizer, and puts it in evaluation mode; `load` reads a checkpoint,
-    and `of` takes any function.
+    The constructor wraps a network of transformers and its tokenizer, and puts it in evaluation
+    mode; `load` reads a checkpoint, and `of` takes any function.
 
     name   what messages call it
 
@@ -55,8 +65,13 @@ class MaskedLM(ConditionalModel):
         tokenizer: Any,
         name: str = "the model",
     ) -> None:
-        if not all(hasattr(network, part) for part in ("config", "base_model", "get_input_embeddings")):
-            raise InputError(f"network {checks.shown(network)} is not one of transformers: give what from_pretrained returns")
+        if not all(
+            hasattr(network, part) for part in ("config", "base_model", "get_input_embeddings")
+        ):
+            raise InputError(
+                f"network {checks.shown(network)} is not one of transformers: give what"
+                " from_pretrained returns"
+            )
         refuse_tokenizer(tokenizer)
         refuse_type(network.config, name)
         self.name, self.network, self.tokenizer = name, network.eval(), tokenizer
@@ -71,7 +86,10 @@ class MaskedLM(ConditionalModel):
         self.words = TextTokenizer(tokenizer, self.vocab_size)
         self.mask_id, self.special_ids = self.words.mask_id, self.words.special_ids
         if not self.regular_ids:
-            raise ModelError(f"the tokenizer of {name} has only special tokens: use the one that the model was trained with")
+            raise ModelError(
+                f"the tokenizer of {name} has only special tokens: use the one that the model was"
+                " trained with"
+            )
         self.batches = RowBatches(default_budget(self.device))
         self.cost = RowCost.of(network, self.vocab_size, isinstance(network, FunctionNetwork))
         self.encoder = find_encoder(network)
@@ -93,9 +111,11 @@ class MaskedLM(ConditionalModel):
         device: str | torch.device | None = None,
         name: str = "the function",
     ) -> MaskedLM:
-        """Any function from token ids (n, T) to logits (n, T, V), or to an object that has them as `logits`, as a model.
+        """Any function from token ids (n, T) to logits (n, T, V), or to an object that has them
+        as `logits`, as a model.
 
-        Use it for networks that need code of their own: load them yourself, and pass the network or a function that calls it.
+        Use it for networks that need code of their own: load them yourself, and pass the
+        network or a function that calls it.
 
         tokenizer       its tokenizer, of transformers
         mask_id         the id that hides a token [default: the tokenizer's mask token]
@@ -105,13 +125,18 @@ class MaskedLM(ConditionalModel):
         tokenizer = with_mask(tokenizer, mask_id)
         if isinstance(function, nn.Module):
             function.eval()
-        network = FunctionNetwork(function, tokenizer, None if device is None else resolve_device(device))
+        network = FunctionNetwork(
+            function, tokenizer, None if device is None else resolve_device(device)
+        )
         model = cls(network, tokenizer, name)
         refuse_causal(network, model.mask_id, network.outputs, model.device, name)
         return model
 
     def __repr__(self) -> str:
-        return f"MaskedLM({self.name!r}, {self.vocab_size:,} tokens, {str(self.dtype).removeprefix('torch.')} on {self.device})"
+        return (
+            f"MaskedLM({self.name!r}, {self.vocab_size:,} tokens,"
+            f" {str(self.dtype).removeprefix('torch.')} on {self.device})"
+        )
 
     @cached_property
     def regular_ids(self) -> tuple[int, ...]:
@@ -121,15 +146,26 @@ class MaskedLM(ConditionalModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the model: its weights and tokenizer; a function by its logits of a few texts, too."""
+        """Identifies the model: its weights and tokenizer; a function by its logits of a few
+        texts, too.
+        """
         if isinstance(self.network, FunctionNetwork):
             probed = {"probed": self.network.probed(self.mask_id)}
-            return fingerprint(self.network.state_dict() | probed, self.words.serialised(), str(self.mask_id))
+            return fingerprint(
+                self.network.state_dict() | probed, self.words.serialised(), str(self.mask_id)
+            )
         return fingerprint(self.network.state_dict(), self.words.serialised())
 
     @checked
-    def cloze(self, text: str, positions: Sequence[int] | None = None, targets: Sequence[str] | None = None) -> Cloze:
-        """The text as ids with its blanks: those written in it, or the tokens at `positions`. See `blanks.cloze_of`."""
+    def cloze(
+        self,
+        text: str,
+        positions: Sequence[int] | None = None,
+        targets: Sequence[str] | None = None,
+    ) -> Cloze:
+        """The text as ids with its blanks: those written in it, or the tokens at `positions`.
+        See `blanks.cloze_of`.
+        """
         return cloze_of(self.words, text, positions, targets, self.max_length)
 
     @checked
@@ -148,12 +184,16 @@ class MaskedLM(ConditionalModel):
 
     @checked
     def text(self, ids: Sequence[int] | Tensor) -> str:
-        """The sentence that `ids` spell, without start, end and padding tokens; a blank shows as [MASK]."""
+        """The sentence that `ids` spell, without start, end and padding tokens; a blank shows
+        as [MASK].
+        """
         return self.words.text(ids)
 
     @checked
     @passes()
-    def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
+    def logits(
+        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
+    ) -> Float[Tensor, "n p V"]:
         """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""
         refuse_outside(ids, positions, self.input_size)
         refuse_too_long(ids.shape[1], self.max_length)
@@ -170,22 +210,37 @@ class MaskedLM(ConditionalModel):
                 continue
             whole = part.new_empty((n, p, part.shape[-1])) if whole is None else whole
             whole[rows] = part
-        return torch.empty((0, p, self.vocab_size), dtype=torch.float32, device=self.device) if whole is None else whole
+        return (
+            torch.empty((0, p, self.vocab_size), dtype=torch.float32, device=self.device)
+            if whole is None
+            else whole
+        )
 
     @passes()
     def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
-        """Whether `states` and `logits_of` work for texts like these: a known architecture that gave the right answer here.
+        """Whether `states` and `logits_of` work for texts like these: a known architecture that
+        gave the right answer here.
 
-        States as wide as the vocabulary are not offered: those who keep conditionals tell states from logits by their width.
+        States as wide as the vocabulary are not offered: those who keep conditionals tell
+        states from logits by their width.
         """
-        first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
+        first, ends = (
+            ids[:1].to(self.device),
+            torch.tensor([[0, ids.shape[1] - 1]], device=self.device),
+        )
         if self.cost.width == self.vocab_size or self._for_one_position(first, ends[:, :1]) is None:
             return False
-        return self._agree(self.logits_of(self.states(first, ends)[0]), lambda head: head(first, ends)[0])
+        return self._agree(
+            self.logits_of(self.states(first, ends)[0]), lambda head: head(first, ends)[0]
+        )
 
     @passes()
-    def states(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p d"]:
-        """Last hidden states at `positions`, in one call and without waiting for a GPU; see `offers_states`."""
+    def states(
+        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
+    ) -> Float[Tensor, "n p d"]:
+        """Last hidden states at `positions`, in one call and without waiting for a GPU; see
+        `offers_states`.
+        """
         assert self.encoder
         return self.encoder.hidden_at(ids, positions)
 
@@ -195,20 +250,33 @@ class MaskedLM(ConditionalModel):
         return self.head.of_hidden(states.unsqueeze(1))[:, 0]
 
     def multiplications(self, tokens: int) -> int:
-        """About how many numbers a pass of a text of `tokens` tokens multiplies: the encoder's matrices at every token."""
-        tables = {id(part.weight) for part in self.network.modules() if isinstance(part, nn.Embedding)}
-        encoder = sum(w.numel() for w in self.head.encoder.parameters() if w.dim() > 1 and id(w) not in tables)
+        """About how many numbers a pass of a text of `tokens` tokens multiplies: the encoder's
+        matrices at every token.
+        """
+        tables = {
+            id(part.weight) for part in self.network.modules() if isinstance(part, nn.Embedding)
+        }
+        encoder = sum(
+            w.numel() for w in self.head.encoder.parameters() if w.dim() > 1 and id(w) not in tables
+        )
         return tokens * encoder + self.cost.width * self.vocab_size
 
     def rows_at_once(self, tokens: int, predicted: int) -> int:
-        """The most rows that one call of the network takes; a row's last bits depend on how many there are."""
+        """The most rows that one call of the network takes; a row's last bits depend on how
+        many there are.
+        """
         return min(self.cost.rows(tokens), self.batches.rows(self.cost.bytes(tokens, predicted)))
 
-    def _at_one(self, encoder: Encoder, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> Float[Tensor, "n 1 V"]:
+    def _at_one(
+        self, encoder: Encoder, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]
+    ) -> Float[Tensor, "n 1 V"]:
         return self.head.of_hidden(encoder.hidden_at(ids, positions))
 
-    def _for_one_position(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]) -> Encoder | None:
-        """The encoder if its last layer may run at one position only: known architecture, and the same answer on a first row.
+    def _for_one_position(
+        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]
+    ) -> Encoder | None:
+        """The encoder if its last layer may run at one position only: known architecture, and
+        the same answer on a first row.
 
         Another thread may give `self.encoder` up at any time.
         """
@@ -222,7 +290,9 @@ class MaskedLM(ConditionalModel):
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
-        """Logits at `predict` of `ids` with row i of `values` at the positions `vary`, in batches and in order; maybe NaN."""
+        """Logits at `predict` of `ids` with row i of `values` at the positions `vary`, in
+        batches and in order; maybe NaN.
+        """
         refuse_too_long(len(ids), self.max_length)
         text, places = (on_device(whole, self.device, torch.long) for whole in (ids, vary))
         values = values.to(self.device)
@@ -234,10 +304,13 @@ class MaskedLM(ConditionalModel):
             with passes():
                 return logits_of(values[rows])
 
-        return self.batches.run(len(values), self.cost.bytes(len(text), 1), compute, self.cost.rows(len(text)))
+        return self.batches.run(
+            len(values), self.cost.bytes(len(text), 1), compute, self.cost.rows(len(text))
+        )
 
     def _finite(self, parts: Iterator[tuple[slice, Tensor]]) -> Iterator[tuple[slice, Tensor]]:
-        """Yield the parts unchanged; raise at the end if a logit was NaN or +inf (-inf, for an excluded token, is allowed).
+        """Yield the parts unchanged; raise at the end if a logit was NaN or +inf (-inf, for an
+        excluded token, is allowed).
 
         It waits for a GPU only at the end.
         """
@@ -249,25 +322,48 @@ class MaskedLM(ConditionalModel):
             raise self.not_finite()
 
     def not_finite(self) -> ModelError:
-        """The error for logits that are not finite; a network with token dropout divides by the share of unmasked tokens."""
+        """The error for logits that are not finite; a network with token dropout divides by the
+        share of unmasked tokens.
+        """
         if isinstance(self.network, FunctionNetwork):
-            return ModelError(f"logits of {self.name} are not finite: return finite logits, or -inf for tokens that cannot be")
+            return ModelError(
+                f"logits of {self.name} are not finite: return finite logits, or -inf for tokens"
+                " that cannot be"
+            )
         if getattr(self.network.config, "token_dropout", False) and self.dtype not in HALF_TYPES:
-            return ModelError(f"logits of {self.name} are not finite: leave a token unmasked (token_dropout in its config.json)")
+            return ModelError(
+                f"logits of {self.name} are not finite: leave a token unmasked (token_dropout in"
+                " its config.json)"
+            )
         return super().not_finite()
 
-    def _shared(self, text: Tensor, vary: Tensor, predict: int, values: Tensor) -> Callable[[Tensor], Tensor] | None:
-        """Logits at `predict` with what all rows share computed once; None if the architecture does not allow it."""
+    def _shared(
+        self, text: Tensor, vary: Tensor, predict: int, values: Tensor
+    ) -> Callable[[Tensor], Tensor] | None:
+        """Logits at `predict` with what all rows share computed once; None if the architecture
+        does not allow it.
+        """
         encoder = self.encoder
         if encoder is None or encoder.unseen is not None or encoder.has_padding(text):
             return None
         logits_of = partial(shared_logits, self.head, Substitution(encoder, text, vary, predict))
         sample = torch.cat([values[:1], values[len(values) // 2 :][:1]])
-        fast, slow = partial(logits_of, sample), lambda head: plain_logits(head, text, vary, predict, sample)
-        return logits_of if not len(values) or self._agreed_at("shared", len(text), fast, slow) else None
+        fast, slow = (
+            partial(logits_of, sample),
+            lambda head: plain_logits(head, text, vary, predict, sample),
+        )
+        return (
+            logits_of
+            if not len(values) or self._agreed_at("shared", len(text), fast, slow)
+            else None
+        )
 
-    def _agreed_at(self, path: str, tokens: int, fast: Callable[[], Tensor], slow: Callable[[Any], Tensor]) -> bool:
-        """Whether a fast path gives the network's own logits for a first text of this length; if not, all are given up."""
+    def _agreed_at(
+        self, path: str, tokens: int, fast: Callable[[], Tensor], slow: Callable[[Any], Tensor]
+    ) -> bool:
+        """Whether a fast path gives the network's own logits for a first text of this length;
+        if not, all are given up.
+        """
         if (path, tokens) not in self._agreed:
             if not self._agree(fast(), slow):
                 self.encoder = None
@@ -286,22 +382,43 @@ class MaskedLM(ConditionalModel):
 
 def refuse_tokenizer(tokenizer: Any, masked: bool = True) -> None:
     """Raise for what is not a tokenizer, or has no mask token."""
-    if not all(hasattr(tokenizer, name) for name in ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")):
-        raise InputError(f"tokenizer {checks.shown(tokenizer)} is not one of transformers: give what from_pretrained returns")
+    if not all(
+        hasattr(tokenizer, name)
+        for name in ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")
+    ):
+        raise InputError(
+            f"tokenizer {checks.shown(tokenizer)} is not one of transformers: give what"
+            " from_pretrained returns"
+        )
     if masked and tokenizer.mask_token_id is None:
         kind = type(tokenizer).__name__
-        raise ModelError(f"tokenizer {kind} has no mask token: give that of a masked language model, or mask_id")
+        raise ModelError(
+            f"tokenizer {kind} has no mask token: give that of a masked language model, or mask_id"
+        )
 
 
 def refuse_outside(ids: Tensor, positions: Tensor, input_size: int) -> None:
-    """Raise for token ids and positions that are not there; those on a GPU are not looked at, since that would wait for it."""
+    """Raise for token ids and positions that are not there; those on a GPU are not looked at,
+    since that would wait for it.
+    """
     for name, what, rows, size in (
         ("ids", "token id", ids, input_size),
         ("positions", "position", positions, ids.shape[-1:].numel()),
     ):
-        if rows.dim() != 2 or rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
-            raise InputError(f"{name} {checks.shown(rows)} are not rows of whole numbers: give a tensor such as [[3, 4]]")
+        if (
+            rows.dim() != 2
+            or rows.is_floating_point()
+            or rows.is_complex()
+            or rows.dtype == torch.bool
+        ):
+            raise InputError(
+                f"{name} {checks.shown(rows)} are not rows of whole numbers: give a tensor such as"
+                " [[3, 4]]"
+            )
         for value in rows.aminmax() if rows.device.type == "cpu" and rows.numel() else ():
             checks.whole(what, value, 0, size - 1)
     if len(ids) != len(positions):
-        raise InputError(f"{len(ids)} texts and {len(positions)} rows of positions were given: give one row for each text")
+        raise InputError(
+            f"{len(ids)} texts and {len(positions)} rows of positions were given: give one row for"
+            " each text"
+        )

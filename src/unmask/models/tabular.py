@@ -10,10 +10,11 @@ from unmask.models.conditional_model import ConditionalModel
 
 
 class TabularMLM(ConditionalModel):
-    """Logits f_t(. | x) for every text x over {0..V-1, mask}^T, read from `table[t, x_1, ..., x_T, :]`; mask = V.
+    """Logits f_t(. | x) for every text x over {0..V-1, mask}^T, read from `table[t, x_1, ...,
+    x_T, :]`; mask = V.
 
-    Nothing ties the entries to each other, so its conditionals are in general incompatible, as those of a trained
-    model are; `from_joint` builds the compatible case.
+    Nothing ties the entries to each other, so its conditionals are in general incompatible, as
+    those of a trained model are; `from_joint` builds the compatible case.
     """
 
     def __init__(self, table: Tensor) -> None:
@@ -32,7 +33,9 @@ class TabularMLM(ConditionalModel):
 
     @classmethod
     def from_joint(cls, joint: Tensor) -> TabularMLM:
-        """The conditionals of a strictly positive joint p over V^T: f_t(x_t | visible) = log p(x_t, visible)."""
+        """The conditionals of a strictly positive joint p over V^T: f_t(x_t | visible) = log
+        p(x_t, visible).
+        """
         length, vocab_size = joint.dim(), joint.shape[0]
         padded = joint
         for axis in range(length):
@@ -43,7 +46,9 @@ class TabularMLM(ConditionalModel):
             table[t] = visible.unsqueeze(t).expand(table[t].shape).log()
         return cls(table)
 
-    def logits(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
+    def logits(
+        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
+    ) -> Float[Tensor, "n p V"]:
         """Entries of the table."""
         index = tuple(ids.unsqueeze(1).expand(-1, positions.shape[1], -1).unbind(-1))
         return self.table[(positions, *index)]

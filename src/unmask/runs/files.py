@@ -1,8 +1,9 @@
 """Files that survive a kill: written whole or not at all, read whole or refused in one line.
 
-When a file is written, its parents are made, a link keeps pointing where it did, and a folder or a device is never replaced.
-A damaged file is an `InputError` that ends with `remedy`: what the user can do about it.
-A path that a user gave comes in through `user_path`; a file that a command writes through `output_file`.
+When a file is written, its parents are made, a link keeps pointing where it did, and a folder
+or a device is never replaced. A damaged file is an `InputError` that ends with `remedy`: what
+the user can do about it. A path that a user gave comes in through `user_path`; a file that a
+command writes through `output_file`.
 """
 
 from __future__ import annotations
@@ -30,13 +31,17 @@ ELSEWHERE = "choose another folder"
 AGAIN = "make the file again"
 FREE = "free some and give the same command again"
 OPEN_ELSEWHERE, LONGEST_WAIT = (5, 32), 2.0
-"""Errors of Windows for a file that another program has open (access denied, sharing violation); seconds to wait for it."""
+"""Errors of Windows for a file that another program has open (access denied, sharing
+violation); seconds to wait for it.
+"""
 TEMPORARY = ".*.[0-9]*.tmp"
 """Names of files that a kill left half written; a run may delete them in its own folder."""
 
 
 class DiskFull(InputError):
-    """There is no space left, or the user's quota is used up: the same command goes on once there is."""
+    """There is no space left, or the user's quota is used up: the same command goes on once
+    there is.
+    """
 
 
 def first_line(error: BaseException) -> str:
@@ -54,15 +59,21 @@ def user_path(value: str | os.PathLike[str], name: str = "path") -> Path:
     try:
         path = Path(text).expanduser()
     except RuntimeError:
-        raise InputError(f"{name} {text!r} starts with ~, and there is no such home folder: write the path out") from None
+        raise InputError(
+            f"{name} {text!r} starts with ~, and there is no such home folder: write the path out"
+        ) from None
     try:
         path.lstat()
     except UnicodeEncodeError as error:
         wrong = text[error.start : error.start + 1]
-        raise InputError(f"{name} {shown(text)} has {wrong!r}, which no path can hold here: name another") from None
+        raise InputError(
+            f"{name} {shown(text)} has {wrong!r}, which no path can hold here: name another"
+        ) from None
     except OSError as error:  # a path that does not exist may be one to write
         if error.errno == errno.ENAMETOOLONG:
-            raise InputError(f"{name} {shown(text)} is longer than a path can be: give a shorter one") from None
+            raise InputError(
+                f"{name} {shown(text)} is longer than a path can be: give a shorter one"
+            ) from None
     return path
 
 
@@ -74,7 +85,9 @@ def writing(path: Path, remedy: str = ELSEWHERE) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(f"no space left on the disk of {str(path)!r}: {FREE}") from None
-        raise InputError(f"{str(path)!r} cannot be written ({error.strerror or error}): {remedy}") from None
+        raise InputError(
+            f"{str(path)!r} cannot be written ({error.strerror or error}): {remedy}"
+        ) from None
 
 
 @contextmanager
@@ -88,13 +101,21 @@ def reading(path: Path, remedy: str = AGAIN) -> Iterator[None]:
         raise InputError(f"{str(path)!r} is a folder: give a file") from None
     except Exception as error:
         if isinstance(error, OSError) and error.strerror:
-            why = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-            raise InputError(f"file {str(path)!r} {why}: check the path and its permissions") from None
+            why = (
+                "does not exist"
+                if isinstance(error, FileNotFoundError)
+                else f"cannot be read ({error.strerror})"
+            )
+            raise InputError(
+                f"file {str(path)!r} {why}: check the path and its permissions"
+            ) from None
         raise InputError(f"{str(path)!r} is damaged ({first_line(error)}): {remedy}") from None
 
 
 def refuse_unmakeable(path: Path) -> None:
-    """Raises if no folder can be at `path`: the nearest of its parents that exists is not a folder, or may not be written."""
+    """Raises if no folder can be at `path`: the nearest of its parents that exists is not a
+    folder, or may not be written.
+    """
     with writing(path):
         with suppress(FileNotFoundError, NotADirectoryError):
             path.lstat()  # a name that is too long, for example
@@ -109,11 +130,16 @@ def refuse_unmakeable(path: Path) -> None:
 
 
 def writable_file(path: Path) -> Path:
-    """The path that a file will have, links followed; raises if it cannot be written. Makes nothing."""
+    """The path that a file will have, links followed; raises if it cannot be written. Makes
+    nothing.
+    """
     with writing(path):
         target = Path(os.path.realpath(path))
         if target.exists() and not target.is_file():
-            raise InputError(f"{str(path)!r} is {'a folder' if target.is_dir() else 'not a regular file'}: name a file")
+            raise InputError(
+                f"{str(path)!r} is {'a folder' if target.is_dir() else 'not a regular file'}: name"
+                " a file"
+            )
     refuse_unmakeable(target.parent)
     return target
 
@@ -128,32 +154,50 @@ def output_file(
     """The path of the option `name`, if a file may be written there, before any work is done.
 
     reads     arguments that name what the command reads: files, lists of them, texts, None
-    formats   endings of the files that the command writes ("": any), and how these begin; other files are not replaced
+    formats   endings of the files that the command writes ("": any), and how these begin; other
+              files are not replaced
     texts     how many texts there are: each would need its own file
     """
     path = user_path(value, name)
     target, known = writable_file(path), formats or {"": ()}
     beginnings = known.get(path.suffix.lower(), known.get(""))
     if beginnings is None:
-        raise InputError(f"{name} {str(path)!r} has no known ending: name a file that ends in {', '.join(known)}")
+        raise InputError(
+            f"{name} {str(path)!r} has no known ending: name a file that ends in {', '.join(known)}"
+        )
     if not target.parent.is_dir():
-        raise InputError(f"folder {str(target.parent)!r} of {name} does not exist: make it first, or name another")
+        raise InputError(
+            f"folder {str(target.parent)!r} of {name} does not exist: make it first, or name"
+            " another"
+        )
     if texts > 1:
-        raise InputError(f"{texts} texts and one {name} {str(path)!r} were given: give one text, or leave {name} out")
-    for read in (file for one in reads for file in (one if isinstance(one, list | tuple) else [one])):
+        raise InputError(
+            f"{texts} texts and one {name} {str(path)!r} were given: give one text, or leave"
+            f" {name} out"
+        )
+    for read in (
+        file for one in reads for file in (one if isinstance(one, list | tuple) else [one])
+    ):
         with suppress(OSError, ValueError):
             if isinstance(read, str | os.PathLike) and target.samefile(os.path.expanduser(read)):
-                raise InputError(f"{name} {str(path)!r} is read by this very command: name another file")
+                raise InputError(
+                    f"{name} {str(path)!r} is read by this very command: name another file"
+                )
     if beginnings and target.is_file() and target.stat().st_size:
         with target.open("rb") as stream:
             if not stream.read(max(map(len, beginnings))).startswith(beginnings):
-                raise InputError(f"{name} {str(path)!r} is a file that this command did not write: name another file")
+                raise InputError(
+                    f"{name} {str(path)!r} is a file that this command did not write: name another"
+                    " file"
+                )
     return path
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """A temporary path to write to; it takes the place of `path`, synced to the disk, if the block ends without an error."""
+    """A temporary path to write to; it takes the place of `path`, synced to the disk, if the
+    block ends without an error.
+    """
     target = writable_file(path)
     with writing(path):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -162,7 +206,9 @@ def atomic_path(path: Path) -> Iterator[Path]:
             yield temporary
             _sync(temporary, os.O_RDWR)
             _replace(temporary, target)
-            if hasattr(os, "O_DIRECTORY"):  # Windows opens no folder, and writes its entries by itself
+            if hasattr(
+                os, "O_DIRECTORY"
+            ):  # Windows opens no folder, and writes its entries by itself
                 _sync(target.parent, os.O_RDONLY)
         finally:
             with suppress(OSError):
@@ -170,7 +216,9 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 def _replace(temporary: Path, target: Path) -> None:
-    """Let a file take the place of another; on Windows, wait for a program that has it open, such as a virus scanner."""
+    """Let a file take the place of another; on Windows, wait for a program that has it open,
+    such as a virus scanner.
+    """
     last_try = time.monotonic() + LONGEST_WAIT
     while True:
         try:
@@ -192,11 +240,16 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def write_atomically(path: Path, content: bytes | memoryview | str) -> None:
-    """The file appears whole or not at all, also after a crash of the machine; text is written as UTF-8."""
+    """The file appears whole or not at all, also after a crash of the machine; text is written
+    as UTF-8.
+    """
     try:
         data = content.encode() if isinstance(content, str) else content
     except UnicodeEncodeError as error:
-        raise InputError(f"{str(path)!r} cannot hold a lone surrogate (character {error.start}): correct the text") from None
+        raise InputError(
+            f"{str(path)!r} cannot hold a lone surrogate (character {error.start}): correct the"
+            " text"
+        ) from None
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
 
@@ -207,12 +260,16 @@ def write_json(path: Path, value: object) -> None:
 
 
 def as_json(value: object, indent: int | None = 2, ascii: bool = False) -> str:
-    """JSON that every parser reads, indented, or in one line; see `plain`. `ascii`: other characters are \\u escapes."""
+    """JSON that every parser reads, indented, or in one line; see `plain`. `ascii`: other
+    characters are \\u escapes.
+    """
     return json.dumps(plain(value), indent=indent, ensure_ascii=ascii, allow_nan=False)
 
 
 def plain(value: Any) -> Any:
-    """Values that JSON can hold: tuples become lists, NumPy's numbers numbers, infinities and NaN words, other things text."""
+    """Values that JSON can hold: tuples become lists, NumPy's numbers numbers, infinities and
+    NaN words, other things text.
+    """
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -220,7 +277,15 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, str, int)):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return (
+            value
+            if math.isfinite(value)
+            else "NaN"
+            if math.isnan(value)
+            else "Infinity"
+            if value > 0
+            else "-Infinity"
+        )
     return plain(value.tolist()) if hasattr(value, "tolist") else str(value)
 
 
@@ -230,15 +295,23 @@ def write_table(
     columns: pyarrow.Schema | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> None:
-    """Rows as Parquet with checksums; `about` is kept in the file, as JSON under the key `unmask`."""
+    """Rows as Parquet with checksums; `about` is kept in the file, as JSON under the key
+    `unmask`.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
     if isinstance(rows, Sequence):
         rows = pa.Table.from_pylist(list(rows), schema=columns)
-    table = rows if isinstance(rows, pa.Table) else pa.Table.from_pandas(rows, schema=columns, preserve_index=False)
+    table = (
+        rows
+        if isinstance(rows, pa.Table)
+        else pa.Table.from_pandas(rows, schema=columns, preserve_index=False)
+    )
     if about is not None:
-        table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"unmask": json.dumps(plain(about))})
+        table = table.replace_schema_metadata(
+            {**(table.schema.metadata or {}), b"unmask": json.dumps(plain(about))}
+        )
     buffer = pa.BufferOutputStream()
     parquet.write_table(table, buffer, write_page_checksum=True)
     write_atomically(path, memoryview(buffer.getvalue()))
@@ -262,7 +335,9 @@ def read_object(path: Path, keys: Sequence[str] = (), remedy: str = AGAIN) -> di
 
 
 def parse_json(text: str) -> Any:
-    """The value that JSON `text` states, if it can be written again; a `ValueError` says in a few words what is wrong."""
+    """The value that JSON `text` states, if it can be written again; a `ValueError` says in a
+    few words what is wrong.
+    """
     try:
         value = json.loads(text, object_pairs_hook=_object)
         json.dumps(value, ensure_ascii=False).encode()
@@ -278,7 +353,9 @@ def parse_json(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these keys and values; raises for a key that comes twice, where the last would win without a word."""
+    """The object of these keys and values; raises for a key that comes twice, where the last
+    would win without a word.
+    """
     value = dict(pairs)
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
@@ -291,4 +368,6 @@ def read_table(path: Path, remedy: str = AGAIN) -> pyarrow.Table:
     from pyarrow import parquet
 
     with reading(path, remedy):
-        return parquet.ParquetFile(io.BytesIO(path.read_bytes()), page_checksum_verification=True).read()
+        return parquet.ParquetFile(
+            io.BytesIO(path.read_bytes()), page_checksum_verification=True
+        ).read()

@@ -1,6 +1,7 @@
 """Hashes of contents (weights, a tokenizer, a text, a file), and where numbers come from.
 
-SHA-256, cut to 16 hexadecimal digits. Tensors are hashed side by side, since hashing does not hold Python's lock.
+SHA-256, cut to 16 hexadecimal digits. Tensors are hashed side by side, since hashing does not
+hold Python's lock.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "pyarrow", "ray")
 
 
 def fingerprint(tensors: Mapping[str, Any], *further: str | bytes) -> str:
-    """Of named tensors (PyTorch's or NumPy's, on any device) and of further contents such as a tokenizer's JSON."""
+    """Of named tensors (PyTorch's or NumPy's, on any device) and of further contents such as a
+    tokenizer's JSON.
+    """
     names = sorted(tensors)
     with ThreadPoolExecutor() as pool:
         digests = list(pool.map(_tensor_digest, (tensors[name] for name in names)))
@@ -50,10 +53,14 @@ def file_hash(path: Path) -> str:
 
 
 def _tensor_digest(tensor: Any) -> bytes:
-    """Of the number format, the shape and the numbers in C order, which are not copied where they already lie so."""
+    """Of the number format, the shape and the numbers in C order, which are not copied where
+    they already lie so.
+    """
     import numpy as np
 
-    digest = hashlib.sha256(f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}".encode())
+    digest = hashlib.sha256(
+        f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}".encode()
+    )
     if hasattr(tensor, "detach"):
         import torch
 
@@ -70,7 +77,8 @@ def _bytes(content: str | bytes) -> bytes:
 def provenance() -> dict[str, Any]:
     """{date, command, versions, processor, cores, gpu}, for settings files and reports.
 
-    Nothing is imported for it: versions are those of the installed packages, and a GPU is looked for only if torch is loaded.
+    Nothing is imported for it: versions are those of the installed packages, and a GPU is
+    looked for only if torch is loaded.
     """
     versions = {"unmask": __version__, "python": platform.python_version()}
     for package in PACKAGES:
@@ -83,5 +91,9 @@ def provenance() -> dict[str, Any]:
         "versions": versions,
         "processor": platform.machine(),
         "cores": os.cpu_count(),
-        "gpu": str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else None,
+        "gpu": (
+            str(torch.cuda.get_device_name())
+            if torch is not None and torch.cuda.is_available()
+            else None
+        ),
     }

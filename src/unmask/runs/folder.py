@@ -1,18 +1,22 @@
 """One run folder: settings, a lock, and parts of the result. Safe against a kill at any moment.
 
-    settings.json    the settings of the command ("kind"), the model's fingerprint among them, their provenance ("begun"),
-                     and the number of this form of folder ("format")
+    settings.json    the settings of the command ("kind"), the model's fingerprint among them,
+                     their provenance ("begun"), and the number of this form of folder
+                     ("format")
     .lock            held while a run writes; it dies with its process
     parts/           Parquet files that appear as the run goes: their rows are what is done
 
     with RunFolder(out, "evaluate", settings) as folder:
-        done = folder.rows(columns)          # an Arrow table of what earlier runs stored, empty at first
-        folder.store(rows, columns)          # the next part; when this returns, the rows are on the disk
+        done = folder.rows(columns)
+                # an Arrow table of what earlier runs stored, empty at first
+        folder.store(rows, columns)          # the next part; when this returns, the rows are on
+                                             the disk
 
-A folder that holds something else, or a run with other settings, is refused and left as it was. Settings must be those of the
-stored run, with two exceptions: a setting that HASHED names may be written differently as long as its hash, which is a setting
-too, is the same, and a number in MAY_GROW may be larger than before. While settings.json is the only file, new settings take
-its place. A part's name is its series and a number: `part-000003`, `group-0002-00000150`.
+A folder that holds something else, or a run with other settings, is refused and left as it was.
+Settings must be those of the stored run, with two exceptions: a setting that HASHED names may
+be written differently as long as its hash, which is a setting too, is the same, and a number in
+MAY_GROW may be larger than before. While settings.json is the only file, new settings take its
+place. A part's name is its series and a number: `part-000003`, `group-0002-00000150`.
 """
 
 from __future__ import annotations
@@ -35,8 +39,9 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 FORMAT = 1
-"""The format of run folders. Whoever renames a setting, or changes what a run computes from the same settings, raises it:
-a folder of another format is refused, instead of one that holds rows of two kinds of mathematics."""
+"""The format of run folders. Whoever renames a setting, or changes what a run computes from the
+same settings, raises it: a folder of another format is refused, instead of one that holds rows
+of two kinds of mathematics."""
 OF_THE_FOLDER = ("kind", "format", "begun")
 """Entries of settings.json that are no settings of the command."""
 HASHED = {"weights": "model", "pairs_sha256": "data", "data_sha256": "data"}
@@ -56,11 +61,15 @@ class RunFolder:
     MAY_GROW: tuple[str, ...] = ()
     REMEDY = DELETE_PART
 
-    def __init__(self, path: str | os.PathLike[str], kind: str, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], kind: str, settings: Mapping[str, Any]
+    ) -> None:
         self.path, self.kind = files.user_path(path, "out"), kind
         self.settings: dict[str, Any] = files.plain(settings)
         self._lock: BaseFileLock | None = None
-        self._new = [folder for folder in (self.path, *self.path.absolute().parents) if not folder.exists()]
+        self._new = [
+            folder for folder in (self.path, *self.path.absolute().parents) if not folder.exists()
+        ]
 
     def __enter__(self) -> Self:
         self._stored()  # a folder that is refused gets no lock
@@ -75,7 +84,10 @@ class RunFolder:
             if settings != stored:
                 files.write_json(self.path / "settings.json", settings)
             with files.writing(self.path):
-                for half_written in (*self.path.glob(files.TEMPORARY), *self.path.glob(f"parts/{files.TEMPORARY}")):
+                for half_written in (
+                    *self.path.glob(files.TEMPORARY),
+                    *self.path.glob(f"parts/{files.TEMPORARY}"),
+                ):
                     half_written.unlink(missing_ok=True)
         except BaseException as error:
             self.__exit__(type(error), error, None)
@@ -83,7 +95,9 @@ class RunFolder:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """A failure before any part leaves no folder that was not there; after an interrupt, the run may be continued."""
+        """A failure before any part leaves no folder that was not there; after an interrupt,
+        the run may be continued.
+        """
         lock = self.path / ".lock"
         is_removed = isinstance(error, Exception) and self._new and not _other_files(self.path)
         if is_removed:
@@ -100,7 +114,10 @@ class RunFolder:
                     parent.rmdir()
 
     def store(
-        self, rows: Sequence[Mapping[str, Any]] | pyarrow.Table, columns: pyarrow.Schema | None = None, name: str | None = None
+        self,
+        rows: Sequence[Mapping[str, Any]] | pyarrow.Table,
+        columns: pyarrow.Schema | None = None,
+        name: str | None = None,
     ) -> None:
         """Write rows as the part `name`, or as the next of the series `part`."""
         if name is None:
@@ -113,7 +130,9 @@ class RunFolder:
         return read_rows(read_parts(self.path), columns, self.REMEDY)
 
     def _stored(self) -> dict[str, Any] | None:
-        """The stored settings if that run may continue; None if there is no run and one may begin. Writes nothing."""
+        """The stored settings if that run may continue; None if there is no run and one may
+        begin. Writes nothing.
+        """
         stored = refuse_foreign(self.path, self.kind)
         if stored is None or not _other_files(self.path):
             return stored
@@ -124,12 +143,22 @@ class RunFolder:
             if name in (*OF_THE_FOLDER, *hashed) or before == now or has_grown:
                 continue
             if name in HASHED:
-                before, now = (f"{run.get(HASHED[name])} ({run.get(name)})" for run in (stored, self.settings))
+                before, now = (
+                    f"{run.get(HASHED[name])} ({run.get(name)})" for run in (stored, self.settings)
+                )
                 name = HASHED[name]
-            while isinstance(before, dict) and isinstance(now, dict):  # the first option that differs
+            while isinstance(before, dict) and isinstance(
+                now, dict
+            ):  # the first option that differs
                 option = next(one for one in [*now, *before] if before.get(one) != now.get(one))
-                name, before, now = f"{name}_{option}" if option == "name" else option, before.get(option), now.get(option)
-            different = f"{name if name.isidentifier() else repr(name)} {shown(before)}, not {shown(now)}"
+                name, before, now = (
+                    f"{name}_{option}" if option == "name" else option,
+                    before.get(option),
+                    now.get(option),
+                )
+            different = (
+                f"{name if name.isidentifier() else repr(name)} {shown(before)}, not {shown(now)}"
+            )
             use = "give the same settings to continue it, or another --out folder"
             raise InputError(f"{str(self.path)!r} holds a run with {different}: {use}")
         return stored
@@ -139,19 +168,29 @@ class RunFolder:
 
         with files.writing(self.path / ".lock"):
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / ".lock", timeout=0, thread_local=False)  # another thread may end the run
+            lock = FileLock(
+                self.path / ".lock", timeout=0, thread_local=False
+            )  # another thread may end the run
             try:
                 lock.acquire()
             except Timeout:
-                raise InputError(f"another run is writing to {str(self.path)!r}: wait for it, or {files.ELSEWHERE}") from None
+                raise InputError(
+                    f"another run is writing to {str(self.path)!r}: wait for it, or"
+                    f" {files.ELSEWHERE}"
+                ) from None
         self._lock = lock
 
 
 def output_folder(out: str | os.PathLike[str], kind: str | None = None) -> Path:
-    """The path of the option `out`, if it can be a folder; if a run of the command `kind` may begin or continue there."""
+    """The path of the option `out`, if it can be a folder; if a run of the command `kind` may
+    begin or continue there.
+    """
     path = files.user_path(out, "out")
     if path.suffix.lower() in DATA_FILES and not path.exists():
-        raise InputError(f"out {str(path)!r} is named like a file, and out is a folder: name it without {path.suffix}")
+        raise InputError(
+            f"out {str(path)!r} is named like a file, and out is a folder: name it without"
+            f" {path.suffix}"
+        )
     files.refuse_unmakeable(path)
     if kind is not None:
         refuse_foreign(path, kind)
@@ -159,12 +198,16 @@ def output_folder(out: str | os.PathLike[str], kind: str | None = None) -> Path:
 
 
 def refuse_foreign(path: Path, kind: str) -> dict[str, Any] | None:
-    """The stored settings of the run in a folder, None where one may begin; a folder of anything else is refused."""
+    """The stored settings of the run in a folder, None where one may begin; a folder of
+    anything else is refused.
+    """
     with files.writing(path):
         if (path / "settings.json").is_file():
             return read_settings(path, kind)
         if _other_files(path):
-            raise InputError(f"folder {str(path)!r} is not empty and holds no run: {files.ELSEWHERE}")
+            raise InputError(
+                f"folder {str(path)!r} is not empty and holds no run: {files.ELSEWHERE}"
+            )
     return None
 
 
@@ -175,15 +218,27 @@ def _other_files(folder: Path) -> bool:
 
 
 def read_settings(path: Path, kind: str) -> dict[str, Any]:
-    """settings.json of the run in folder `path`, which must be of the command `kind` (a run that states none is taken)."""
+    """settings.json of the run in folder `path`, which must be of the command `kind` (a run
+    that states none is taken).
+    """
     if not (file := path / "settings.json").is_file():
-        raise InputError(f"folder {str(path)!r} holds no run: give the --out folder of an `unmask {kind}` run")
+        raise InputError(
+            f"folder {str(path)!r} holds no run: give the --out folder of an `unmask {kind}` run"
+        )
     stored = files.read_object(file, remedy="start again in another --out folder")
     if (other := stored.get("kind", kind)) != kind:
-        raise InputError(f"folder {str(path)!r} holds a run of {shown(other)}, not of {kind!r}: {files.ELSEWHERE}")
+        raise InputError(
+            f"folder {str(path)!r} holds a run of {shown(other)}, not of {kind!r}:"
+            f" {files.ELSEWHERE}"
+        )
     if (format := stored.get("format")) != FORMAT:
-        begun = f"folder {str(path)!r} holds a run of {_release_of(stored)} (format {shown(format)}, and this is {FORMAT})"
-        raise InputError(f"{begun}: use that release for it, or start again in another --out folder")
+        begun = (
+            f"folder {str(path)!r} holds a run of {_release_of(stored)} (format {shown(format)},"
+            f" and this is {FORMAT})"
+        )
+        raise InputError(
+            f"{begun}: use that release for it, or start again in another --out folder"
+        )
     return stored
 
 
@@ -200,7 +255,9 @@ def read_parts(folder: Path, series: str = "*") -> list[Path]:
     return sorted((folder / "parts").glob(f"{series}-*.parquet"))
 
 
-def read_rows(parts: Sequence[Path], columns: pyarrow.Schema, remedy: str = DELETE_PART) -> pyarrow.Table:
+def read_rows(
+    parts: Sequence[Path], columns: pyarrow.Schema, remedy: str = DELETE_PART
+) -> pyarrow.Table:
     """The rows of the parts, which must have `columns`."""
     import pyarrow
 

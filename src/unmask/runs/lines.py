@@ -1,8 +1,10 @@
-"""The lines and records of a user's file: plain, gzip or xz, or standard input (`-`); errors name the file and the line.
+"""The lines and records of a user's file: plain, gzip or xz, or standard input (`-`); errors
+name the file and the line.
 
-A file is unpacked by its content, whatever its name. What is in it is decided by its name without .gz and .xz. A record is a JSON
-object of a line, a row of a table below its header, or a row of a pandas frame. Case of column names does not matter, unless two
-names differ in it alone.
+A file is unpacked by its content, whatever its name. What is in it is decided by its name
+without .gz and .xz. A record is a JSON object of a line, a row of a table below its header, or
+a row of a pandas frame. Case of column names does not matter, unless two names differ in it
+alone.
 """
 
 from __future__ import annotations
@@ -26,8 +28,28 @@ from unmask.runs.files import parse_json, reading
 
 FASTA = (".fasta", ".fa", ".faa")
 PACKED = (".gz", ".xz")
-RECORDS = {".jsonl": "JSON", ".ndjson": "JSON", ".json": "JSON", ".csv": "a table", ".tsv": "a table"}
-DOCUMENTS = (".txt", ".text", ".conllu", ".md", ".tex", ".html", ".xml", ".pdf", ".doc", ".docx", ".odt", ".rtf", ".log")
+RECORDS = {
+    ".jsonl": "JSON",
+    ".ndjson": "JSON",
+    ".json": "JSON",
+    ".csv": "a table",
+    ".tsv": "a table",
+}
+DOCUMENTS = (
+    ".txt",
+    ".text",
+    ".conllu",
+    ".md",
+    ".tex",
+    ".html",
+    ".xml",
+    ".pdf",
+    ".doc",
+    ".docx",
+    ".odt",
+    ".rtf",
+    ".log",
+)
 TABLES = (".tab", ".dat", ".xls", ".xlsx", ".xlsm", ".ods", ".parquet")
 ENDINGS = (*DOCUMENTS, *TABLES, ".bz2", ".zst", ".zip", *FASTA, *PACKED, *RECORDS)
 """A text that ends so looks like the name of a file."""
@@ -41,8 +63,14 @@ AS_CSV = "save it as CSV in UTF-8, and give that file"
 UNPACK = "unpack it first"
 AS_UTF8 = "save it as UTF-8, or convert it with iconv"
 FOREIGN = {
-    b"version https://git-lfs.github.com/spec/": ("a Git LFS pointer and not the file itself", "run git lfs pull"),
-    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": ("a file of Microsoft Office, such as Excel's .xls", AS_CSV),
+    b"version https://git-lfs.github.com/spec/": (
+        "a Git LFS pointer and not the file itself",
+        "run git lfs pull",
+    ),
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": (
+        "a file of Microsoft Office, such as Excel's .xls",
+        AS_CSV,
+    ),
     b"\xff\xfe\x00\x00": ("text in UTF-32", AS_UTF8),
     b"\x00\x00\xfe\xff": ("text in UTF-32", AS_UTF8),
     b"\xff\xfe": ("text in UTF-16", AS_UTF8),
@@ -89,7 +117,9 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
         line = line.removesuffix("\n").removesuffix("\r")
         if number == 1 and not ended and "\r" in line:
             kind = "ends its lines by CR alone, as old programs for Macintosh do"
-            raise InputError(f"{source_name(path)} {kind}: save it with line ends of Unix or Windows")
+            raise InputError(
+                f"{source_name(path)} {kind}: save it with line ends of Unix or Windows"
+            )
         yield number, line
 
 
@@ -114,7 +144,9 @@ IS_NAMED, LOOKS_SO = "is the name of a file", "looks like the name of a file"
 
 
 def file_name(text: str) -> str | None:
-    """In words, in which way a text is the name of a file, or looks like one; None if it does neither."""
+    """In words, in which way a text is the name of a file, or looks like one; None if it does
+    neither.
+    """
     if os.path.exists(os.path.expanduser(text)) and text.strip("."):
         return IS_NAMED
     return LOOKS_SO if looks_like_a_file(text) else None
@@ -132,16 +164,22 @@ def looks_like_a_file(text: str) -> bool:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file with a text in each; records, whose marks would be read as words, are refused by the file's name."""
+    """The lines of a file with a text in each; records, whose marks would be read as words, are
+    refused by the file's name.
+    """
     if held := RECORDS.get(kind_of(path)):
-        raise InputError(f"{source_name(path)} holds {held} by its name: give a file with one text per line, such as a .txt")
+        raise InputError(
+            f"{source_name(path)} holds {held} by its name: give a file with one text per line,"
+            " such as a .txt"
+        )
     return numbered_lines(path)
 
 
 def located_texts(path: Path) -> Iterator[tuple[int, str]]:
     """(number from 1, text) of a file: its lines, the rows of a table, the records of FASTA.
 
-    An empty line, or row, has the text "". The text of JSON Lines and of tables is in the column text.
+    An empty line, or row, has the text "". The text of JSON Lines and of tables is in the
+    column text.
     """
     if kind_of(path) in FASTA:
         yield from enumerate((sequence for _, sequence in fasta_records(path)), 1)
@@ -175,20 +213,26 @@ def fasta_records(path: Path) -> Iterator[tuple[str, str]]:
         if sequence:
             yield name, sequence
         elif name:
-            raise InputError(f"{source_name(path)}: record {name!r} has no sequence: add it, or remove the record")
+            raise InputError(
+                f"{source_name(path)}: record {name!r} has no sequence: add it, or remove the"
+                " record"
+            )
         name, sequence = (line[1:].split() or [f"line {number}" if number else ""])[0], ""
 
 
 def records(path: Path, kind: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """(place as messages name it, record) of JSON Lines, .csv or .tsv.
 
-    A blank line of JSON Lines, and a row of a table whose cells are all empty, is an empty record. A blank line of a table
-    is no row, as in pandas.
+    A blank line of JSON Lines, and a row of a table whose cells are all empty, is an empty
+    record. A blank line of a table is no row, as in pandas.
     """
     kind, name = kind or kind_of(path), source_name(path)
     if RECORDS.get(kind) != "a table":
         for number, line in numbered_lines(path):
-            yield f"{name} line {number}", _json_object(line, f"{name} line {number}") if line.strip() else {}
+            yield (
+                f"{name} line {number}",
+                _json_object(line, f"{name} line {number}") if line.strip() else {},
+            )
         return
     lines = (f"{line}\n" for _, line in numbered_lines(path))
     first = next(lines, "")
@@ -209,12 +253,21 @@ def records(path: Path, kind: str | None = None) -> Iterator[tuple[str, dict[str
                 raise InputError(f"{where} has {cells}: put a text with a separator in quotes")
             yield where, dict(zip(columns, row, strict=True))
     except csv.Error as error:
-        where, use = f"{name} line {rows.line_num}", "double the quotes inside a text in quotes, close every quote, or use .jsonl"
+        where, use = (
+            f"{name} line {rows.line_num}",
+            "double the quotes inside a text in quotes, close every quote, or use .jsonl",
+        )
         if "limit" in str(error):
-            raise InputError(f"{where} has a cell of over {csv.field_size_limit():,} characters: shorten it, or {use}") from None
+            raise InputError(
+                f"{where} has a cell of over {csv.field_size_limit():,} characters: shorten it, or"
+                f" {use}"
+            ) from None
         raise InputError(f"{where} is not {kind[1:]}: {use} ({error})") from None
     if columns and empty:
-        raise InputError(f"{name} has one line, {', '.join(columns)[:80]!r}, read as its header: give a header and rows")
+        raise InputError(
+            f"{name} has one line, {', '.join(columns)[:80]!r}, read as its header: give a header"
+            " and rows"
+        )
 
 
 def _json_object(line: str, where: str) -> dict[str, Any]:
@@ -248,7 +301,8 @@ def refuse_column_twice(names: Iterable[str], source: str) -> None:
 
 
 def column(record: Mapping[str, Any], *names: str) -> str | None:
-    """The first of these columns that a record has; case does not matter where none is written exactly so.
+    """The first of these columns that a record has; case does not matter where none is written
+    exactly so.
 
     Raises if two columns differ from it in case alone.
     """
@@ -258,7 +312,9 @@ def column(record: Mapping[str, Any], *names: str) -> str | None:
     for name in names:
         alike = [key for key in record if str(key).casefold() == name.casefold()]
         if len(alike) > 1:
-            raise InputError(f"columns {alike[0]!r} and {alike[1]!r} can both be {name!r}: rename one")
+            raise InputError(
+                f"columns {alike[0]!r} and {alike[1]!r} can both be {name!r}: rename one"
+            )
         if alike:
             return alike[0]
     return None
@@ -268,7 +324,9 @@ def string(record: Mapping[str, Any], key: str | None, where: str, wanted: str =
     """The text in a column, which is None where the record has no column `wanted`."""
     if key is None:
         fields = ", ".join(map(str, list(record)[:6])) or "none"
-        use = f"rename one to {wanted}" if wanted in TEXT else "name one of them with field (--field)"
+        use = (
+            f"rename one to {wanted}" if wanted in TEXT else "name one of them with field (--field)"
+        )
         raise InputError(f"{where} has no field {wanted!r} (its fields are {fields}): {use}")
     if not isinstance(record[key], str):
         raise InputError(f"{where}: {key!r} is {shown(record[key])}, not text: give a string")
@@ -317,7 +375,13 @@ def _refuse_foreign(head: bytes, path: Path) -> None:
         if head.startswith(beginning):
             raise InputError(f"{name} is {what}: {use}")
     if head.startswith(b"PK\x03\x04"):
-        what, use = OFFICE.get(path.suffix.lower(), ("a zip archive, as files of Excel and Word are", f"{UNPACK}, or {AS_CSV}"))
+        what, use = OFFICE.get(
+            path.suffix.lower(),
+            ("a zip archive, as files of Excel and Word are", f"{UNPACK}, or {AS_CSV}"),
+        )
         raise InputError(f"{name} is {what}: {use}")
     if b"\0" in head:
-        raise InputError(f"{name} has a zero byte at {head.index(0)}: it is not text in UTF-8, give a file that is")
+        raise InputError(
+            f"{name} has a zero byte at {head.index(0)}: it is not text in UTF-8, give a file"
+            " that is"
+        )

@@ -1,4 +1,6 @@
-"""The main memory of this machine, in bytes: Linux and macOS state it by sysconf and /proc, Windows by a call of its own."""
+"""The main memory of this machine, in bytes: Linux and macOS state it by sysconf and /proc,
+Windows by a call of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ UNKNOWN = 8 * 2**30
 
 
 class _Status(ctypes.Structure):
-    """MEMORYSTATUSEX of Windows: `length` is its own size, set by the caller; the call fills the rest."""
+    """MEMORYSTATUSEX of Windows: `length` is its own size, set by the caller; the call fills
+    the rest.
+    """
 
     _fields_ = [
         ("length", ctypes.c_uint32),
@@ -34,7 +38,9 @@ def whole_memory() -> int:
 
 
 def free_memory() -> int:
-    """Bytes that programs may take now without swapping; macOS does not say, and half of its memory is taken to be free."""
+    """Bytes that programs may take now without swapping; macOS does not say, and half of its
+    memory is taken to be free.
+    """
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:

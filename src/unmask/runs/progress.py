@@ -6,12 +6,16 @@ import signal
 from typing import Protocol, runtime_checkable
 
 STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
-"""Signals that ask a program to stop: Windows has no SIGHUP, and it alone has SIGBREAK (Ctrl-Break)."""
+"""Signals that ask a program to stop: Windows has no SIGHUP, and it alone has SIGBREAK
+(Ctrl-Break).
+"""
 
 
 @runtime_checkable
 class Progress(Protocol):
-    """Called now and then with how much is done, how much there is in all (0: not known), and what is being counted."""
+    """Called now and then with how much is done, how much there is in all (0: not known), and
+    what is being counted.
+    """
 
     def __call__(self, done: int, total: int, what: str = ...) -> None: ...
 
@@ -19,7 +23,8 @@ class Progress(Protocol):
 class Enough(Exception):
     """Raised by a model that gives no more passes, because its user wants what there is.
 
-    A search of fillings, scores, dependence and mutants then return what they have; other work passes it on.
+    A search of fillings, scores, dependence and mutants then return what they have; other work
+    passes it on.
     """
 
 

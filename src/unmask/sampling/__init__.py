@@ -1,9 +1,14 @@
-"""Texts from the energy behind a masked language model: Markov chains that are proved right by enumeration, and decoders.
+"""Texts from the energy behind a masked language model: Markov chains that are proved right by
+enumeration, and decoders.
 
 target       E_raw and E_norm; fixed and allowed tokens
 registry     the list of kernels and decoders        settings    all options that decide the samples
-kernels/     Markov kernels: `kernel` the state, a step, pseudo-Gibbs; `metropolis` proposals and their acceptance
-decoders/    rules that fill blanks: `decoder` ancestral and mask-predict, `revealing` those with a law, `verified`
-engine/      `passes` how the model is asked, within a memory; `randomness` random numbers and drawn tokens
-run/         `advance` groups of chains and their starts, `result` samples and checkpoints, `diagnostics`, `watch` for the page
+kernels/     Markov kernels: `kernel` the state, a step, pseudo-Gibbs; `metropolis` proposals
+             and their acceptance
+decoders/    rules that fill blanks: `decoder` ancestral and mask-predict, `revealing` those
+             with a law, `verified`
+engine/      `passes` how the model is asked, within a memory; `randomness` random numbers and
+             drawn tokens
+run/         `advance` groups of chains and their starts, `result` samples and checkpoints,
+             `diagnostics`, `watch` for the page
 """

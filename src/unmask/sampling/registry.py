@@ -1,7 +1,9 @@
-"""The kernels and decoders: what each is called, its options, the law of its texts, and where it is computed.
+"""The kernels and decoders: what each is called, its options, the law of its texts, and where
+it is computed.
 
-A kernel is one step of a Markov chain, a decoder a rule that fills blanks. Each is a frozen dataclass; its options are fields.
-Nothing heavy is imported; `on` loads the class with `init` and `step` that computes it. A new one is that file and a class here.
+A kernel is one step of a Markov chain, a decoder a rule that fills blanks. Each is a frozen
+dataclass; its options are fields. Nothing heavy is imported; `on` loads the class with `init`
+and `step` that computes it. A new one is that file and a class here.
 """
 
 from __future__ import annotations
@@ -32,26 +34,48 @@ OWN_LAW = "its own law, with log_prob"
 
 @settings
 class Method:
-    """A kernel or a decoder. The fields of a subclass are its options; the rest is the same for all objects of a class."""
+    """A kernel or a decoder. The fields of a subclass are its options; the rest is the same for
+    all objects of a class.
+    """
 
     name: ClassVar[str] = ""  # as it is typed
     label: ClassVar[str] = ""  # in tables and figures
     colour: ClassVar[str] = ""
     computed_by: ClassVar[str] = ""  # "module:class", below `unmask.sampling`
-    step: ClassVar[str] = ""  # one step, in words: the first line of the docstring, unless it is given
+    step: ClassVar[str] = (
+        ""  # one step, in words: the first line of the docstring, unless it is given
+    )
     invariant: ClassVar[str] = ""  # the law that its steps leave invariant
     verdict: ClassVar[str] = ""  # the law of its texts, in a sentence
-    uses_terms: ClassVar[bool] = False  # whether the user's own terms of the energy are part of that law
-    decodes: ClassVar[bool] = False  # whether it is a decoder: its texts are independent of each other
-    conditionals: ClassVar[int | None] = None  # drawn from at once in a text; None: of the redrawn sites, of a decoder all
-    law: ClassVar[str] = ""  # of a decoder that chooses positions before it draws their tokens, and so has a law: its sets
-    bound: ClassVar[str] = ""  # the option that bounds a set, for decoders that take a bound or a number of steps
-    one_by_one: ClassVar[bool] = False  # whether its law has one token per pass; `passes` are sets that are drafted together
-    corrects: ClassVar[bool] = False  # whether it asks about tokens that the model sees, which takes training (--refinement)
+    uses_terms: ClassVar[bool] = (
+        False  # whether the user's own terms of the energy are part of that law
+    )
+    decodes: ClassVar[bool] = (
+        False  # whether it is a decoder: its texts are independent of each other
+    )
+    conditionals: ClassVar[int | None] = (
+        None  # drawn from at once in a text; None: of the redrawn sites, of a decoder all
+    )
+    law: ClassVar[
+        str
+        # of a decoder that chooses positions before it draws their tokens, and so has a law: its
+        # sets
+    ] = ""
+    bound: ClassVar[str] = (
+        ""  # the option that bounds a set, for decoders that take a bound or a number of steps
+    )
+    one_by_one: ClassVar[bool] = (
+        False  # whether its law has one token per pass; `passes` are sets that are drafted together
+    )
+    corrects: ClassVar[bool] = (
+        # whether it asks about tokens that the model sees, which takes training (--refinement)
+        False
+    )
 
     def __init_subclass__(cls) -> None:
         if "step" not in vars(cls):
-            first = (cls.__doc__ or "").partition("\n")[0].removesuffix(".")
+            paragraph = (cls.__doc__ or "").partition("\n\n")[0]
+            first = " ".join(paragraph.split()).removesuffix(".")
             cls.step = first[:1].lower() + first[1:]
 
     def __post_init__(self) -> None:
@@ -71,10 +95,15 @@ class Method:
         from unmask.sampling.target import Target
 
         if not isinstance(target, Target):
-            raise InputError(f"target {shown(target)} is not a target: give unmask.Target(model, template)")
+            raise InputError(
+                f"target {shown(target)} is not a target: give unmask.Target(model, template)"
+            )
         if target.energy.user_terms and not self.uses_terms:
             able = ", ".join(name for name, method in KERNELS.items() if method.uses_terms)
-            raise InputError(f"kernel {self.name} does not use terms of your own: leave them out, or use one of {able}")
+            raise InputError(
+                f"kernel {self.name} does not use terms of your own: leave them out, or use one of"
+                f" {able}"
+            )
         if passes is None:
             from unmask.sampling.engine.passes import Passes
 
@@ -121,7 +150,10 @@ class MH(Markov):
     name, label, colour = "mh", "Metropolis-Hastings", "#0072B2"
     computed_by = "kernels.metropolis:MetropolisHastings"
     invariant, uses_terms = "exp(-E / temperature)", True
-    verdict = "The chain leaves exp(-E / T) invariant: E the {energy} energy and what was added to it, T = {temperature:g}."
+    verdict = (
+        "The chain leaves exp(-E / T) invariant: E the {energy} energy and what was added to it, T"
+        " = {temperature:g}."
+    )
     temperature: Temperature = 1.0
 
 
@@ -133,8 +165,9 @@ class Gibbs(Markov):
     computed_by = "kernels.kernel:PseudoGibbs"
     invariant = "a law of its own, which depends on the scan"
     verdict = (
-        "Pseudo-Gibbs accepts everything: its law is not exp(-E) of either energy and depends on the order of updates. "
-        "R-hat shows whether the chains agree with each other, not whether they agree with a target."
+        "Pseudo-Gibbs accepts everything: its law is not exp(-E) of either energy and depends on"
+        " the order of updates. R-hat shows whether the chains agree with each other, not whether"
+        " they agree with a target."
     )
 
 
@@ -171,7 +204,10 @@ class Ancestral(Proposing):
     name, label, colour = "ancestral", "ancestral sampling", "#117733"
     computed_by = "decoders.decoder:Ancestral"
     invariant = "an explicit distribution, with log_prob"
-    verdict = "Independent draws with exact log-probabilities, given each text's order; no chain, so nothing has to mix."
+    verdict = (
+        "Independent draws with exact log-probabilities, given each text's order; no chain, so"
+        " nothing has to mix."
+    )
     decodes, conditionals = True, 1
     order: Order = "random"
 
@@ -181,7 +217,8 @@ class Decoding(Method):
     """A decoder that predicts many blanks in a step.
 
     Parameters:
-        decoding_temperature: Of the predicted tokens; 0 takes the likeliest [default: 1; translate: 0].
+        decoding_temperature: Of the predicted tokens; 0 takes the likeliest [default: 1;
+            translate: 0].
     """
 
     invariant = "nothing named"
@@ -232,8 +269,9 @@ class Revise(InSteps):
 
 
 REVEALED = (
-    "Independent draws with exact log-probabilities (at temperature 0 the law is one text); no chain, so nothing has to mix. "
-    "The law is the decoder's own: blanks that are filled together do not see each other."
+    "Independent draws with exact log-probabilities (at temperature 0 the law is one text); no"
+    " chain, so nothing has to mix. The law is the decoder's own: blanks that are filled together"
+    " do not see each other."
 )
 
 
@@ -243,8 +281,8 @@ class Bounded(Decoding):
 
     Parameters:
         passes: Steps to a whole text, in place of the bound.
-        gamma: Nats of dependence that a step may lose: more is fewer steps, 0 fills one by one [default: 1; least-dependent:
-            0.1].
+        gamma: Nats of dependence that a step may lose: more is fewer steps, 0 fills one by one
+            [default: 1; least-dependent: 0.1].
     """
 
     bound, usual_bound = "gamma", 1.0
@@ -256,8 +294,8 @@ class Bounded(Decoding):
         super().__post_init__()
         if self.passes is not None and self.gamma is not None:
             raise InputError(
-                f"passes {self.passes} and gamma {self.gamma:g} were both given, and each decides the number "
-                "of steps: leave one out"
+                f"passes {self.passes} and gamma {self.gamma:g} were both given, and each decides"
+                " the number of steps: leave one out"
             )
 
     @property
@@ -310,7 +348,8 @@ class Profiled(Method):
     """A decoder that reads a dependence profile.
 
     Parameters:
-        profile: Dependence by distance: a file of `unmask dependence --profile` [default: the model's own].
+        profile: Dependence by distance: a file of `unmask dependence --profile` [default: the
+            model's own].
     """
 
     profile: Annotated[Any, Written(metavar="PATH")] = None
@@ -329,13 +368,17 @@ class LeastDependent(Profiled, Bounded):
 
     name, label, colour = "least-dependent", "least dependent", "#004488"
     computed_by = "decoders.revealing:LeastDependent"
-    law = "blanks whose estimated dependence on each other sums to gamma at most, least dependent next"
+    law = (
+        "blanks whose estimated dependence on each other sums to gamma at most, least dependent"
+        " next"
+    )
     usual_bound = 0.1
 
 
 @settings
 class Verified(Profiled, InSteps):
-    """A new text: sets of blanks drafted together, verified, and drawn again from the first rejection on.
+    """A new text: sets of blanks drafted together, verified, and drawn again from the first
+    rejection on.
 
     Parameters:
         passes: Steps to a whole text; of verified sets, their number.
@@ -345,8 +388,9 @@ class Verified(Profiled, InSteps):
     computed_by = "decoders.verified:Verified"
     invariant = OWN_LAW
     verdict = (
-        "Independent draws with exact log-probabilities (at temperature 0 the law is one text); no chain, so nothing has to mix. "
-        "The law is that of one token per pass, in the order of the sets: nothing is lost by drafting together."
+        "Independent draws with exact log-probabilities (at temperature 0 the law is one text); no"
+        " chain, so nothing has to mix. The law is that of one token per pass, in the order of the"
+        " sets: nothing is lost by drafting together."
     )
     law = "one token, in the order of sets that are drafted together and verified"
     one_by_one = True
@@ -358,9 +402,13 @@ class Verified(Profiled, InSteps):
 
 
 KERNELS: dict[str, type[Method]] = {
-    one.name: one for one in list(globals().values()) if isinstance(one, type) and issubclass(one, Method) and one.name
+    one.name: one
+    for one in list(globals().values())
+    if isinstance(one, type) and issubclass(one, Method) and one.name
 }
-"""All kernels and decoders by name, in the order of this file: the choices of `--kernel`, of tables and of figures."""
+"""All kernels and decoders by name, in the order of this file: the choices of `--kernel`, of
+tables and of figures.
+"""
 
 
 def with_law() -> list[str]:
@@ -369,15 +417,18 @@ def with_law() -> list[str]:
 
 
 def refuse_no_law(argument: str, decoder: str) -> None:
-    """Refuse a decoder whose law cannot be computed; `argument`: with its value, as messages name it."""
+    """Refuse a decoder whose law cannot be computed; `argument`: with its value, as messages
+    name it.
+    """
     if decoder == Ancestral.name:
         raise InputError(
-            f"{argument}: {decoder} fills one blank per pass, so its law is a chain rule; use any_order or left_to_right"
+            f"{argument}: {decoder} fills one blank per pass, so its law is a chain rule; use"
+            " any_order or left_to_right"
         )
     if decoder in KERNELS and KERNELS[decoder].decodes and not KERNELS[decoder].law:
         raise InputError(
-            f"{argument}: {decoder} has no law that can be computed, because it does not choose positions before it draws their "
-            f"tokens; use one of {', '.join(with_law())}"
+            f"{argument}: {decoder} has no law that can be computed, because it does not choose"
+            f" positions before it draws their tokens; use one of {', '.join(with_law())}"
         )
 
 

@@ -1,4 +1,6 @@
-"""Everything that decides which samples a run draws; two runs with equal settings draw the same ones. Imports no torch."""
+"""Everything that decides which samples a run draws; two runs with equal settings draw the same
+ones. Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,13 @@ class Start:
     """Where chains start, and which tokens they may hold.
 
     Parameters:
-        init: Texts to start from, or a file of them (lines or FASTA); chains take them in turn [default: blanks filled one by
-            one].
+        init: Texts to start from, or a file of them (lines or FASTA); chains take them in turn
+            [default: blanks filled one by one].
         random_start: Start from tokens drawn uniformly.
-        allow: The only tokens at a position of the template's tokens, such as 3=red,green; [CLS] is position 0.
-        alphabet: Tokens allowed at every site: letters (ACDE), words with commas, a list, or a file.
+        allow: The only tokens at a position of the template's tokens, such as 3=red,green;
+            [CLS] is position 0.
+        alphabet: Tokens allowed at every site: letters (ACDE), words with commas, a list, or a
+            file.
     """
 
     init: Annotated[Any, Written(metavar="PATH")] = ()
@@ -49,14 +53,20 @@ class Start:
 
             alphabet = self.alphabet
             if not isinstance(alphabet, str | os.PathLike):
-                alphabet = texts_in_order("alphabet", alphabet, "letters, a list of words, or a file")
+                alphabet = texts_in_order(
+                    "alphabet", alphabet, "letters, a list of words, or a file"
+                )
             object.__setattr__(self, "alphabet", alphabet_tokens(alphabet))
         if self.init and self.random_start:
-            raise InputError("init and random_start were both given, and a chain has one start: leave one out")
+            raise InputError(
+                "init and random_start were both given, and a chain has one start: leave one out"
+            )
 
 
 def _left_out(value: Any) -> bool:
-    """Whether a value is the default, an empty tuple; arrays and Series are compared with nothing."""
+    """Whether a value is the default, an empty tuple; arrays and Series are compared with
+    nothing.
+    """
     return isinstance(value, tuple) and not value
 
 
@@ -96,20 +106,31 @@ class SampleSettings:
 
     def __post_init__(self) -> None:
         if self.burn_in >= self.sweeps:
-            raise InputError(f"burn_in {self.burn_in} of {self.sweeps} sweeps leaves no sample: give fewer than the sweeps")
+            raise InputError(
+                f"burn_in {self.burn_in} of {self.sweeps} sweeps leaves no sample: give fewer than"
+                " the sweeps"
+            )
         if self.kept_after(self.sweeps) < 1:
-            raise InputError(f"thin {self.thin} leaves no sample of {self.sweeps - self.burn_in} sweeps: thin less")
+            raise InputError(
+                f"thin {self.thin} leaves no sample of {self.sweeps - self.burn_in} sweeps: thin"
+                " less"
+            )
         if not self.length:
             raise InputError("no length was given: ask for texts of at least one token")
         if self.kernel.decodes and (self.start.init or self.start.random_start):
             name = "init" if self.start.init else "random_start"
             raise InputError(
-                f"{name} was given, which kernel {self.kernel.name} does not use: leave it out, or use a Markov kernel"
+                f"{name} was given, which kernel {self.kernel.name} does not use: leave it out, or"
+                " use a Markov kernel"
             )
-        if getattr(self.kernel, "decoding_temperature", 0) is None:  # settings that are written say every number
+        if (
+            getattr(self.kernel, "decoding_temperature", 0) is None
+        ):  # settings that are written say every number
             object.__setattr__(self, "kernel", replace(self.kernel, decoding_temperature=1.0))  # type: ignore[call-arg]
         if len(self.start.init) > self.chains:
-            object.__setattr__(self, "start", replace(self.start, init=self.start.init[: self.chains]))
+            object.__setattr__(
+                self, "start", replace(self.start, init=self.start.init[: self.chains])
+            )
 
     def kept_after(self, sweeps: int) -> int:
         """Samples per chain of the first `sweeps` sweeps."""
@@ -120,17 +141,29 @@ class SampleSettings:
         return sweep > self.burn_in and (sweep - self.burn_in) % self.thin == 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON has them: the name of the kernel among its options, lists for tuples."""
+        """The settings as JSON has them: the name of the kernel among its options, lists for
+        tuples.
+        """
         start = {**asdict(self.start), "allow": sorted((self.start.allow or {}).items())}
-        values = {**asdict(self), "kernel": {"name": self.kernel.name, **asdict(self.kernel)}, "start": start}
+        values = {
+            **asdict(self),
+            "kernel": {"name": self.kernel.name, **asdict(self.kernel)},
+            "start": start,
+        }
         return dict(json.loads(json.dumps(values)))
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> SampleSettings:
-        """The inverse of `to_dict`; names that are not settings are ignored, and a missing one is a KeyError."""
+        """The inverse of `to_dict`; names that are not settings are ignored, and a missing one
+        is a KeyError.
+        """
         values = {field.name: stored[field.name] for field in fields(cls)}
         options = dict(values["kernel"])
         values["kernel"] = entry_of(options.pop("name"))(**options)
-        start: dict[str, Any] = {name: value for name, value in dict(values["start"]).items() if value != []}
-        values["start"] = Start(**{**start, "allow": dict(start["allow"])} if "allow" in start else start)
+        start: dict[str, Any] = {
+            name: value for name, value in dict(values["start"]).items() if value != []
+        }
+        values["start"] = Start(
+            **{**start, "allow": dict(start["allow"])} if "allow" in start else start
+        )
         return cls(**values)

@@ -1,19 +1,24 @@
-"""Energies of whole texts under a masked language model (Goyal, Dyer & Berg-Kirkpatrick 2022), and the targets of chains.
+"""Energies of whole texts under a masked language model (Goyal, Dyer & Berg-Kirkpatrick 2022),
+and the targets of chains.
 
     E_raw(x)  = - sum_t f_t(x_t | x_{-t})            f_t: logits at position t, masked alone
     E_norm(x) = - sum_t log q_t(x_t | x_{-t})        q_t = softmax f_t over the whole vocabulary
 
-The sum runs over the positions that hold no special token. A kernel at temperature T samples pi(x), which is proportional to
-exp(-E(x) / T) over the texts of one length. exp(-E_norm) is the product of the unary conditionals; -E_norm is the pseudo-log-
-likelihood. One energy costs one forward pass per term.
+The sum runs over the positions that hold no special token. A kernel at temperature T samples
+pi(x), which is proportional to exp(-E(x) / T) over the texts of one length. exp(-E_norm) is the
+product of the unary conditionals; -E_norm is the pseudo-log- likelihood. One energy costs one
+forward pass per term.
 
-A target is an energy over the texts of one length, with some tokens fixed and the others restricted to allowed sets:
+A target is an energy over the texts of one length, with some tokens fixed and the others
+restricted to allowed sets:
 
-    pi(x) proportional to exp(-E(x) / temperature)   if x has the fixed tokens and every free token is allowed, else 0
+    pi(x) proportional to exp(-E(x) / temperature)   if x has the fixed tokens and every free
+                                                     token is allowed, else 0
 
-Special tokens are never allowed. The energy keeps its terms at the fixed positions, and its normalisers run over the whole
-vocabulary, so that pi is the unconstrained model *given* the constraints. Tokens that a text is conditioned on (`given`: the
-source of a translation) are fixed as well, may differ from text to text, and have no term.
+Special tokens are never allowed. The energy keeps its terms at the fixed positions, and its
+normalisers run over the whole vocabulary, so that pi is the unconstrained model *given* the
+constraints. Tokens that a text is conditioned on (`given`: the source of a translation) are
+fixed as well, may differ from text to text, and have no term.
 """
 
 from __future__ import annotations
@@ -34,7 +39,9 @@ from unmask.sampling.registry import EnergyKind
 from unmask.signature import checked, settings
 
 UserTerm = Callable[[Tensor], Tensor]
-"""From token ids (n, T), special tokens included, to n numbers that are added to the energy; inf forbids a text."""
+"""From token ids (n, T), special tokens included, to n numbers that are added to the energy;
+inf forbids a text.
+"""
 
 
 def log_normaliser(logits: Float[Tensor, "n V"]) -> Float[Tensor, " n"]:
@@ -52,7 +59,8 @@ class Energy:
 
     Parameters:
         kind: norm or raw.
-        user_terms: Functions from token ids (n, T), special tokens included, to n numbers; inf forbids a text.
+        user_terms: Functions from token ids (n, T), special tokens included, to n numbers; inf
+            forbids a text.
         text_terms: Functions from a text to a number; inf forbids it.
     """
 
@@ -63,23 +71,37 @@ class Energy:
     @property
     def names(self) -> list[str]:
         """The names of the terms that were added."""
-        return [getattr(term, "__qualname__", repr(term)) for term in (*self.user_terms, *self.text_terms)]
+        return [
+            getattr(term, "__qualname__", repr(term))
+            for term in (*self.user_terms, *self.text_terms)
+        ]
 
     def on(self, model: ConditionalModel) -> Energy:
-        """The energy for a model: terms of texts become terms of token ids, which the model spells."""
+        """The energy for a model: terms of texts become terms of token ids, which the model
+        spells.
+        """
 
         def of_ids(term: Callable[[str], float], ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
-            return torch.tensor([float(term(model.text(row))) for row in ids.tolist()], dtype=torch.float64)  # type: ignore[attr-defined]
+            texts = [model.text(row) for row in ids.tolist()]  # type: ignore[attr-defined]
+            return torch.tensor([float(term(text)) for text in texts], dtype=torch.float64)
 
-        return replace(self, user_terms=(*self.user_terms, *(partial(of_ids, term) for term in self.text_terms)), text_terms=())
+        return replace(
+            self,
+            user_terms=(*self.user_terms, *(partial(of_ids, term) for term in self.text_terms)),
+            text_terms=(),
+        )
 
     def term(self, logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """The energy's terms of `tokens`, whose positions have these logits, in float64; those of the norm are never negative."""
+        """The energy's terms of `tokens`, whose positions have these logits, in float64; those
+        of the norm are never negative.
+        """
         raw = -logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double()
         return log_normaliser(logits) + raw if self.kind == "norm" else raw
 
     def term_of(self, drawn: Drawn) -> Float[Tensor, " n"]:
-        """The energy's terms of tokens that were drawn, from what their conditionals said of them."""
+        """The energy's terms of tokens that were drawn, from what their conditionals said of
+        them.
+        """
         return (drawn.log_all if self.kind == "norm" else 0.0) - drawn.logit
 
     def from_user(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
@@ -93,14 +115,25 @@ class Energy:
             except (AttributeError, TypeError, ValueError) as error:
                 why = str(error).partition("\n")[0]
                 raise InputError(
-                    f"a term of your own fails ({why}): user_terms map token ids to numbers, text_terms one text to one number"
+                    f"a term of your own fails ({why}): user_terms map token ids to numbers,"
+                    " text_terms one text to one number"
                 ) from None
             if not isinstance(value, Tensor) or value.shape != (len(ids),):
-                returned = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
-                raise InputError(f"a user term returned {returned}: return a tensor with one number for each of {len(ids)} texts")
+                returned = (
+                    f"shape {tuple(value.shape)}"
+                    if isinstance(value, Tensor)
+                    else f"a {type(value).__name__}"
+                )
+                raise InputError(
+                    f"a user term returned {returned}: return a tensor with one number for each of"
+                    f" {len(ids)} texts"
+                )
             total = total + value.to(total)
         if bool((total.isnan() | (total == -torch.inf)).any()):
-            raise InputError("a user term returned nan or -inf: return finite numbers, or inf for a text that is forbidden")
+            raise InputError(
+                "a user term returned nan or -inf: return finite numbers, or inf for a text that is"
+                " forbidden"
+            )
         return total
 
 
@@ -110,7 +143,9 @@ def scored_positions(ids: Sequence[int], model: ConditionalModel) -> tuple[int, 
     return tuple(t for t, token in enumerate(ids) if token not in special)
 
 
-def masked_alone(ids: Int[Tensor, "n T"], positions: Int[Tensor, " n"], mask_id: int) -> Int[Tensor, "n T"]:
+def masked_alone(
+    ids: Int[Tensor, "n T"], positions: Int[Tensor, " n"], mask_id: int
+) -> Int[Tensor, "n T"]:
     """Each row with its one position masked."""
     return ids.scatter(1, positions.unsqueeze(1), mask_id)
 
@@ -119,14 +154,16 @@ class Target:
     """An energy and its support; see the module's text.
 
     model      a `MaskedLM`, or another `ConditionalModel`
-    template   token ids, special ones included: the mask token at the free positions, fixed tokens elsewhere
+    template   token ids, special ones included: the mask token at the free positions, fixed
+               tokens elsewhere
     energy     by default the norm energy
     allowed    for a free position of the template, the token ids that are allowed there
     given      positions at which each text has its own tokens, whatever the template has there
 
     Its attributes, tensors on the model's device:
 
-    positions        positions in the text with an energy term, S of them ("columns" count along these)
+    positions        positions in the text with an energy term, S of them ("columns" count along
+                     these)
     free             the F columns that are free ("sites" count along these)
     free_positions   the position of each site
     site_of_column   the site of each column, -1 where it is fixed
@@ -153,9 +190,15 @@ class Target:
         refuse_too_long(len(self.template), model.max_length)
         tokens = [*template, *(i for ids in (allowed or {}).values() for i in ids)]
         if unknown := [i for i in tokens if not 0 <= i < model.input_size]:
-            raise InputError(f"token id {unknown[0]} is not the model's: give ids from 0 to {model.input_size - 1}")
+            raise InputError(
+                f"token id {unknown[0]} is not the model's: give ids from 0 to"
+                f" {model.input_size - 1}"
+            )
         if outside := [t for t in given if not 0 <= t < len(template)]:
-            raise InputError(f"given {outside[0]} is outside of the template: give positions from 0 to {len(template) - 1}")
+            raise InputError(
+                f"given {outside[0]} is outside of the template: give positions from 0 to"
+                f" {len(template) - 1}"
+            )
         scored = [t for t in scored_positions(self.template, model) if t not in set(given)]
         free = [column for column, t in enumerate(scored) if self.template[t] == model.mask_id]
         if not free:
@@ -174,41 +217,54 @@ class Target:
     def _support(self, allowed: dict[int, Sequence[int]]) -> Bool[Tensor, "F V"]:
         vocabulary = self.model.vocab_size
         regular = torch.ones(vocabulary, dtype=torch.bool, device=self.device)
-        regular[[i for i in {*self.model.special_ids, self.model.mask_id} if i < vocabulary]] = False
+        regular[[i for i in {*self.model.special_ids, self.model.mask_id} if i < vocabulary]] = (
+            False
+        )
         support = regular.repeat(self.sites, 1)
         places = {int(t): site for site, t in enumerate(self.free_positions)}
         for position, tokens in allowed.items():
             if position not in places:
                 free = ", ".join(map(str, places))
                 raise InputError(
-                    f"allowed tokens were given for position {position}, which is not free: the blanks are at {free}"
+                    f"allowed tokens were given for position {position}, which is not free: the"
+                    f" blanks are at {free}"
                 )
             keep = torch.zeros(vocabulary, dtype=torch.bool, device=self.device)
             keep[[i for i in tokens if i < vocabulary]] = True
             support[places[position]] &= keep
             if not support[places[position]].any():
                 raise InputError(
-                    f"no token satisfies the constraint at position {position}: its {len(list(tokens))} allowed tokens are "
-                    "all special or unknown to the model; allow at least one regular token"
+                    f"no token satisfies the constraint at position {position}: its"
+                    f" {len(list(tokens))} allowed tokens are all special or unknown to the model;"
+                    " allow at least one regular token"
                 )
         return support
 
     def check(self, ids: Int[Tensor, "n T"]) -> None:
         """Refuse texts outside the support, where pi is zero and a chain cannot start."""
         if ids.shape[1] != len(self.template):
-            raise InputError(f"a start of {ids.shape[1]} tokens for a template of {len(self.template)}: give texts of one length")
+            raise InputError(
+                f"a start of {ids.shape[1]} tokens for a template of {len(self.template)}: give"
+                " texts of one length"
+            )
         fixed = self.template_ids != self.model.mask_id
         fixed[self.given] = False
         if bool((ids[:, fixed] != self.template_ids[fixed]).any()):
-            raise InputError("a start differs from the template where tokens are fixed: start from the template's own tokens")
+            raise InputError(
+                "a start differs from the template where tokens are fixed: start from the"
+                " template's own tokens"
+            )
         values = ids[:, self.free_positions]
         inside = (values >= 0) & (values < self.model.vocab_size)
-        inside &= self.support[torch.arange(self.sites, device=self.device), values.clamp(0, self.model.vocab_size - 1)]
+        inside &= self.support[
+            torch.arange(self.sites, device=self.device), values.clamp(0, self.model.vocab_size - 1)
+        ]
         if not bool(inside.all()):
             row, site = (~inside).nonzero()[0].tolist()
             raise InputError(
-                f"start {row} has token {int(values[row, site])} at position {int(self.free_positions[site])}, which is special "
-                "or not allowed there: a chain cannot start where its target is zero"
+                f"start {row} has token {int(values[row, site])} at position"
+                f" {int(self.free_positions[site])}, which is special or not allowed there: a chain"
+                " cannot start where its target is zero"
             )
 
 

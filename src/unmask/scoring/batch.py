@@ -1,39 +1,49 @@
 """How scores are computed: texts that are scored together, and the function of each score.
 
-Equal texts are scored once, and those of one length side by side, so that no padding is computed. Sites are the positions that
-are scored: all tokens of a text, or those of a target between given words. Other positions that are not start or end tokens are
-context. A GPU computes asynchronously. So `begin` launches the passes of many texts, and their numbers are read later. In
-between, the process can write the rows of the texts before and tokenise the texts after.
+Equal texts are scored once, and those of one length side by side, so that no padding is
+computed. Sites are the positions that are scored: all tokens of a text, or those of a target
+between given words. Other positions that are not start or end tokens are context. A GPU
+computes asynchronously. So `begin` launches the passes of many texts, and their numbers are
+read later. In between, the process can write the rows of the texts before and tokenise the
+texts after.
 
-`score_ranges`: every term masks one range of positions, which does not depend on what the model says.
+`score_ranges`: every term masks one range of positions, which does not depend on what the model
+says.
 
-    pll, energy_norm   log q(x_t | rest), t masked alone          energy_raw   f_t(x_t), the logit instead
+    pll, energy_norm   log q(x_t | rest), t masked alone          energy_raw
+                       f_t(x_t), the logit instead
     pll_word           t and the later pieces of its word masked
-    left_to_right      t and everything after it masked           right_to_left   t and everything before it
+    left_to_right      t and everything after it masked           right_to_left
+                       t and everything before it
                        with right=N, N blanks in the place of everything after it
 
-Pseudo-likelihoods and energies have q over the whole vocabulary, as they are published; the fixed orders, which are
-probabilities, over the regular tokens (`unmask.tables.conditionals`).
+Pseudo-likelihoods and energies have q over the whole vocabulary, as they are published; the
+fixed orders, which are probabilities, over the regular tokens (`unmask.tables.conditionals`).
 
-One term is one pass: mask a range, read one position. Terms that several scores share (the last piece of a word for pll and
-pll_word, the last token for pll and left_to_right) are passed once.
+One term is one pass: mask a range, read one position. Terms that several scores share (the last
+piece of a word for pll and pll_word, the last token for pll and left_to_right) are passed once.
 
-Windows, for texts of more tokens than the model takes: the term of t is computed in the stretch of tokens that the model takes
-(its start and end tokens kept around it) with t in the middle, moved inwards at the ends of the text. left_to_right and
-right_to_left stay probabilities, of a chain rule with a bounded memory.
+Windows, for texts of more tokens than the model takes: the term of t is computed in the stretch
+of tokens that the model takes (its start and end tokens kept around it) with t in the middle,
+moved inwards at the ends of the text. left_to_right and right_to_left stay probabilities, of a
+chain rule with a bounded memory.
 
 Chain rules in orders that are not fixed: chosen as tokens are revealed, or all orders together.
 
-    decoder:NAME@N   log law(x) = sum_{t <= N} sum_{i in K_t} log q(x_i | x_{S_t}),   K_t chosen by NAME from x_{S_t}
+    decoder:NAME@N   log law(x) = sum_{t <= N} sum_{i in K_t} log q(x_i | x_{S_t}),
+                     K_t chosen by NAME from x_{S_t}
 
-q runs over the regular tokens, for the choice too. NAME sees distributions given x_S and never a hidden token, so this is a
-probability. It reveals a text pass by pass as it would draw it (`unmask.sampling.decoders.revealing`). A random order is drawn
-from the seed and is the same for all texts of a length: an order that depended on the text would not give a probability.
+q runs over the regular tokens, for the choice too. NAME sees distributions given x_S and never
+a hidden token, so this is a probability. It reveals a text pass by pass as it would draw it
+(`unmask.sampling.decoders.revealing`). A random order is drawn from the seed and is the same
+for all texts of a length: an order that depended on the text would not give a probability.
 
-    any_order   log (1/k!) sum over orders o of p_o(x);      any_order_mean_log   (1/k!) sum over orders of log p_o(x), below it
+    any_order   log (1/k!) sum over orders o of p_o(x);      any_order_mean_log
+                (1/k!) sum over orders of log p_o(x), below it
 
-These come from the lattice of revealed sets (`unmask.tables.lattice`), exact up to `exact_tokens` sites (2^k - 1 passes). Beyond,
-`orders` orders are drawn per text: the mean of p_o is unbiased and any_order_se is the standard error of its logarithm.
+These come from the lattice of revealed sets (`unmask.tables.lattice`), exact up to
+`exact_tokens` sites (2^k - 1 passes). Beyond, `orders` orders are drawn per text: the mean of
+p_o is unbiased and any_order_se is the standard error of its logarithm.
 """
 
 from __future__ import annotations
@@ -64,7 +74,9 @@ from unmask.tables.conditionals import Conditionals, logit_rows, lost_nats, outs
 from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders
 
 GPU_LOGITS = 2**31
-"""Bytes of logits of one call on a GPU; rows are made call by call, so memory does not grow with the text or their number."""
+"""Bytes of logits of one call on a GPU; rows are made call by call, so memory does not grow
+with the text or their number.
+"""
 ROWS_TOGETHER = 2**16  # Revealed texts made at once, over all texts of a call
 TEXTS, PASSES = "texts", "passes"  # The units of progress
 
@@ -92,7 +104,9 @@ class TextBatch:
         regular: Bool[Tensor, "n T"] | None = None,
         word_end: Int[Tensor, "n k"] | None = None,
     ) -> TextBatch:
-        """By default every position is regular, every regular one a site, and every token its own word."""
+        """By default every position is regular, every regular one a site, and every token its
+        own word.
+        """
         if regular is None:
             regular = torch.ones_like(ids, dtype=torch.bool)
         if sites is None:
@@ -130,8 +144,12 @@ class Scored:
     reasons: Mapping[int, str] = field(default_factory=dict)
 
 
-ScoreFunction = Callable[[ConditionalModel, TextBatch, Sequence[Any], Progress | None], dict[str, Scored]]
-"""Computes scores of equal options for a batch, from shared passes; reports progress of work that is long within a batch."""
+ScoreFunction = Callable[
+    [ConditionalModel, TextBatch, Sequence[Any], Progress | None], dict[str, Scored]
+]
+"""Computes scores of equal options for a batch, from shared passes; reports progress of work
+that is long within a batch.
+"""
 
 
 def score_batch(
@@ -141,10 +159,11 @@ def score_batch(
     windows: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Scored]:
-    """All scores by name, each group of `sharing` computed once; twice if texts have tokens that only some of its scores accept.
+    """All scores by name, each group of `sharing` computed once; twice if texts have tokens
+    that only some of its scores accept.
 
-    With `windows`, scores that have windows score texts longer than the model. If the model raises `Enough`, the scores that are
-    not computed yet are NaN, with that as the reason.
+    With `windows`, scores that have windows score texts longer than the model. If the model
+    raises `Enough`, the scores that are not computed yet are NaN, with that as the reason.
     """
     impossible = outside_support(model, batch)
     batch = batch.to(model.device)
@@ -156,9 +175,18 @@ def score_batch(
         for group in sharing(scores):
             fitting = [score for score in group if not too_long or (score.windows and windows)]
             for score in (score for score in group if score not in fitting):
-                advice = "shorten it, or ask for windows" if score.windows else "shorten it; this score has no windows"
-                reason = f"the text has {batch.ids.shape[1]} tokens and the model takes {limit}: {advice}"
-                scored[score.name] = _among(batch, [], None, score, dict.fromkeys(every_row, reason))
+                advice = (
+                    "shorten it, or ask for windows"
+                    if score.windows
+                    else "shorten it; this score has no windows"
+                )
+                reason = (
+                    f"the text has {batch.ids.shape[1]} tokens and the model takes {limit}:"
+                    f" {advice}"
+                )
+                scored[score.name] = _among(
+                    batch, [], None, score, dict.fromkeys(every_row, reason)
+                )
             of_some_rows = [score for score in fitting if impossible and not score.unknown]
             of_all_rows = [score for score in fitting if score not in of_some_rows]
             module, name = group[0].function.split(":")
@@ -168,26 +196,44 @@ def score_batch(
             if of_some_rows:
                 rows = [row for row in every_row if row not in impossible]
                 part = compute(model, batch.part(rows), of_some_rows, progress) if rows else {}
-                scored.update({s.name: _among(batch, rows, part.get(s.name), s, impossible) for s in of_some_rows})
+                scored.update(
+                    {
+                        s.name: _among(batch, rows, part.get(s.name), s, impossible)
+                        for s in of_some_rows
+                    }
+                )
     except Enough:
         reasons = dict.fromkeys(every_row, "the work was stopped before this score: ask again")
-        scored |= {score.name: _among(batch, [], None, score, reasons) for score in scores if score.name not in scored}
+        scored |= {
+            score.name: _among(batch, [], None, score, reasons)
+            for score in scores
+            if score.name not in scored
+        }
     return {score.name: scored[score.name] for score in scores}
 
 
 def outside_support(model: ConditionalModel, batch: TextBatch) -> dict[int, str]:
-    """Texts with a special token among their sites, for example an unknown one: a law over regular tokens has none of them."""
+    """Texts with a special token among their sites, for example an unknown one: a law over
+    regular tokens has none of them.
+    """
     special = torch.tensor(sorted({*model.special_ids, model.mask_id}), device=batch.ids.device)
     rows = torch.isin(batch.ids.gather(1, batch.sites), special).any(1).nonzero().flatten().tolist()
     instead = next(name for name, score in SCORES.items() if score.unknown)
-    return dict.fromkeys(rows, f"a token that the model does not know is outside the support of this score: use {instead}")
+    return dict.fromkeys(
+        rows,
+        f"a token that the model does not know is outside the support of this score: use {instead}",
+    )
 
 
-def _among(batch: TextBatch, rows: list[int], part: Scored | None, score: Score, reasons: Mapping[int, str]) -> Scored:
+def _among(
+    batch: TextBatch, rows: list[int], part: Scored | None, score: Score, reasons: Mapping[int, str]
+) -> Scored:
     """The score of `rows` among all texts of the batch; the others have none, for these reasons."""
 
     def spread(values: Tensor) -> Tensor:
-        whole = torch.full((len(batch), *values.shape[1:]), torch.nan, dtype=torch.float64, device=values.device)
+        whole = torch.full(
+            (len(batch), *values.shape[1:]), torch.nan, dtype=torch.float64, device=values.device
+        )
         whole[rows] = values.double()
         return whole
 
@@ -195,7 +241,12 @@ def _among(batch: TextBatch, rows: list[int], part: Scored | None, score: Score,
         none = torch.full((len(batch),), torch.nan, dtype=torch.float64)
         return Scored(none, None, {suffix: none.clone() for suffix in score.extra}, reasons)
     by_site = None if part.by_site is None else spread(part.by_site)
-    return Scored(spread(part.values), by_site, {suffix: spread(values) for suffix, values in part.extra.items()}, reasons)
+    return Scored(
+        spread(part.values),
+        by_site,
+        {suffix: spread(values) for suffix, values in part.extra.items()},
+        reasons,
+    )
 
 
 @dataclass(frozen=True)
@@ -203,7 +254,8 @@ class TextScores:
     """The numbers of n texts, in nats.
 
     values    by column: the scores, and their further columns; NaN if a text has no number
-    shares    of the scores that are sums over sites, each text's share by site; empty where nobody asked for them
+    shares    of the scores that are sums over sites, each text's share by site; empty where
+              nobody asked for them
     reasons   why a text lacks a number, by its place
     """
 
@@ -222,16 +274,22 @@ def begin(
 ) -> Callable[[], TextScores]:
     """Asks for the passes of all texts, and returns a function that waits for their numbers.
 
-    Equal texts have one number in `distinct`; `which` has that number for each text. `progress` gets how many passes are done,
-    by the scores' costs, of those of all these texts.
+    Equal texts have one number in `distinct`; `which` has that number for each text. `progress`
+    gets how many passes are done, by the scores' costs, of those of all these texts.
     """
     distinct: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
-    which = np.array([distinct.setdefault((text.ids, text.sites), len(distinct)) for text in texts], dtype=np.int64)
+    which = np.array(
+        [distinct.setdefault((text.ids, text.sites), len(distinct)) for text in texts],
+        dtype=np.int64,
+    )
     _, first = np.unique(which, return_index=True)
     shapes: dict[tuple[int, int], list[int]] = {}
     for index, (ids, sites) in enumerate(distinct):
         shapes.setdefault((len(ids), len(sites)), []).append(index)
-    costs = {shape: len(members) * sum(score.cost(shape[1]) for score in scores) for shape, members in shapes.items()}
+    costs = {
+        shape: len(members) * sum(score.cost(shape[1]) for score in scores)
+        for shape, members in shapes.items()
+    }
     all_passes = sum(costs.values())
     by_word = any(score.by_word for score in scores)
     columns: dict[str, list[Tensor]] = {}
@@ -244,21 +302,34 @@ def begin(
         report = None if progress is None else _part_of(progress, done, costs[shape], all_passes)
         scored = score_batch(model, batch, scores, windows, report)
         for name, score in scored.items():
-            for column, numbers in {name: score.values, **{f"{name}_{end}": more for end, more in score.extra.items()}}.items():
+            for column, numbers in {
+                name: score.values,
+                **{f"{name}_{end}": more for end, more in score.extra.items()},
+            }.items():
                 columns.setdefault(column, []).append(numbers)
             if shares and score.by_site is not None:
                 by_site.append((name, members, score.by_site))
         for row in {row for score in scored.values() for row in score.reasons}:
-            why = dict.fromkeys(score.reasons[row] for score in scored.values() if row in score.reasons)
+            why = dict.fromkeys(
+                score.reasons[row] for score in scored.values() if row in score.reasons
+            )
             reasons[members[row]] = "; ".join(why)
         in_order += members
         done += costs[shape]
         if progress:
             progress(done, all_passes, PASSES)
-    # Copies come after all passes were asked for: one that waits for a GPU would hold back the next batch.
-    doubles = {name: [part.to(model.device, torch.float64) for part in parts] for name, parts in columns.items()}
-    values = {name: torch.cat(parts).to("cpu", non_blocking=True) for name, parts in doubles.items()}
-    by_site = [(name, members, numbers.to("cpu", non_blocking=True)) for name, members, numbers in by_site]
+    # Copies come after all passes were asked for: one that waits for a GPU would hold back the
+    # next batch.
+    doubles = {
+        name: [part.to(model.device, torch.float64) for part in parts]
+        for name, parts in columns.items()
+    }
+    values = {
+        name: torch.cat(parts).to("cpu", non_blocking=True) for name, parts in doubles.items()
+    }
+    by_site = [
+        (name, members, numbers.to("cpu", non_blocking=True)) for name, members, numbers in by_site
+    ]
     wait = _waiting(model.device)
 
     def read() -> TextScores:
@@ -272,14 +343,20 @@ def begin(
         return TextScores(
             {name: column.numpy()[place[which]] for name, column in values.items()},
             {name: [of_texts[index] for index in which] for name, of_texts in lists.items()},
-            {at: reasons[index] for at, index in enumerate(which) if index in reasons} if reasons else {},
+            (
+                {at: reasons[index] for at, index in enumerate(which) if index in reasons}
+                if reasons
+                else {}
+            ),
         )
 
     return read
 
 
 def _part_of(progress: Progress, before: int, own: int, passes: int) -> Progress:
-    """Reports the progress of one of several batches: `own` of all `passes`, after the `before` of those before it."""
+    """Reports the progress of one of several batches: `own` of all `passes`, after the `before`
+    of those before it.
+    """
 
     def report(done: int, total: int, what: str = PASSES) -> None:
         share = done / total if total else 0.0
@@ -289,7 +366,9 @@ def _part_of(progress: Progress, before: int, own: int, passes: int) -> Progress
 
 
 def _waiting(device: torch.device) -> Callable[[], object]:
-    """A function that waits until the device has done everything that was asked of it before now."""
+    """A function that waits until the device has done everything that was asked of it before
+    now.
+    """
     if device.type != "cuda":
         return lambda: None
     event = torch.cuda.Event()
@@ -298,10 +377,14 @@ def _waiting(device: torch.device) -> Callable[[], object]:
 
 
 def batch_of(texts: Sequence[Encoded], words: bool = True) -> TextBatch:
-    """Texts with equally many tokens and sites, side by side. Without `words` every token is its own."""
+    """Texts with equally many tokens and sites, side by side. Without `words` every token is
+    its own.
+    """
     places, inside = np.arange(len(texts[0].ids)), np.array([text.tokens.inside for text in texts])
     ids, sites = (
-        torch.from_numpy(np.fromiter(chain.from_iterable(part), dtype=np.int64).reshape(len(texts), -1))
+        torch.from_numpy(
+            np.fromiter(chain.from_iterable(part), dtype=np.int64).reshape(len(texts), -1)
+        )
         for part in ([text.ids for text in texts], [text.sites for text in texts])
     )
     return TextBatch.of(
@@ -314,7 +397,9 @@ def batch_of(texts: Sequence[Encoded], words: bool = True) -> TextBatch:
 
 def _word_ends(texts: Sequence[Encoded]) -> Int[Tensor, "n T"]:
     """For each position the first after its word."""
-    words = np.array([text.tokens.words for text in texts], dtype=np.float64)  # NaN for start and end tokens
+    words = np.array(
+        [text.tokens.words for text in texts], dtype=np.float64
+    )  # NaN for start and end tokens
     ends = np.tile(np.arange(1, words.shape[1] + 1), (len(texts), 1))
     for t in range(words.shape[1] - 2, -1, -1):
         ends[:, t] = np.where(words[:, t] == words[:, t + 1], ends[:, t + 1], ends[:, t])
@@ -322,20 +407,29 @@ def _word_ends(texts: Sequence[Encoded]) -> Int[Tensor, "n T"]:
 
 
 def score_ranges(
-    model: ConditionalModel, batch: TextBatch, scores: Sequence[MaskedRange], progress: Progress | None = None
+    model: ConditionalModel,
+    batch: TextBatch,
+    scores: Sequence[MaskedRange],
+    progress: Progress | None = None,
 ) -> dict[str, Scored]:
     """The scores of every text; one pass per distinct term."""
     if (right := getattr(scores[0], "right", None)) is not None:
         return {scores[0].name: _with_fixed_right(model, batch, right)}
     n, k = batch.sites.shape
     text = torch.arange(n, device=batch.ids.device).unsqueeze(1).expand(n, k)
-    ranges = [torch.stack([text, *masked_range(batch, score.masks), batch.sites], -1) for score in scores]
+    ranges = [
+        torch.stack([text, *masked_range(batch, score.masks), batch.sites], -1) for score in scores
+    ]
     wanted = torch.stack(ranges).flatten(0, 2)
     if len(scores) > 1:
         terms, term_of = wanted.unique(dim=0, return_inverse=True)
     else:  # one score's terms differ; to sort them would wait for a GPU
         terms, term_of = wanted, torch.arange(len(wanted), device=wanted.device)
-    special = outside(model, regular_tokens(model)) if any(score.probability for score in scores) else None
+    special = (
+        outside(model, regular_tokens(model))
+        if any(score.probability for score in scores)
+        else None
+    )
     log_q, logit, lost = _read(model, batch, terms, special)
     scored = {}
     for part, score in zip(term_of.reshape(len(scores), n, k), scores, strict=True):
@@ -354,15 +448,27 @@ def _with_fixed_right(model: ConditionalModel, batch: TextBatch, right: int) -> 
     special = outside(model, regular_tokens(model))
     first, after = _stretch(batch)
     by_site = torch.zeros(batch.sites.shape, dtype=torch.float64, device=batch.ids.device)
-    room = batch.ids.shape[1] if model.max_length is None else model.max_length - (batch.ids.shape[1] - after) - first - 1 - right
+    room = (
+        batch.ids.shape[1]
+        if model.max_length is None
+        else model.max_length - (batch.ids.shape[1] - after) - first - 1 - right
+    )
     if room < 1:
-        raise InputError(f"right {right} leaves no room for the text in the {model.max_length} tokens of the model: give fewer")
+        raise InputError(
+            f"right {right} leaves no room for the text in the {model.max_length} tokens of the"
+            " model: give fewer"
+        )
     for position in batch.sites.unique().tolist():
-        for rows in (batch.sites == position).any(1).nonzero()[:, 0].split(logit_rows(model, 1, GPU_LOGITS)):
+        for rows in (
+            (batch.sites == position).any(1).nonzero()[:, 0].split(logit_rows(model, 1, GPU_LOGITS))
+        ):
             ids = batch.ids[rows]
             before = torch.cat([ids[:, :first], ids[:, max(first, position - room) : position]], 1)
             blanks = ids.new_full((len(rows), 1 + right), model.mask_id)
-            logits = model.logits(torch.cat([before, blanks, ids[:, after:]], 1), torch.full_like(rows, before.shape[1])[:, None])
+            logits = model.logits(
+                torch.cat([before, blanks, ids[:, after:]], 1),
+                torch.full_like(rows, before.shape[1])[:, None],
+            )
             lost = lost_nats(logits[:, 0], special, total := logits[:, 0].logsumexp(1)).double()
             token = logits[:, 0].gather(1, ids[:, position : position + 1])[:, 0]
             here = (batch.sites[rows] == position).nonzero()[:, 1]
@@ -381,18 +487,28 @@ def masked_range(batch: TextBatch, masks: str) -> tuple[Int[Tensor, "n k"], Int[
 
 
 def _read(
-    model: ConditionalModel, batch: TextBatch, terms: Int[Tensor, "m 4"], special: Int[Tensor, " s"] | None
+    model: ConditionalModel,
+    batch: TextBatch,
+    terms: Int[Tensor, "m 4"],
+    special: Int[Tensor, " s"] | None,
 ) -> Float[Tensor, "3 m"]:
-    """log q and logit of the token at `position` of `text`, the regular positions from `first` to before `after` masked.
+    """log q and logit of the token at `position` of `text`, the regular positions from `first`
+    to before `after` masked.
 
     q is over the whole vocabulary; the third row has the nats that the tokens `special` take of it.
     """
-    log_q, logit, lost = numbers = torch.zeros((3, len(terms)), dtype=torch.float64, device=terms.device)
+    log_q, logit, lost = numbers = torch.zeros(
+        (3, len(terms)), dtype=torch.float64, device=terms.device
+    )
     at_once = logit_rows(model, 1, GPU_LOGITS)
     for start in range(0, len(terms), at_once):
         text, first, after, position = terms[start : start + at_once].unbind(1)
         places = _places(model, batch, text, position)
-        hidden = batch.regular[text.unsqueeze(1), places] & (places >= first.unsqueeze(1)) & (places < after.unsqueeze(1))
+        hidden = (
+            batch.regular[text.unsqueeze(1), places]
+            & (places >= first.unsqueeze(1))
+            & (places < after.unsqueeze(1))
+        )
         rows = batch.ids[text.unsqueeze(1), places].masked_fill(hidden, model.mask_id)
         column = (places == position.unsqueeze(1)).int().argmax(1, keepdim=True)
         logits = model.logits(rows, column)[:, 0]
@@ -408,7 +524,9 @@ def _read(
 def _places(
     model: ConditionalModel, batch: TextBatch, text: Int[Tensor, " m"], position: Int[Tensor, " m"]
 ) -> Int[Tensor, "m L"]:
-    """The positions of its text that each row holds: all, or the start and end tokens and a window around `position`."""
+    """The positions of its text that each row holds: all, or the start and end tokens and a
+    window around `position`.
+    """
     length, limit = batch.ids.shape[1], model.max_length
     whole = torch.arange(length, device=text.device).expand(len(text), -1)
     if limit is None or length <= limit:
@@ -421,13 +539,18 @@ def _places(
 
 
 def _stretch(batch: TextBatch) -> tuple[int, int]:
-    """Where the tokens of the texts begin and end; the start and end tokens of one model are the same for all texts."""
+    """Where the tokens of the texts begin and end; the start and end tokens of one model are
+    the same for all texts.
+    """
     columns = batch.regular.any(0).nonzero().flatten()
     return int(columns[0]), int(columns[-1]) + 1
 
 
 def score_law(
-    model: ConditionalModel, batch: TextBatch, scores: Sequence[DecoderLaw], progress: Progress | None = None
+    model: ConditionalModel,
+    batch: TextBatch,
+    scores: Sequence[DecoderLaw],
+    progress: Progress | None = None,
 ) -> dict[str, Scored]:
     """The law of a decoder; as many passes per text as it makes."""
     (score,) = scores
@@ -454,7 +577,10 @@ def _alike(model: ConditionalModel, batch: TextBatch) -> Iterator[tuple[Int[Tens
 
 
 def score_orders(
-    model: ConditionalModel, batch: TextBatch, scores: Sequence[AnyOrder], progress: Progress | None = None
+    model: ConditionalModel,
+    batch: TextBatch,
+    scores: Sequence[AnyOrder],
+    progress: Progress | None = None,
 ) -> dict[str, Scored]:
     """any_order, exact or from sampled orders."""
     (score,) = scores
@@ -469,15 +595,27 @@ def score_orders(
     return {score.name: Scored(log_mean, extra=dict(zip(score.extra, more, strict=True)))}
 
 
-def _any_order(conditionals: Conditionals, batch: TextBatch, score: AnyOrder, exact: bool) -> tuple[Tensor, ...]:
+def _any_order(
+    conditionals: Conditionals, batch: TextBatch, score: AnyOrder, exact: bool
+) -> tuple[Tensor, ...]:
     """any_order, and its further columns."""
     if exact:
         orders = lattice(conditionals, batch.ids, batch.sites)
         log_mean = orders.log_mean
         return log_mean, torch.zeros_like(log_mean), orders.mean_log
     drawn = []
-    for ids, sites in zip(batch.ids, batch.sites, strict=True):  # by a seed that depends on the text alone
-        number = int(content_hash(f"{score.seed} {ids.tolist()} {sites.tolist()}"), 16) % (2**63 - 1)
-        drawn.append(random_orders(1, score.orders, batch.sites.shape[1], torch.Generator().manual_seed(number)))
-    log_p = along_orders(conditionals, batch.ids, batch.sites, torch.cat(drawn).to(conditionals.model.device))
+    for ids, sites in zip(
+        batch.ids, batch.sites, strict=True
+    ):  # by a seed that depends on the text alone
+        number = int(content_hash(f"{score.seed} {ids.tolist()} {sites.tolist()}"), 16) % (
+            2**63 - 1
+        )
+        drawn.append(
+            random_orders(
+                1, score.orders, batch.sites.shape[1], torch.Generator().manual_seed(number)
+            )
+        )
+    log_p = along_orders(
+        conditionals, batch.ids, batch.sites, torch.cat(drawn).to(conditionals.model.device)
+    )
     return *log_mean_of_sampled(log_p), log_p.mean(1)

@@ -1,20 +1,26 @@
-"""The scores: one entry each, a frozen dataclass. Its fields are the score's own options, its class variables the facts.
+"""The scores: one entry each, a frozen dataclass. Its fields are the score's own options, its
+class variables the facts.
 
-    unmask.score(texts, ["pll", unmask.AnyOrder(orders=32)])           unmask score FILE --score pll,any_order --orders 32
+    unmask.score(texts, ["pll", unmask.AnyOrder(orders=32)])
+            unmask score FILE --score pll,any_order --orders 32
 
-Write q(x_i | x_S) for the model's probability of token x_i where the tokens of S are revealed and all other sites masked.
-"A probability" means that exp(score) sums to 1 over all texts of the same length in regular tokens, so that scores of one length
-can be compared as odds and divided by log 2 to give bits; any other score can rank texts, but its size has no such meaning.
+Write q(x_i | x_S) for the model's probability of token x_i where the tokens of S are revealed
+and all other sites masked. "A probability" means that exp(score) sums to 1 over all texts of
+the same length in regular tokens, so that scores of one length can be compared as odds and
+divided by log 2 to give bits; any other score can rank texts, but its size has no such meaning.
 
-A model gives some probability to special tokens, which cannot occur in a text. So q is normalised over the regular tokens in all
-chain rules and joints, as in `fill`. Pseudo-likelihoods and energies keep the whole vocabulary, as they are published and as
-other tools compute them.
-Nothing here imports torch: the function that computes a score is loaded when it is used.
+A model gives some probability to special tokens, which cannot occur in a text. So q is
+normalised over the regular tokens in all chain rules and joints, as in `fill`.
+Pseudo-likelihoods and energies keep the whole vocabulary, as they are published and as other
+tools compute them. Nothing here imports torch: the function that computes a score is loaded
+when it is used.
 
-Variants x of a parent w differ from it at some of k sites, and every other token is the parent's. Their scores (OF_VARIANTS) are
-those of texts, with t over the sites and q over the alphabet, and a few that need the parent's neighbours only. Such a score is a
-list of chains. A chain is one term (S, t) per site t, with the sites of S (a bit mask) revealed and the others masked; its value
-is sum_t log q(x_t | x_S). Terms with the same S share their passes, whichever score asks, and so do variants with the same x_S.
+Variants x of a parent w differ from it at some of k sites, and every other token is the
+parent's. Their scores (OF_VARIANTS) are those of texts, with t over the sites and q over the
+alphabet, and a few that need the parent's neighbours only. Such a score is a list of chains. A
+chain is one term (S, t) per site t, with the sites of S (a bit mask) revealed and the others
+masked; its value is sum_t log q(x_t | x_S). Terms with the same S share their passes, whichever
+score asks, and so do variants with the same x_S.
 """
 
 from __future__ import annotations
@@ -37,19 +43,29 @@ Chain = list[tuple[int, int]]
 
 @settings
 class Score:
-    """A score. A subclass is an entry, whose first paragraph is the definition; an object of it is the score with its options."""
+    """A score. A subclass is an entry, whose first paragraph is the definition; an object of it
+    is the score with its options.
+    """
 
     name: ClassVar[str]  # as it is typed, and its column
     definition: ClassVar[str]  # a sentence with its formula, and what q is normalised over
     probability: ClassVar[bool] = False  # whether exp(score) sums to 1 over the texts of a length
     why: ClassVar[str]  # in a few words, why that is so
-    function: ClassVar[str]  # "module:function" (`batch.ScoreFunction`); with equal options, its scores share passes
-    unknown: ClassVar[bool] = False  # whether texts with tokens that the model does not know have one
-    by_token: ClassVar[bool] = False  # whether it is a sum over tokens, so that each token and word has its share
+    function: ClassVar[
+        str
+    ]  # "module:function" (`batch.ScoreFunction`); with equal options, its scores share passes
+    unknown: ClassVar[bool] = (
+        False  # whether texts with tokens that the model does not know have one
+    )
+    by_token: ClassVar[bool] = (
+        False  # whether it is a sum over tokens, so that each token and word has its share
+    )
     by_word: ClassVar[bool] = False  # whether it needs the tokenizer's words
     windows: ClassVar[bool] = False  # whether texts longer than the model can be scored in windows
     better: ClassVar[int] = 1  # 1 if a higher value means a better text, -1 if a lower one does
-    extra: ClassVar[tuple[str, ...]] = ()  # further columns of numbers that come with it, named NAME_suffix
+    extra: ClassVar[
+        tuple[str, ...]
+    ] = ()  # further columns of numbers that come with it, named NAME_suffix
 
     def __init_subclass__(cls) -> None:
         if isinstance(vars(cls).get("name"), str):
@@ -62,16 +78,22 @@ class Score:
 
     @property
     def share_column(self) -> str:
-        """The column of a token's or a word's share: minus its part of the score, or an energy's part itself."""
+        """The column of a token's or a word's share: minus its part of the score, or an
+        energy's part itself.
+        """
         return self.name if self.better < 0 else f"{self.name}_surprisal"
 
     def cost(self, sites: int) -> int:
-        """About how many passes a text with this many sites takes, without what depends on its length alone."""
+        """About how many passes a text with this many sites takes, without what depends on its
+        length alone.
+        """
         return sites
 
     @classmethod
     def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
-        """Its chains over the sites of variants, `orders` being sampled; none if it is not a sum over contexts."""
+        """Its chains over the sites of variants, `orders` being sampled; none if it is not a
+        sum over contexts.
+        """
         return []
 
 
@@ -84,17 +106,24 @@ class MaskedRange(Score):
     """Scores whose every term masks one range of positions."""
 
     function = "unmask.scoring.batch:score_ranges"
-    masks: ClassVar[Literal["token", "word", "after", "before"]] = "token"  # what is masked with a token: its word's later pieces
+    masks: ClassVar[Literal["token", "word", "after", "before"]] = (
+        "token"  # what is masked with a token: its word's later pieces
+    )
     reads: ClassVar[Literal["log_q", "logit"]] = "log_q"  # what the term of a token is
     by_token, windows = True, True
 
 
 @settings
 class PLL(MaskedRange):
-    """pseudo-log-likelihood: sum over t of log q(x_t | all other tokens), q over the whole vocabulary"""
+    """pseudo-log-likelihood: sum over t of log q(x_t | all other tokens), q over the whole
+    vocabulary
+    """
 
     name, unknown = "pll", True
-    why = "the conditionals overlap; two tokens that always agree count each other's information twice"
+    why = (
+        "the conditionals overlap; two tokens that always agree count each other's information"
+        " twice"
+    )
 
     @classmethod
     def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
@@ -104,7 +133,9 @@ class PLL(MaskedRange):
 
 @settings
 class PLLWord(MaskedRange):
-    """as pll, with the later pieces of the same word masked along with x_t (Kauf & Ivanova 2023), q over the whole vocabulary"""
+    """as pll, with the later pieces of the same word masked along with x_t (Kauf & Ivanova
+    2023), q over the whole vocabulary
+    """
 
     name, unknown, masks, by_word = "pll_word", True, "word", True
     why = "within a word it is a chain rule, between words the conditionals overlap as those of pll"
@@ -120,7 +151,9 @@ class EnergyRaw(MaskedRange):
 
 @settings
 class EnergyNorm(MaskedRange):
-    """E(x) = - sum over t of log q(x_t | all other tokens) = -pll, q over the whole vocabulary; lower is better"""
+    """E(x) = - sum over t of log q(x_t | all other tokens) = -pll, q over the whole vocabulary;
+    lower is better
+    """
 
     name, better = "energy_norm", -1
     why = "exp(-E) has no normaliser"
@@ -135,12 +168,13 @@ class FixedOrder(MaskedRange):
 
 @settings
 class LeftToRight(FixedOrder):
-    """chain rule from the first token to the last: sum over t of log q(x_t | x_1 .. x_{t-1}, a blank for each later token), q
-    over the regular tokens; so it knows how long the text is, unless right is given
+    """chain rule from the first token to the last: sum over t of log q(x_t | x_1 .. x_{t-1}, a
+    blank for each later token), q over the regular tokens; so it knows how long the text is,
+    unless right is given
 
     Parameters:
-        right: Of left_to_right: blanks after each token, the same for texts of all lengths [default: one for each later
-            token].
+        right: Of left_to_right: blanks after each token, the same for texts of all lengths
+            [default: one for each later token].
     """
 
     right: Annotated[int, Interval(ge=0, le=10_000)] | None = None
@@ -155,15 +189,17 @@ class LeftToRight(FixedOrder):
 
 @settings
 class RightToLeft(FixedOrder):
-    """chain rule from the last token to the first: sum over t of log q(x_t | x_{t+1} .. x_T), q over the regular tokens"""
+    """chain rule from the last token to the first: sum over t of log q(x_t | x_{t+1} .. x_T), q
+    over the regular tokens
+    """
 
     name, masks = "right_to_left", "before"
 
 
 @settings
 class AnyOrder(Score):
-    """log of the mean over all orders of the chain rule's probability, q over the regular tokens; any_order_mean_log: mean of the
-    logs
+    """log of the mean over all orders of the chain rule's probability, q over the regular
+    tokens; any_order_mean_log: mean of the logs
 
     Parameters:
         exact_tokens: Exact up to this many tokens, in 2^k - 1 passes for k tokens.
@@ -189,18 +225,20 @@ class AnyOrder(Score):
         return [_along(order) for order in orders]
 
 
-DECODER = "decoder:"  # Before the name of a decoder whose law is the score; @N after it gives the number of passes
+# Before the name of a decoder whose law is the score; @N after it gives the number of passes
+DECODER = "decoder:"
 USUAL_PASSES, MOST_PASSES = 10, 10**6
 
 
 @settings
 class DecoderLaw(Score):
-    """Law of a decoder: the log-probability that it fills all blanks with the text's tokens; typed as decoder:NAME@PASSES.
+    """Law of a decoder: the log-probability that it fills all blanks with the text's tokens;
+    typed as decoder:NAME@PASSES.
 
     Parameters:
         decoder: Decoder that chooses positions before it draws their tokens.
-        passes: Passes in which it fills a text; of verified, its sets. By default its bound decides, or the decoder's own
-            number.
+        passes: Passes in which it fills a text; of verified, its sets. By default its bound
+            decides, or the decoder's own number.
         seed: Seed of a random order, which is the same for all texts of a length.
     """
 
@@ -209,14 +247,22 @@ class DecoderLaw(Score):
     seed: Seed = 0
 
     probability, by_token = True, True
-    why = "positions are chosen from the revealed tokens only, so each pass is a conditional probability of the tokens it reveals"
+    why = (
+        "positions are chosen from the revealed tokens only, so each pass is a conditional"
+        " probability of the tokens it reveals"
+    )
     function = "unmask.scoring.batch:score_law"
 
     def __post_init__(self) -> None:
         refuse_no_law(f"score {DECODER}{self.decoder}", self.decoder)
         one_of("score", f"{DECODER}{self.decoder}", LAWS)
         if self.passes is not None:
-            whole(f"the number of passes of score {DECODER}{self.decoder}", self.passes, 1, MOST_PASSES)
+            whole(
+                f"the number of passes of score {DECODER}{self.decoder}",
+                self.passes,
+                1,
+                MOST_PASSES,
+            )
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -227,21 +273,30 @@ class DecoderLaw(Score):
         entry = KERNELS[self.decoder]
         number = self.passes if self.passes or entry.bound else entry().passes  # type: ignore[attr-defined]
         one, several = ("set", "sets") if entry.one_by_one else ("pass", "passes")
-        passes = f"the default {entry.bound}" if number is None else f"{number} {one if number == 1 else several}"
+        passes = (
+            f"the default {entry.bound}"
+            if number is None
+            else f"{number} {one if number == 1 else several}"
+        )
         return (
-            f"law of the decoder {self.decoder}: a pass reveals {entry.law}, "
-            f"each token with log q(x_i | what was revealed before), {passes}, q over the regular tokens"
+            f"law of the decoder {self.decoder}: a pass reveals {entry.law}, each token with log"
+            f" q(x_i | what was revealed before), {passes}, q over the regular tokens"
         )
 
     def cost(self, sites: int) -> int:
         """The decoder's own passes."""
-        return sites if KERNELS[self.decoder].one_by_one else min(sites, self.passes or USUAL_PASSES)
+        return (
+            sites if KERNELS[self.decoder].one_by_one else min(sites, self.passes or USUAL_PASSES)
+        )
 
 
 SCORES: dict[str, type[Score]] = {
-    entry.name: entry for entry in (PLL, PLLWord, EnergyRaw, EnergyNorm, LeftToRight, RightToLeft, AnyOrder)
+    entry.name: entry
+    for entry in (PLL, PLLWord, EnergyRaw, EnergyNorm, LeftToRight, RightToLeft, AnyOrder)
 }
-"""Entries by name; the laws of decoders, which have any number of passes in their names, are `DecoderLaw`."""
+"""Entries by name; the laws of decoders, which have any number of passes in their names, are
+`DecoderLaw`.
+"""
 LAWS = [f"{DECODER}{name}" for name, entry in KERNELS.items() if entry.law]
 DEFAULT = PLL.name
 DEFAULT_OF_HARNESS = AnyOrder.name
@@ -249,17 +304,26 @@ DEFAULT_OF_HARNESS = AnyOrder.name
 METHODS: dict[str, type[Score]] = {**SCORES, f"{DECODER}NAME@PASSES": DecoderLaw}
 SCORE = Method("unmask.scoring.registry:METHODS", parse="unmask.scoring.registry:parsed")
 SEVERAL = Method(SCORE.registry, several=True, parse=SCORE.parse)
-"""Marks of arguments that take a score, or several: names with commas between them, entries, or a list of both."""
+"""Marks of arguments that take a score, or several: names with commas between them, entries, or
+a list of both.
+"""
 
 
 def parsed(name: str) -> Score:
-    """The score of a name, such as decoder:interleaved@4; an unknown one raises, with the nearest."""
+    """The score of a name, such as decoder:interleaved@4; an unknown one raises, with the
+    nearest.
+    """
     if name == "surprisal":
-        raise InputError("score surprisal is not a name: use left_to_right with rows words, whose surprisal is a column")
+        raise InputError(
+            "score surprisal is not a name: use left_to_right with rows words, whose surprisal is a"
+            " column"
+        )
     if not name.startswith(DECODER):
         return SCORES[one_of("score", name, [*SCORES, *LAWS])]()
     decoder, at, passes = name.removeprefix(DECODER).partition("@")
-    short = passes.isascii() and passes.isdigit() and len(passes) <= len(str(2**64))  # int() refuses thousands of digits
+    short = (
+        passes.isascii() and passes.isdigit() and len(passes) <= len(str(2**64))
+    )  # int() refuses thousands of digits
     if at and not short:
         whole(f"the number of passes of score {DECODER}{decoder}", passes[:20], 1, MOST_PASSES)
     return DecoderLaw(decoder, int(passes) if at else None)
@@ -270,7 +334,9 @@ def chosen(scores: str | Score | Iterable[str | Score]) -> tuple[Score, ...]:
     by_name: dict[str, Score] = {}
     for score in SEVERAL.fitted("score", scores):
         if by_name.setdefault(score.name, score) != score:
-            raise InputError(f"score {score.name} was given twice, with different options: give it once")
+            raise InputError(
+                f"score {score.name} was given twice, with different options: give it once"
+            )
     return tuple(by_name.values())
 
 
@@ -324,21 +390,26 @@ class Product(Score):
 
 @settings
 class Epistasis(Score):
-    """sum over pairs of changed sites of log mu(x_s, x_t) - log mu(w_s, w_t) - the pair's singles, mu the joint that a
-    construction derives for s and t in the parent
+    """sum over pairs of changed sites of log mu(x_s, x_t) - log mu(w_s, w_t) - the pair's
+    singles, mu the joint that a construction derives for s and t in the parent
     """
 
     name = "epistasis"
     why = "a difference"
 
 
-OF_VARIANTS: dict[str, type[Score]] = {entry.name: entry for entry in (Singles, Product, PLL, LeftToRight, AnyOrder, Epistasis)}
+OF_VARIANTS: dict[str, type[Score]] = {
+    entry.name: entry for entry in (Singles, Product, PLL, LeftToRight, AnyOrder, Epistasis)
+}
 PAIRS = "pairs:"
 """Before the name of a construction: singles plus epistasis by it."""
 
 
-def chosen_of_variants(names: str | Iterable[str], joint: str = DEFAULT_OF_MUTANTS) -> tuple[str, ...]:
-    """The scores of variants asked for, each once: a list of names, or one text with commas; "all" is each of them.
+def chosen_of_variants(
+    names: str | Iterable[str], joint: str = DEFAULT_OF_MUTANTS
+) -> tuple[str, ...]:
+    """The scores of variants asked for, each once: a list of names, or one text with commas;
+    "all" is each of them.
 
     joint   the construction of `pairs` without a name
     """

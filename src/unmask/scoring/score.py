@@ -1,28 +1,36 @@
 """`score`: texts through the model chunk by chunk, and the rows of its results.
 
-Texts go through in chunks of a few hundred, or of as many as make CHUNK_PASSES passes; memory holds one chunk. A folder keeps one
-part per chunk, named by its first text; the parts show which texts are done, and work that was stopped continues where it ended.
+Texts go through in chunks of a few hundred, or of as many as make CHUNK_PASSES passes; memory
+holds one chunk. A folder keeps one part per chunk, named by its first text; the parts show
+which texts are done, and work that was stopped continues where it ended.
 
     texts    item, id, text, length, unknown, one column per score and its further columns, reason
-    words    item, id, word_number, word, start, end, length, NAME_surprisal for every score that is a sum over tokens, reason
-    tokens   item, id, token_number, token, start, end, word_number, position, NAME_surprisal, reason
-    nested   as texts, with the columns words and tokens, which hold the rows of the text's words and tokens
+    words    item, id, word_number, word, start, end, length, NAME_surprisal for every score
+             that is a sum over tokens, reason
+    tokens   item, id, token_number, token, start, end, word_number, position, NAME_surprisal,
+             reason
+    nested   as texts, with the columns words and tokens, which hold the rows of the text's
+             words and tokens
 
-The user's columns keep their names: one of ours that has the same name is called unmask_NAME, and a warning says so.
+The user's columns keep their names: one of ours that has the same name is called unmask_NAME,
+and a warning says so.
 
-`item` counts the texts from 1, `word_number` the words of a text between spaces, from 1; start and end are places in the text,
-in characters. length: tokens scored. A surprisal is minus the token's share of the score, so that those of a text add up to
-minus its score; an energy's shares are themselves, in a column of its name.
+`item` counts the texts from 1, `word_number` the words of a text between spaces, from 1; start
+and end are places in the text, in characters. length: tokens scored. A surprisal is minus the
+token's share of the score, so that those of a text add up to minus its score; an energy's
+shares are themselves, in a column of its name.
 
-Two texts are aligned by the longest common runs of their tokens; a stretch that differs is put side by side and filled up with
-gaps. Every token is in exactly one row, so the differences of a score's shares add up to the difference of the scores.
+Two texts are aligned by the longest common runs of their tokens; a stretch that differs is put
+side by side and filled up with gaps. Every token is in exactly one row, so the differences of a
+score's shares add up to the difference of the scores.
 
 Minimal pairs: how often the acceptable sentence has the better score,
 
     accuracy = (pairs with good better than bad + ties / 2) / pairs
 
-with Wilson's 95 % interval, which stays between 0 and 1 for few pairs too. Ties are counted and reported: identical sentences
-(BLiMP has some) tie by any score. A pair with a sentence that has no score is left out of the accuracy, and counted.
+with Wilson's 95 % interval, which stays between 0 and 1 for few pairs too. Ties are counted and
+reported: identical sentences (BLiMP has some) tie by any score. A pair with a sentence that has
+no score is left out of the accuracy, and counted.
 """
 
 from __future__ import annotations
@@ -55,7 +63,16 @@ from unmask.runs.folder import RunFolder, on_a_thread, read_parts, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import TEXTS, TextScores, begin
 from unmask.scoring.registry import DECODER, SCORES, Score, about, columns_of
-from unmask.scoring.texts import Encoded, Item, Prepared, SentencePair, own_name, prepare, spaced_words, word_of_site
+from unmask.scoring.texts import (
+    Encoded,
+    Item,
+    Prepared,
+    SentencePair,
+    own_name,
+    prepare,
+    spaced_words,
+    word_of_site,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -66,11 +83,19 @@ CHUNK_TEXTS = {"cpu": 512, "cuda": 8192}
 CHUNK_PASSES = {"cpu": 20_000, "cuda": 2_000_000}
 """Limits of one chunk: some seconds of work, which an interrupt can lose."""
 FEWEST_READ, MOST_READ = 16, 1024
-"""Texts that are tokenised at once: as many as the last chunk had, or as this one has so far; a slow stream is not waited for."""
+"""Texts that are tokenised at once: as many as the last chunk had, or as this one has so far; a
+slow stream is not waited for.
+"""
 UNITS = {"nats": 1.0, "bits": log(2)}
 PLACE = {"start": "int64", "end": "int64"}
 WORD = {"word_number": "int64", "word": "string", **PLACE, "length": "int64"}
-TOKEN = {"token_number": "int64", "token": "string", **PLACE, "word_number": "int64", "position": "int64"}
+TOKEN = {
+    "token_number": "int64",
+    "token": "string",
+    **PLACE,
+    "word_number": "int64",
+    "position": "int64",
+}
 Rows = list[dict[str, Any]]
 NORMAL_95 = 1.959963984540054
 
@@ -107,13 +132,28 @@ def score_items(
         take = in_memory.append if sink is None else sink
         device = lm.device.type
         work = chunks(lm, enumerate(items, 1), shape.scores, device)
-        for chunk, numbers in scored(lm, work, shape, 0, total, progress, ahead=device == "cuda" and not once):
+        for chunk, numbers in scored(
+            lm, work, shape, 0, total, progress, ahead=device == "cuda" and not once
+        ):
             for row in shape.rows(lm.words, chunk, numbers):
                 take(row)
         return Scores(shape, tuple(in_memory))
-    options = {f"{score.name} {name}": value for score in shape.scores for name, value in asdict(score).items()}
-    settings: dict[str, Any] = {"scores": [score.name for score in shape.scores], **options, "windows": shape.windows}
-    settings |= {"model": model_name(model), "weights": lm.fingerprint, "dtype": str(lm.dtype), "texts": identity}
+    options = {
+        f"{score.name} {name}": value
+        for score in shape.scores
+        for name, value in asdict(score).items()
+    }
+    settings: dict[str, Any] = {
+        "scores": [score.name for score in shape.scores],
+        **options,
+        "windows": shape.windows,
+    }
+    settings |= {
+        "model": model_name(model),
+        "weights": lm.fingerprint,
+        "dtype": str(lm.dtype),
+        "texts": identity,
+    }
     settings |= {"rows": shape.kind, "unit": shape.unit, "written_as": format}
     with RunFolder(out, KIND, settings) as folder:
         run_in_folder(folder, lm, items, shape, format, total, workers, load, progress)
@@ -130,8 +170,12 @@ def _up_to_a_text(items: Iterable[Item]) -> list[Item]:
     return leading
 
 
-def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], scores: Sequence[Score], device: str) -> Iterator[list[Prepared]]:
-    """Texts as tokens, in chunks of as much work as suits the device. The first look is here: warnings of workers are dropped."""
+def chunks(
+    model: MaskedLM, items: Iterable[tuple[int, Item]], scores: Sequence[Score], device: str
+) -> Iterator[list[Prepared]]:
+    """Texts as tokens, in chunks of as much work as suits the device. The first look is here:
+    warnings of workers are dropped.
+    """
     most_texts, most_passes = CHUNK_TEXTS[device], CHUNK_PASSES[device]
     passes_by_sites = cache(lambda sites: sum(score.cost(sites) for score in scores))
     waiting, size = iter(items), FEWEST_READ
@@ -161,11 +205,12 @@ def scored(
 ) -> Iterator[tuple[list[Prepared], TextScores]]:
     """The chunks with their numbers.
 
-    `progress` gets how much of the whole run is done: passes where one chunk is all of it, otherwise texts, `finished` ones
-    included, of `count` in all (0: not known).
+    `progress` gets how much of the whole run is done: passes where one chunk is all of it,
+    otherwise texts, `finished` ones included, of `count` in all (0: not known).
 
-    ahead   ask for the passes of a chunk before the numbers of the chunk before it are read: a GPU is busy with them while the
-            caller uses those numbers, and while the next chunk is read
+    ahead   ask for the passes of a chunk before the numbers of the chunk before it are read: a
+            GPU is busy with them while the caller uses those numbers, and while the next chunk
+            is read
     """
     begun: deque[tuple[list[Prepared], Callable[[], TextScores]]] = deque()
 
@@ -180,7 +225,12 @@ def scored(
         watched: Progress | None = of_texts
         if is_all or progress is None:
             watched = progress
-        begun.append((chunk, begin(model, texts, shape.scores, shape.windows, watched, shape.kind != "texts")))
+        begun.append(
+            (
+                chunk,
+                begin(model, texts, shape.scores, shape.windows, watched, shape.kind != "texts"),
+            )
+        )
         finished += len(chunk)
         if progress and not is_all:
             progress(finished, count, TEXTS)
@@ -201,13 +251,19 @@ def run_in_folder(
     load: Callable[[], MaskedLM] | None,
     progress: Progress | None,
 ) -> None:
-    """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
+    """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or
+    .parquet when all are there.
+    """
     columns = shape.columns
     marks = np.zeros(total + 1, dtype=bool)
     for part in read_parts(folder.path):
         marks[read_rows([part], columns)[shape.own("item")].to_numpy()] = True
     finished, has_rows = int(marks.sum()), marks.tobytes()
-    pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not has_rows[number])
+    pending = (
+        (number, item)
+        for number, item in enumerate(items, 1)
+        if number > total or not has_rows[number]
+    )
     device = model.device.type if workers is None else workers.device
     work = chunks(model, pending, shape.scores, device)
     if progress:
@@ -215,15 +271,24 @@ def run_in_folder(
     sent: dict[int, tuple[int, int]] = {}
 
     def texts() -> Iterator[list[tuple[int, Item]]]:
-        """The chunks for workers; `sent` has the number of each one's first text, and how many it has."""
+        """The chunks for workers; `sent` has the number of each one's first text, and how many
+        it has.
+        """
         for place, chunk in enumerate(work):
             sent[place] = chunk[0].number, len(chunk)
             yield [(text.number, text.item) for text in chunk]
 
     with on_a_thread() as call:
         if workers is None or load is None:
-            for chunk, numbers in scored(model, work, shape, finished, total, progress, device == "cuda"):
-                call(folder.store, shape.table(model.words, chunk, numbers), columns, f"part-{chunk[0].number:09d}")
+            for chunk, numbers in scored(
+                model, work, shape, finished, total, progress, device == "cuda"
+            ):
+                call(
+                    folder.store,
+                    shape.table(model.words, chunk, numbers),
+                    columns,
+                    f"part-{chunk[0].number:09d}",
+                )
         else:
             for place, table in each(partial(_table, shape), texts(), workers, load):
                 call(folder.store, table, columns, f"part-{sent[place][0]:09d}")
@@ -247,24 +312,31 @@ def _refuse_surrogates(item: Item, number: int) -> None:
         try:
             part.encode()
         except UnicodeEncodeError:
-            problem = "half of a surrogate pair, which is not a character and cannot be kept in a folder"
+            problem = (
+                "half of a surrogate pair, which is not a character and cannot be kept in a folder"
+            )
             raise InputError(f"text {number} has {problem}: correct it") from None
 
 
 def count_and_hash(items: Iterable[Item], is_kept: bool = False) -> tuple[int, str]:
-    """The number of texts, and a hash that identifies them; raises for a text that cannot be kept in a file if it `is_kept`."""
+    """The number of texts, and a hash that identifies them; raises for a text that cannot be
+    kept in a file if it `is_kept`.
+    """
     whole, count = hashlib.sha256(), 0
     for count, item in enumerate(items, 1):
         if is_kept:
             _refuse_surrogates(item, count)
         columns = () if item.columns is None else (dict(item.columns),)
-        whole.update(repr((item.text, item.target, item.id, *columns)).encode("utf-8", "surrogatepass"))
+        whole.update(
+            repr((item.text, item.target, item.id, *columns)).encode("utf-8", "surrogatepass")
+        )
     return count, whole.hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class RowShape:
-    """The scores of rows, what a row is (texts, words, tokens or nested), and its unit (nats or bits).
+    """The scores of rows, what a row is (texts, words, tokens or nested), and its unit (nats or
+    bits).
 
     windows   whether texts longer than the model are scored in windows
     carried   columns of the user's table that come back, and the type of each
@@ -281,11 +353,15 @@ class RowShape:
         if not first.columns:
             return self
         types = {bool: "bool", int: "int64", float: "double"}
-        carried = tuple((name, types.get(type(value), "string")) for name, value in first.columns.items())
+        carried = tuple(
+            (name, types.get(type(value), "string")) for name, value in first.columns.items()
+        )
         return replace(self, carried=carried)
 
     def own(self, column: str) -> str:
-        """The name of a column of ours, which is another where the user has a column of that name."""
+        """The name of a column of ours, which is another where the user has a column of that
+        name.
+        """
         return own_name(column, self._taken)
 
     @cached_property
@@ -317,7 +393,9 @@ class RowShape:
         def own(fields: Iterable[Any]) -> list[Any]:
             return [field.with_name(self.own(field.name)) for field in fields]
 
-        shares = [pa.field(score.share_column, pa.float64()) for score in self.scores if score.by_token]
+        shares = [
+            pa.field(score.share_column, pa.float64()) for score in self.scores if score.by_token
+        ]
         word, token = [*typed(WORD), *shares], [*typed(TOKEN), *shares]
         start = [*own(typed({"item": "int64", "id": "string"})), *typed(dict(self.carried))]
         reason = pa.field("reason", pa.string())
@@ -325,11 +403,17 @@ class RowShape:
             return pa.schema([*start, *own([*(word if self.kind == "words" else token), reason])])
         whole = typed({"text": "string", "length": "int64", "unknown": "int64"})
         scores = [pa.field(column, pa.float64()) for column in columns_of(self.scores)]
-        inside = {"words": pa.list_(pa.struct(word)), "tokens": pa.list_(pa.struct(token))} if self.kind == "nested" else {}
+        inside = (
+            {"words": pa.list_(pa.struct(word)), "tokens": pa.list_(pa.struct(token))}
+            if self.kind == "nested"
+            else {}
+        )
         lists = [pa.field(name, kind) for name, kind in inside.items()]
         return pa.schema([*start, *own([*whole, *scores, reason, *lists])])
 
-    def table(self, words: TextTokenizer, chunk: Sequence[Prepared], scored: TextScores) -> pyarrow.Table:
+    def table(
+        self, words: TextTokenizer, chunk: Sequence[Prepared], scored: TextScores
+    ) -> pyarrow.Table:
         """The rows of texts as a table; `rows` says which."""
         import pyarrow as pa
 
@@ -338,10 +422,14 @@ class RowShape:
                 return pa.Table.from_pylist(self.rows(words, chunk, scored), schema=self.columns)
             return pa.Table.from_pydict(self._cells(chunk, scored), schema=self.columns)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise InputError(f"a column of the texts has values of several types ({error}): write them as text") from None
+            raise InputError(
+                f"a column of the texts has values of several types ({error}): write them as text"
+            ) from None
 
     def rows(self, words: TextTokenizer, chunk: Sequence[Prepared], scored: TextScores) -> Rows:
-        """The rows of texts, in their order; each has at least one, with the reason if it could not be scored."""
+        """The rows of texts, in their order; each has at least one, with the reason if it could
+        not be scored.
+        """
         cells = self._cells(chunk, scored)
         texts = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
         if self.kind == "texts":
@@ -356,27 +444,46 @@ class RowShape:
             if self.kind == "nested":
                 rows.append(row | self._with_own_names(parts))
             else:
-                start = {name: row[name] for name in (self.own("item"), self.own("id"), *dict(self.carried))}
+                start = {
+                    name: row[name]
+                    for name in (self.own("item"), self.own("id"), *dict(self.carried))
+                }
                 empty = dict.fromkeys(self.columns.names) | start
                 reason = {"reason": row[self.own("reason")]}
-                rows += [empty | self._with_own_names(part | reason) for part in parts[self.kind] or [{}]]
+                rows += [
+                    empty | self._with_own_names(part | reason) for part in parts[self.kind] or [{}]
+                ]
         return rows
 
     def _with_own_names(self, values: dict[str, Any]) -> dict[str, Any]:
-        return values if not self._taken else {self.own(name): value for name, value in values.items()}
+        return (
+            values if not self._taken else {self.own(name): value for name, value in values.items()}
+        )
 
     def _cells(self, chunk: Sequence[Prepared], scored: TextScores) -> dict[str, list[Any]]:
         """The columns of rows per text."""
         names = {name for text in chunk for name in text.item.columns or ()}
         if others := names - self._taken:
-            warn(f"{_listed(others)} not of the first text and left out: give every text the same columns", UnmaskWarning, 2)
+            warn(
+                f"{_listed(others)} not of the first text and left out: give every text the same"
+                " columns",
+                UnmaskWarning,
+                2,
+            )
         cells: dict[str, list[Any]] = {
             self.own("item"): [text.number for text in chunk],
             self.own("id"): [text.item.id for text in chunk],
-            **{name: [_as_column((text.item.columns or {}).get(name), kind) for text in chunk] for name, kind in self.carried},
+            **{
+                name: [_as_column((text.item.columns or {}).get(name), kind) for text in chunk]
+                for name, kind in self.carried
+            },
             self.own("text"): [text.item.text for text in chunk],
-            self.own("length"): [0 if text.encoded is None else len(text.encoded.sites) for text in chunk],
-            self.own("unknown"): [0 if text.encoded is None else text.encoded.unknown for text in chunk],
+            self.own("length"): [
+                0 if text.encoded is None else len(text.encoded.sites) for text in chunk
+            ],
+            self.own("unknown"): [
+                0 if text.encoded is None else text.encoded.unknown for text in chunk
+            ],
         }
         places = [place for place, text in enumerate(chunk) if text.encoded is not None]
         for column in columns_of(self.scores):
@@ -393,19 +500,28 @@ class RowShape:
     def _shares(self, scored: TextScores, place: int) -> dict[str, list[float]]:
         """The shares of a text's sites by column, without scores that the text lacks."""
         return {
-            score.share_column: [-score.better * share / UNITS[self.unit] for share in scored.shares[score.name][place]]
+            score.share_column: [
+                -score.better * share / UNITS[self.unit]
+                for share in scored.shares[score.name][place]
+            ]
             for score in self.scores
             if score.name in scored.shares and not isnan(scored.values[score.name][place])
         }
 
 
 def _warn_of_renamed(renamed: Mapping[str, str]) -> None:
-    """Warn of columns of ours that have another name because the user's texts have a column of that name."""
+    """Warn of columns of ours that have another name because the user's texts have a column of
+    that name.
+    """
     if renamed:
         columns = "columns" if len(renamed) > 1 else "a column"
         names, others = ", ".join(renamed), ", ".join(renamed.values())
         ours = "ours of these names are" if len(renamed) > 1 else "ours of this name is"
-        warn(f"the texts have {columns} {names}, kept as given: {ours} called {others}", UnmaskWarning, stacklevel=4)
+        warn(
+            f"the texts have {columns} {names}, kept as given: {ours} called {others}",
+            UnmaskWarning,
+            stacklevel=4,
+        )
 
 
 def _listed(names: Collection[str]) -> str:
@@ -415,10 +531,16 @@ def _listed(names: Collection[str]) -> str:
 
 def _as_column(value: Any, kind: str) -> Any:
     """A value of the user's table as its column holds it."""
-    return value if kind != "string" or value is None or isinstance(value, str) else as_json(value, indent=None)
+    return (
+        value
+        if kind != "string" or value is None or isinstance(value, str)
+        else as_json(value, indent=None)
+    )
 
 
-def _token_rows(words: TextTokenizer, text: str, encoded: Encoded, shares: Mapping[str, Sequence[float]]) -> Rows:
+def _token_rows(
+    words: TextTokenizer, text: str, encoded: Encoded, shares: Mapping[str, Sequence[float]]
+) -> Rows:
     """One row per token that is scored."""
     return [
         {
@@ -430,11 +552,15 @@ def _token_rows(words: TextTokenizer, text: str, encoded: Encoded, shares: Mappi
             "position": t,
             **{column: values[site] for column, values in shares.items()},
         }
-        for site, (t, word) in enumerate(zip(encoded.sites, word_of_site(encoded, text), strict=True))
+        for site, (t, word) in enumerate(
+            zip(encoded.sites, word_of_site(encoded, text), strict=True)
+        )
     ]
 
 
-def _word_rows(words: TextTokenizer, text: str, encoded: Encoded, shares: Mapping[str, Sequence[float]]) -> Rows:
+def _word_rows(
+    words: TextTokenizer, text: str, encoded: Encoded, shares: Mapping[str, Sequence[float]]
+) -> Rows:
     """One row per word between spaces; words around a target have none."""
     spans, placed = spaced_words(text), any(end for _, end in encoded.tokens.spans)
     sites_of: dict[int, list[int]] = {}
@@ -446,17 +572,23 @@ def _word_rows(words: TextTokenizer, text: str, encoded: Encoded, shares: Mappin
         rows.append(
             {
                 "word_number": word + 1,
-                "word": text[start:end] if placed else words.token(encoded.ids[encoded.sites[sites[0]]]),
+                "word": (
+                    text[start:end] if placed else words.token(encoded.ids[encoded.sites[sites[0]]])
+                ),
                 "start": start,
                 "end": end,
                 "length": len(sites),
-                **{column: sum(values[site] for site in sites) for column, values in shares.items()},
+                **{
+                    column: sum(values[site] for site in sites) for column, values in shares.items()
+                },
             }
         )
     return rows
 
 
-def write_rows(path: Path, tables: Iterable[pyarrow.Table], columns: pyarrow.Schema, format: str) -> None:
+def write_rows(
+    path: Path, tables: Iterable[pyarrow.Table], columns: pyarrow.Schema, format: str
+) -> None:
     """Write tables one after the other as one file; at most one of them is in memory."""
     with atomic_path(path) as temporary:
         if format == "parquet":
@@ -497,15 +629,21 @@ def check_rows(scores: Sequence[Score], rows: str) -> None:
         return
     without = [score.name for score in scores if not score.by_token]
     if without:
-        known = ", ".join([*(name for name, score in SCORES.items() if score.by_token), f"{DECODER}NAME@PASSES"])
-        what = f"score {', '.join(without)} has no value per token, and rows {rows} have nothing else"
+        known = ", ".join(
+            [*(name for name, score in SCORES.items() if score.by_token), f"{DECODER}NAME@PASSES"]
+        )
+        what = (
+            f"score {', '.join(without)} has no value per token, and rows {rows} have nothing else"
+        )
         raise InputError(f"{what}: give rows texts or nested, or scores that have one ({known})")
 
 
 def check_format(format: str, rows: str, on_stream: bool) -> None:
     """Refuse rows that a format cannot hold."""
     if format == "csv" and rows == "nested":
-        raise InputError("nested rows do not fit into CSV: ask for rows words or tokens, or for jsonl or parquet")
+        raise InputError(
+            "nested rows do not fit into CSV: ask for rows words or tokens, or for jsonl or parquet"
+        )
     if format == "parquet" and on_stream:
         raise InputError("Parquet cannot be printed: give an --out folder, or print jsonl or csv")
 
@@ -528,15 +666,20 @@ class _OfScores(Result):
     @property
     def headline(self) -> str:
         """The scores, whether each is a probability, and the unit."""
-        names = [f"{score.name} ({'' if score.probability else 'not '}a probability)" for score in self.shape.scores]
+        names = [
+            f"{score.name} ({'' if score.probability else 'not '}a probability)"
+            for score in self.shape.scores
+        ]
         return f"{', '.join(names)}, in {self.unit}"
 
 
 @dataclass(frozen=True, repr=False)
 class Scores(_OfScores):
-    """The rows of a call of `unmask.score`, one per text, word or token, as mappings; a notebook shows them as a table.
+    """The rows of a call of `unmask.score`, one per text, word or token, as mappings; a
+    notebook shows them as a table.
 
-    `len`, `for` and `[place]` are those of `rows`. The rows of a run folder are read from it when they are first used.
+    `len`, `for` and `[place]` are those of `rows`. The rows of a run folder are read from it
+    when they are first used.
 
     shape       the scores, what a row is, and its unit
     in_memory   the rows, where there is no folder
@@ -561,7 +704,9 @@ class Scores(_OfScores):
         """All rows, in the order of the texts."""
         if self.folder is None:
             return list(self.in_memory)
-        return [dict(row) for row in read_rows(read_parts(self.folder), self.shape.columns).to_pylist()]
+        return [
+            dict(row) for row in read_rows(read_parts(self.folder), self.shape.columns).to_pylist()
+        ]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -573,10 +718,15 @@ class Scores(_OfScores):
         return self.rows[row]
 
     def __repr__(self) -> str:
-        return f"Scores({', '.join(score.name for score in self.shape.scores)}; {len(self)} {self.shape.kind})"
+        return (
+            f"Scores({', '.join(score.name for score in self.shape.scores)}; {len(self)}"
+            f" {self.shape.kind})"
+        )
 
     def reasons(self) -> Iterator[tuple[int, str | None]]:
-        """The number of each row's text, and why a number is missing (None: none is); a folder's rows are not kept in memory."""
+        """The number of each row's text, and why a number is missing (None: none is); a
+        folder's rows are not kept in memory.
+        """
         item, reason = self.shape.own("item"), self.shape.own("reason")
         if self.folder is None:
             yield from ((row[item], row[reason]) for row in self.rows)
@@ -586,9 +736,14 @@ class Scores(_OfScores):
             yield from zip(table[item].to_pylist(), table[reason].to_pylist(), strict=True)
 
     def _of_text(self, place: int) -> dict[str, Any]:
-        """The row of one of the texts, counted from 0; raises if rows are of words or tokens, or there is no such text."""
+        """The row of one of the texts, counted from 0; raises if rows are of words or tokens,
+        or there is no such text.
+        """
         if self.shape.kind in ("words", "tokens"):
-            raise InputError(f"rows are of {self.shape.kind}, and texts are compared: give rows='nested' to score")
+            raise InputError(
+                f"rows are of {self.shape.kind}, and texts are compared: give rows='nested' to"
+                " score"
+            )
         if not self.rows:
             raise InputError("there are no rows in memory: they went to sink")
         if len(self.rows) == 1 and place == 1:
@@ -603,26 +758,45 @@ class Scores(_OfScores):
         """The scores that are sums over tokens, and that both texts have: those of `difference`."""
         texts = (self._of_text(first), self._of_text(second))
         sums = [score for score in self.shape.scores if score.by_token]
-        return [score for score in sums if all(self._value(row, score) is not None for row in texts)]
+        return [
+            score for score in sums if all(self._value(row, score) is not None for row in texts)
+        ]
 
     def difference(self, first: int = 0, second: int = 1) -> Rows:
-        """Two texts token by token, and how much more of each score the first's token has; needs `rows="nested"`.
+        """Two texts token by token, and how much more of each score the first's token has;
+        needs `rows="nested"`.
 
-        Rows have first_token and second_token (None for a gap), and NAME_difference for each score of `by_token`.
+        Rows have first_token and second_token (None for a gap), and NAME_difference for each
+        score of `by_token`.
         """
         texts = [self._of_text(place) for place in (first, second)]
         for place, row in zip((first, second), texts, strict=True):
             if self.shape.kind != "nested":
-                raise InputError("the rows hold no tokens: give rows='nested' to score, or --rows nested")
+                raise InputError(
+                    "the rows hold no tokens: give rows='nested' to score, or --rows nested"
+                )
             if all(self._value(row, score) is None for score in self.shape.scores):
                 reason = row[self.shape.own("reason")]
-                raise InputError(f"text {place + 1} has no score ({reason}): give two texts that have")
+                raise InputError(
+                    f"text {place + 1} has no score ({reason}): give two texts that have"
+                )
         left, right = (text[self.shape.own("tokens")] for text in texts)
         scores, rows = self.by_token(first, second), []
-        runs = SequenceMatcher(None, [token["token"] for token in left], [token["token"] for token in right], autojunk=False)
+        runs = SequenceMatcher(
+            None,
+            [token["token"] for token in left],
+            [token["token"] for token in right],
+            autojunk=False,
+        )
         for _, a, b, c, d in runs.get_opcodes():
             for sides in zip_longest(left[a:b], right[c:d]):
-                row = dict(zip(("first_token", "second_token"), (side and side["token"] for side in sides), strict=True))
+                row = dict(
+                    zip(
+                        ("first_token", "second_token"),
+                        (side and side["token"] for side in sides),
+                        strict=True,
+                    )
+                )
                 for score in scores:
                     shares = [0.0 if side is None else side[score.share_column] for side in sides]
                     row[f"{score.name}_difference"] = score.better * (shares[1] - shares[0])
@@ -641,8 +815,9 @@ class PairScores(_OfScores):
     """Minimal pairs with the scores of both sentences, from `unmask.score` with `pairs`.
 
     shape     the scores and their unit
-    rows      one row per pair: set, phenomenon, sentence_good, sentence_bad, and for each score good_NAME, bad_NAME and
-              NAME_correct: 1 if the good sentence has the better score, 0.5 for a tie, 0 if the bad one has, None if one has none
+    rows      one row per pair: set, phenomenon, sentence_good, sentence_bad, and for each score
+              good_NAME, bad_NAME and NAME_correct: 1 if the good sentence has the better score,
+              0.5 for a tie, 0 if the bad one has, None if one has none
     renamed   columns of ours that have another name, because the user has a column of this one
 
     >>> pair = {"sentence_good": "The keys are here.", "sentence_bad": "The keys is here."}
@@ -663,7 +838,9 @@ class PairScores(_OfScores):
 
     @cached_property
     def accuracy(self) -> Rows:
-        """Per score: over each set, each phenomenon, and all pairs: accuracy, its interval, pairs, ties, unscored."""
+        """Per score: over each set, each phenomenon, and all pairs: accuracy, its interval,
+        pairs, ties, unscored.
+        """
         rows = []
         for name in (score.name for score in self.shape.scores):
             for level in ("set", "phenomenon"):
@@ -671,25 +848,36 @@ class PairScores(_OfScores):
                 for row in self.rows:
                     if (group := self._own(row, level)) is not None:
                         groups.setdefault(group, []).append(self._own(row, f"{name}_correct"))
-                rows += [{"score": name, "level": level, "name": key, **share(answers)} for key, answers in groups.items()]
+                rows += [
+                    {"score": name, "level": level, "name": key, **share(answers)}
+                    for key, answers in groups.items()
+                ]
             everything = [self._own(row, f"{name}_correct") for row in self.rows]
             rows.append({"score": name, "level": "all", "name": "all", **share(everything)})
         return rows
 
     def reasons(self) -> Iterator[tuple[int, str | None]]:
-        """The number of each pair, from 1, and why one of its sentences lacks a number (None: none does)."""
+        """The number of each pair, from 1, and why one of its sentences lacks a number (None:
+        none does).
+        """
         return enumerate((self._own(row, "reason") for row in self.rows), 1)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __repr__(self) -> str:
-        overall = [f"{row['score']} {row['accuracy']:.1%}" for row in self.accuracy if row["level"] == "all" and row["pairs"]]
+        overall = [
+            f"{row['score']} {row['accuracy']:.1%}"
+            for row in self.accuracy
+            if row["level"] == "all" and row["pairs"]
+        ]
         return f"PairScores({len(self)} pairs; {', '.join(overall)})"
 
 
 def compare_pairs(pairs: Sequence[SentencePair], scores: Scores) -> PairScores:
-    """Pairs and the scores of their sentences: good, bad, good, bad, ...; a run folder gets their accuracy."""
+    """Pairs and the scores of their sentences: good, bad, good, bad, ...; a run folder gets
+    their accuracy.
+    """
     own, compared = scores.shape.own, list[dict[str, Any]]()
     taken = {name for pair in pairs for name in pair.columns}
     renamed: dict[str, str] = {}
@@ -703,11 +891,15 @@ def compare_pairs(pairs: Sequence[SentencePair], scores: Scores) -> PairScores:
             row[f"{name}_correct"] = _correct(of_good, of_bad, score.better, pair.good == pair.bad)
         row["reason"] = good[own("reason")] or bad[own("reason")]
         renamed |= {name: own_name(name, taken) for name in row if name in taken}
-        compared.append({**pair.columns, **{own_name(name, taken): value for name, value in row.items()}})
+        compared.append(
+            {**pair.columns, **{own_name(name, taken): value for name, value in row.items()}}
+        )
     _warn_of_renamed(renamed)
     result = PairScores(scores.shape, compared, renamed)
     if scores.folder is not None:
-        write_json(scores.folder / "accuracy.json", {"unit": result.unit, "accuracy": result.accuracy})
+        write_json(
+            scores.folder / "accuracy.json", {"unit": result.unit, "accuracy": result.accuracy}
+        )
     return result
 
 

@@ -1,18 +1,23 @@
 """Texts to score: read from lines, FASTA or mappings, and as the model's tokens.
 
-Lines hold one text each, FASTA sequences with their names as ids. Records, which are JSON objects, rows of a table (.csv, .tsv)
-or of a frame, hold a text, a target between words, or a minimal pair; case of their names does not matter:
+Lines hold one text each, FASTA sequences with their names as ids. Records, which are JSON
+objects, rows of a table (.csv, .tsv) or of a frame, hold a text, a target between words, or a
+minimal pair; case of their names does not matter:
 
     {"text": "..."}                                      or "sentence"; optional "id"
-    {"before": "...", "target": "...", "after": "..."}   the target is scored, the words around it are context
-    {"sentence_good": "...", "sentence_bad": "..."}      optional "UID" (the set) and "phenomenon" or "linguistics_term";
-                                                         or named by another pair of `PAIRS`
+    {"before": "...", "target": "...", "after": "..."}   the target is scored, the words around
+                                                         it are context
+    {"sentence_good": "...", "sentence_bad": "..."}      optional "UID" (the set) and
+                                                         "phenomenon" or "linguistics_term"; or
+                                                         named by another pair of `PAIRS`
 
-All other columns come back with the scores, under their names. The parts of a target's text are joined by one space, except where
-a part brings its own space or the next begins with a mark that follows a word directly.
+All other columns come back with the scores, under their names. The parts of a target's text are
+joined by one space, except where a part brings its own space or the next begins with a mark
+that follows a word directly.
 
-Two kinds of words. Masking (pll_word) goes by the tokenizer's own words, as Kauf & Ivanova's measure does: "don't" is three of
-BERT's. Tables with one row per word go by spaces, as reading-time corpora do: "don't." is one.
+Two kinds of words. Masking (pll_word) goes by the tokenizer's own words, as Kauf & Ivanova's
+measure does: "don't" is three of BERT's. Tables with one row per word go by spaces, as
+reading-time corpora do: "don't." is one.
 """
 
 from __future__ import annotations
@@ -50,7 +55,12 @@ from unmask.runs.lines import (
 OWN = "unmask_"
 """Before the name of a column of ours where the user has a column of that name."""
 JOINED_TO_THE_LEFT = tuple(".,;:!?)]}%'’”")
-PAIRS = (("sentence_good", "sentence_bad"), ("good", "bad"), ("grammatical", "ungrammatical"), ("acceptable", "unacceptable"))
+PAIRS = (
+    ("sentence_good", "sentence_bad"),
+    ("good", "bad"),
+    ("grammatical", "ungrammatical"),
+    ("acceptable", "unacceptable"),
+)
 """Names of the two sentences of a minimal pair."""
 PathLike = str | os.PathLike[str]
 Texts = str | Path | Iterable[str | Mapping[str, Any]]
@@ -72,7 +82,9 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class SentencePair:
-    """An acceptable sentence and one that is not, the set that they belong to, its phenomenon if known, and other columns."""
+    """An acceptable sentence and one that is not, the set that they belong to, its phenomenon
+    if known, and other columns.
+    """
 
     good: Item
     bad: Item
@@ -81,7 +93,9 @@ class SentencePair:
     columns: Mapping[str, Any]
 
 
-def items_again(texts: Texts | Iterable[Item], field: str | None = None, keep: bool = False) -> Iterable[Item]:
+def items_again(
+    texts: Texts | Iterable[Item], field: str | None = None, keep: bool = False
+) -> Iterable[Item]:
     """Returns re-iterable items, or a one-shot iterator if `texts` is one and `keep` is false."""
     if isinstance(texts, Path) and texts != STANDARD_INPUT:
         return FileItems(texts, field)
@@ -102,7 +116,8 @@ class FileItems:
 
 
 def items_of(source: Texts | Iterable[Item], field: str | None = None) -> Iterator[Item]:
-    """Items of a file (a `Path`), of standard input (`Path("-")`), of one text (a string), or of texts and mappings.
+    """Items of a file (a `Path`), of standard input (`Path("-")`), of one text (a string), or
+    of texts and mappings.
 
     `field` is the column, or key, that holds the text; with it, standard input has JSON lines.
     """
@@ -111,13 +126,21 @@ def items_of(source: Texts | Iterable[Item], field: str | None = None) -> Iterat
         if source == STANDARD_INPUT and field is not None:
             kind = ".jsonl"
         if kind in RECORDS:
-            yield from (_item(record, where, field) if record else Item("") for where, record in records(path, kind))
+            yield from (
+                _item(record, where, field) if record else Item("")
+                for where, record in records(path, kind)
+            )
             return
         if field is not None:
             lines = "FASTA" if kind in FASTA else "one text per line"
-            raise InputError(f"{source_name(source)} has no fields ({lines}): leave out field, or name it .jsonl or .csv")
+            raise InputError(
+                f"{source_name(source)} has no fields ({lines}): leave out field, or name it .jsonl"
+                " or .csv"
+            )
         if kind in FASTA:
-            yield from (Item(sequence, None, name or None) for name, sequence in fasta_records(path))
+            yield from (
+                Item(sequence, None, name or None) for name, sequence in fasta_records(path)
+            )
         else:
             yield from (Item(line) for _, line in numbered_lines(path))
         return
@@ -130,14 +153,22 @@ def items_of(source: Texts | Iterable[Item], field: str | None = None) -> Iterat
             yield _item(text, f"text {number}", field)
         elif isinstance(text, str | Item):
             if field is not None:
-                raise InputError(f"field {field} names a column, and text {number} is a text without columns: leave field out")
+                raise InputError(
+                    f"field {field} names a column, and text {number} is a text without columns:"
+                    " leave field out"
+                )
             yield Item(text) if isinstance(text, str) else text
         else:
-            raise InputError(f"text {number} is a {type(text).__name__}: give a string, or a mapping with the key text")
+            raise InputError(
+                f"text {number} is a {type(text).__name__}: give a string, or a mapping with the"
+                " key text"
+            )
 
 
 def pairs_of(source: PathLike | Iterable[PathLike | Mapping[str, Any]]) -> Iterator[SentencePair]:
-    """Minimal pairs of one or more files of JSON Lines or tables, of all *.jsonl of a folder, of mappings, or of a frame."""
+    """Minimal pairs of one or more files of JSON Lines or tables, of all *.jsonl of a folder,
+    of mappings, or of a frame.
+    """
     entries = [source] if isinstance(source, str | os.PathLike) else rows_of_frame(source, "pairs")
     if not isinstance(entries, Iterable) or isinstance(entries, Mapping):
         raise InputError(f"pairs {shown(source)} is not a file or a list of mappings: give one")
@@ -148,11 +179,15 @@ def pairs_of(source: PathLike | Iterable[PathLike | Mapping[str, Any]]) -> Itera
         path = user_path(entry, "minimal_pairs")
         files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
         if not files:
-            raise InputError(f"folder {str(path)!r} has no .jsonl file: give a folder or a file of minimal pairs")
+            raise InputError(
+                f"folder {str(path)!r} has no .jsonl file: give a folder or a file of minimal pairs"
+            )
         for file in files:
             default_set = "pairs" if file == STANDARD_INPUT else file.name.split(".")[0]
             kind = kind_of(file) if kind_of(file) in RECORDS else ".jsonl"
-            yield from (_pair(record, where, default_set) for where, record in records(file, kind) if record)
+            yield from (
+                _pair(record, where, default_set) for where, record in records(file, kind) if record
+            )
 
 
 def _item(record: Mapping[str, Any], where: str, field: str | None = None) -> Item:
@@ -162,10 +197,14 @@ def _item(record: Mapping[str, Any], where: str, field: str | None = None) -> It
         text = column(record, *TEXT) if field is None else column(record, field)
         if text is None and field is None:
             raise InputError(
-                f"{where} has no field 'text' (its fields are {', '.join(map(str, list(record)[:6])) or 'none'}): give text, or "
-                "before, target and after; field (--field) names another, and minimal_pairs reads columns good and bad"
+                f"{where} has no field 'text' (its fields are"
+                f" {', '.join(map(str, list(record)[:6])) or 'none'}): give text, or before, target"
+                " and after; field (--field) names another, and minimal_pairs reads columns good"
+                " and bad"
             )
-        return Item(string(record, text, where, field or TEXT[0]), None, name, _others(record, key, text))
+        return Item(
+            string(record, text, where, field or TEXT[0]), None, name, _others(record, key, text)
+        )
     keys = column(record, "before"), target, column(record, "after")
     before, middle, after = ("" if key is None else string(record, key, where) for key in keys)
     if not middle.strip():
@@ -176,7 +215,9 @@ def _item(record: Mapping[str, Any], where: str, field: str | None = None) -> It
 
 
 def _others(record: Mapping[str, Any], *used: str | None) -> dict[str, Any] | None:
-    refuse_column_twice([] if all(isinstance(key, str) for key in record) else map(str, record), "a mapping")
+    refuse_column_twice(
+        [] if all(isinstance(key, str) for key in record) else map(str, record), "a mapping"
+    )
     return {str(key): value for key, value in record.items() if key not in used} or None
 
 
@@ -187,7 +228,9 @@ def _pair(record: Mapping[str, Any], where: str, default_set: str) -> SentencePa
         known = "; or ".join(" and ".join(names) for names in PAIRS)
         fields = ", ".join(map(str, list(record)[:6])) or "none"
         missing = keys[0] if good is None else keys[1]
-        raise InputError(f"{where} has no field {missing!r} (its fields are {fields}): rename two to {known}")
+        raise InputError(
+            f"{where} has no field {missing!r} (its fields are {fields}): rename two to {known}"
+        )
     uid, phenomenon = column(record, "UID"), column(record, "phenomenon", "linguistics_term")
     return SentencePair(
         Item(string(record, good, where)),
@@ -199,7 +242,9 @@ def _pair(record: Mapping[str, Any], where: str, default_set: str) -> SentencePa
 
 
 def sentences_of(pairs: Sequence[SentencePair]) -> list[Item]:
-    """The sentences of pairs, good, bad, good, bad, ..., each with the columns pair_number, sentence (good or bad) and set."""
+    """The sentences of pairs, good, bad, good, bad, ..., each with the columns pair_number,
+    sentence (good or bad) and set.
+    """
     items, taken = [], {name for pair in pairs for name in pair.columns}
     for number, pair in enumerate(pairs, 1):
         for which, item in (("good", pair.good), ("bad", pair.bad)):
@@ -218,7 +263,13 @@ def own_name(column: str, taken: Container[str]) -> str:
 
 def _space(left: str, right: str) -> str:
     """The space between two parts of a text, or nothing."""
-    if not left or not right or left[-1].isspace() or right[0].isspace() or right[0] in JOINED_TO_THE_LEFT:
+    if (
+        not left
+        or not right
+        or left[-1].isspace()
+        or right[0].isspace()
+        or right[0] in JOINED_TO_THE_LEFT
+    ):
         return ""
     return " "
 
@@ -258,7 +309,11 @@ def encode(words: TextTokenizer, item: Item) -> Encoded:
 def prepare(words: TextTokenizer, numbered: Sequence[tuple[int, Item]]) -> list[Prepared]:
     """Every text as tokens, or with the reason why it cannot be scored."""
     whole = [bool(item.text.strip()) and not _has_blank(words, item.text) for _, item in numbered]
-    read = iter(words.tokens_of_each([item.text for (_, item), is_whole in zip(numbered, whole, strict=True) if is_whole]))
+    read = iter(
+        words.tokens_of_each(
+            [item.text for (_, item), is_whole in zip(numbered, whole, strict=True) if is_whole]
+        )
+    )
     foreign = set(words.special_ids) - {words.unknown_id}
     texts = []
     for (number, item), is_whole in zip(numbered, whole, strict=True):
@@ -277,7 +332,9 @@ def _has_blank(words: TextTokenizer, text: str) -> bool:
     return BLANK in text or words.mask_token in text or has_several_lengths(text)
 
 
-def _encoded(words: TextTokenizer, item: Item, tokens: Tokens | InputError, foreign: set[int]) -> Encoded:
+def _encoded(
+    words: TextTokenizer, item: Item, tokens: Tokens | InputError, foreign: set[int]
+) -> Encoded:
     """A text of these tokens, none of which may be one of the special ids `foreign`."""
     if isinstance(tokens, InputError):
         raise tokens
@@ -318,7 +375,9 @@ def word_of_site(encoded: Encoded, text: str) -> list[int]:
     return numbers
 
 
-def _target_sites(item: Item, regular: Sequence[int], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+def _target_sites(
+    item: Item, regular: Sequence[int], spans: Sequence[tuple[int, int]]
+) -> tuple[int, ...]:
     """The tokens of the target; raises if one reaches beyond it into the words around."""
     assert item.target is not None
     first, last = item.target
@@ -328,7 +387,10 @@ def _target_sites(item: Item, regular: Sequence[int], spans: Sequence[tuple[int,
         start += len(item.text[start:end]) - len(item.text[start:end].lstrip())
         if start < last and end > first:
             if start < first or end > last:
-                raise InputError(f"the token {item.text[start:end]!r} is only partly in the target: give whole words")
+                raise InputError(
+                    f"the token {item.text[start:end]!r} is only partly in the target: give whole"
+                    " words"
+                )
             sites.append(t)
     if not sites:
         raise InputError(f"the target {item.text[first:last]!r} has no token: give a word")

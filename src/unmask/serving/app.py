@@ -1,4 +1,6 @@
-"""The application: the JSON interface under /api, its OpenAPI document, and the page's own files; nothing from outside."""
+"""The application: the JSON interface under /api, its OpenAPI document, and the page's own
+files; nothing from outside.
+"""
 
 from __future__ import annotations
 
@@ -41,22 +43,36 @@ COPIED = ("fill", "dependence", "mutants", "score", SAMPLE)
 PAGE = Path(__file__).parent / "page"
 
 LINE = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
-REFUSED = "4xx: the line says what was given, what is wrong with it, and what to do. 503: the server is ending."
+REFUSED = (
+    "4xx: the line says what was given, what is wrong with it, and what to do. 503: the server is"
+    " ending."
+)
 REFUSALS: dict[int | str, dict[str, Any]] = {
     "default": {"description": REFUSED, "content": {"application/json": {"schema": LINE}}}
 }
 LINES = {
-    "There was an error parsing the body": "the body cannot be read: send JSON, with numbers of at most 4,000 digits",
+    "There was an error parsing the body": (
+        "the body cannot be read: send JSON, with numbers of at most 4,000 digits"
+    ),
     "Method Not Allowed": "this path takes another method: see the header Allow, or /api",
     "Not Found": "this path is not there: see /api",
 }
 """Lines of the framework, as this server says them."""
 EVENTS: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/event-stream": {}}, "description": "Server-sent events, each with a JSON value."}
+    200: {
+        "content": {"text/event-stream": {}},
+        "description": "Server-sent events, each with a JSON value.",
+    }
 }
-EXAMPLES: list[dict[str, dict[str, str]]] = loads((PAGE / "examples.json").read_text(encoding="utf-8"))
-"""Examples of each view in English, and for proteins: a text, the words to blank, and a second text to compare it with."""
-JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")]
+EXAMPLES: list[dict[str, dict[str, str]]] = loads(
+    (PAGE / "examples.json").read_text(encoding="utf-8")
+)
+"""Examples of each view in English, and for proteins: a text, the words to blank, and a second
+text to compare it with.
+"""
+JobName = Annotated[
+    str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")
+]
 
 
 def create_app(
@@ -68,11 +84,14 @@ def create_app(
 ) -> FastAPI:
     """The application; a `Guard` stands in front of it.
 
-    `name` is the model's on the command line, `options` those of its loading that are not the default. `others` are applications
-    of further models, which the page shows in its place or beside it; they are under /models/1 ...
+    `name` is the model's on the command line, `options` those of its loading that are not the
+    default. `others` are applications of further models, which the page shows in its place or
+    beside it; they are under /models/1 ...
     """
     answers = Answers(model)
-    app = FastAPI(title="unmask", version=__version__, docs_url=None, redoc_url=None, responses=REFUSALS)
+    app = FastAPI(
+        title="unmask", version=__version__, docs_url=None, redoc_url=None, responses=REFUSALS
+    )
     app.router.dependencies.append(Depends(_refuse_unsound))
     described = _about(model, name)
     described["models"] = [described["model"], *(other.state.name for other in others)]
@@ -89,12 +108,16 @@ def create_app(
 
     @app.get("/api/about")
     async def about() -> dict[str, Any]:
-        """The model that is served, the names of everything that can be asked for, and the limits."""
+        """The model that is served, the names of everything that can be asked for, and the
+        limits.
+        """
         return described
 
     @app.delete("/api/jobs/{job}")
     async def stop(job: JobName) -> dict[str, Any]:
-        """Stop a job: its events end with what it has, where that is an answer, else with `error`."""
+        """Stop a job: its events end with what it has, where that is an answer, else with
+        `error`.
+        """
         stopped = jobs.under_way.get(job)
         if stopped is None:
             raise HTTPException(404, f"job {job!r} is not under way: it has ended, or never began")
@@ -103,7 +126,9 @@ def create_app(
 
     app.mount("/page", StaticFiles(directory=str(PAGE)))
     for path, file in {"/": "index.html", "/api": "api.html"}.items():
-        app.router.add_route(path, lambda request, file=file: FileResponse(PAGE / file), include_in_schema=False)
+        app.router.add_route(
+            path, lambda request, file=file: FileResponse(PAGE / file), include_in_schema=False
+        )
     for number, other in enumerate(others, 1):
         app.mount(f"/models/{number}", other)
     app.router.redirect_slashes = False
@@ -129,7 +154,9 @@ def _add_answers(app: FastAPI, jobs: Jobs, answers: Answers, copies: Copies) -> 
         app.post(f"/api/{name}/copy")(copying(name))
 
     async def sample(body: Any, request: Request) -> StreamingResponse:
-        """Chains as they run: events `job`, `begun`, `stepped` (every step of every chain), `swept`, then `end` or `error`."""
+        """Chains as they run: events `job`, `begun`, `stepped` (every step of every chain),
+        `swept`, then `end` or `error`.
+        """
         settings = await jobs.answer(request, lambda: answers.settings(body.model_dump()))
 
         def work(emit: Emit) -> None:
@@ -155,7 +182,9 @@ def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Ans
         return Response(as_json(answer, indent=None), media_type="application/json")
 
     async def events(body: Any) -> StreamingResponse:
-        """The same as events: `job` (id), `progress` (done, total, what), then `answer` or `error`."""
+        """The same as events: `job` (id), `progress` (done, total, what), then `answer` or
+        `error`.
+        """
 
         def work(emit: Emit) -> None:
             def progress(done: int, total: int, what: str = "") -> None:
@@ -167,7 +196,10 @@ def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Ans
 
     verb = ENDPOINTS[name].function
     route.__annotations__["body"] = events.__annotations__["body"] = limits.request(name)
-    route.__name__, route.__doc__ = name, method.__doc__ or f"{summary(verb)}\n\n{description(verb)}"
+    route.__name__, route.__doc__ = (
+        name,
+        method.__doc__ or f"{summary(verb)}\n\n{description(verb)}",
+    )
     app.post(f"/api/{name}")(route)
     if "progress" in signature(method).parameters:
         events.__name__ = f"{name}_events"
@@ -180,7 +212,9 @@ def _add_refusals(app: FastAPI) -> None:
     refusals: dict[type[Exception], Callable[[Any], JSONResponse]] = {
         UnmaskError: lambda error: _refusal(422, str(error)),
         RequestValidationError: lambda error: _refusal(422, _invalid(error.errors()[0])),
-        HTTPException: lambda error: _refusal(error.status_code, LINES.get(error.detail, str(error.detail)), error.headers),
+        HTTPException: lambda error: _refusal(
+            error.status_code, LINES.get(error.detail, str(error.detail)), error.headers
+        ),
         Busy: lambda error: _refusal(429, busy, {"retry-after": "2"}),
         Cancelled: lambda error: _refusal(503, ENDING, {"retry-after": "10"}),
     }
@@ -193,7 +227,9 @@ def _add_refusals(app: FastAPI) -> None:
 
 
 async def _refuse_unsound(request: Request) -> None:
-    """Refuse a body with a key twice, of which the framework would take the last value without a word."""
+    """Refuse a body with a key twice, of which the framework would take the last value without
+    a word.
+    """
     try:
         parse_json((await request.body()).decode() or "null")
     except ValueError as error:
@@ -205,14 +241,23 @@ def _invalid(first: Any) -> str:
     path = ".".join(str(part) for part in first["loc"] if part != "body")
     if first["type"] == "string_too_long":
         given, most = len(first["input"]), first["ctx"]["max_length"]
-        return f"{path} has {given:,} characters, and the page takes {most:,}: shorten it, or {COMMAND}"
-    where = "the request" if first["type"] == "json_invalid" or not path else f"{path} {shown(first['input'])}"
+        return (
+            f"{path} has {given:,} characters, and the page takes {most:,}: shorten it, or"
+            f" {COMMAND}"
+        )
+    where = (
+        "the request"
+        if first["type"] == "json_invalid" or not path
+        else f"{path} {shown(first['input'])}"
+    )
     return f"{where}: {first['msg']}"
 
 
 def _refusal(status: int, line: str, headers: Any = None) -> JSONResponse:
     """A line that JSON can hold: a lone surrogate that was given is shown by its number."""
-    return JSONResponse({"error": line.encode("utf-8", "backslashreplace").decode()}, status, headers)
+    return JSONResponse(
+        {"error": line.encode("utf-8", "backslashreplace").decode()}, status, headers
+    )
 
 
 def _about(model: MaskedLM, name: str) -> dict[str, Any]:
@@ -222,21 +267,34 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
     return {
         "version": __version__,
         "model": "the bundled English model" if name == BUNDLED else Path(name).name or name,
-        "given": None if name == BUNDLED else str(Path(name).resolve()) if Path(name).exists() else name,
+        "given": (
+            None if name == BUNDLED else str(Path(name).resolve()) if Path(name).exists() else name
+        ),
         "vocabulary": len(model.regular_ids),
         "longest": model.max_length,
         "by_character": model.words.by_character,
         "whole_words": whole_words,
         "examples": examples_for(model.words),
-        "kinds": [{"name": kind, "sign": sign, "text": text, "extent": EXTENTS[kind]} for kind, sign, text in KINDS],
-        "constructions": [_facts(entry, "name", "label", "meaning") for entry in CONSTRUCTIONS.values()],
+        "kinds": [
+            {"name": kind, "sign": sign, "text": text, "extent": EXTENTS[kind]}
+            for kind, sign, text in KINDS
+        ],
+        "constructions": [
+            _facts(entry, "name", "label", "meaning") for entry in CONSTRUCTIONS.values()
+        ],
         "kernels": [
             _facts(entry, "name", "label", "step", "invariant", "decodes")
-            | {"options": [*(option.name for option in fields(entry)), *([] if entry.decodes else ["init"])]}
+            | {
+                "options": [
+                    *(option.name for option in fields(entry)),
+                    *([] if entry.decodes else ["init"]),
+                ]
+            }
             for entry in KERNELS.values()
         ],
         "scores": [
-            _facts(entry, "name", "definition", "probability", "by_token") | {"better": "higher" if entry.better > 0 else "lower"}
+            _facts(entry, "name", "definition", "probability", "by_token")
+            | {"better": "higher" if entry.better > 0 else "lower"}
             for entry in SCORES.values()
         ],
         "limits": limits.limits(),
@@ -251,7 +309,12 @@ def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:
     """By view: the first set whose every text the tokenizer reads without an unknown token."""
     for examples in EXAMPLES:
         with suppress(InputError):
-            texts = [text for example in examples.values() for text in (example["text"], example["second"]) if text]
+            texts = [
+                text
+                for example in examples.values()
+                for text in (example["text"], example["second"])
+                if text
+            ]
             if all(words.unknown_id not in words.tokens_of(text).ids for text in texts):
                 return examples
     return {}

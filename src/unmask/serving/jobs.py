@@ -1,11 +1,15 @@
-"""Requests under way: each is a job with its own thread, at most MOST_JOBS at once, and all of them share one model.
+"""Requests under way: each is a job with its own thread, at most MOST_JOBS at once, and all of
+them share one model.
 
-The model passes one batch of rows at a time, under one lock that threads get in the order in which they asked for it. Long work
-gives the lock up after each batch, so a short question waits for one batch of each other job. Every batch asks whether its job
-still goes on: a cancelled job, whose client has left, raises `Cancelled`; a stopped one raises `Enough` and returns what it has.
+The model passes one batch of rows at a time, under one lock that threads get in the order in
+which they asked for it. Long work gives the lock up after each batch, so a short question waits
+for one batch of each other job. Every batch asks whether its job still goes on: a cancelled
+job, whose client has left, raises `Cancelled`; a stopped one raises `Enough` and returns what
+it has.
 
-An answer is one JSON object, or a stream of server-sent events: `job` with its name, `progress`, then `answer` or `error`. When
-the server ends, waiting requests get 503, and streams end with `error`.
+An answer is one JSON object, or a stream of server-sent events: `job` with its name,
+`progress`, then `answer` or `error`. When the server ends, waiting requests get 503, and
+streams end with `error`.
 """
 
 from __future__ import annotations
@@ -56,7 +60,9 @@ class Cancelled(Exception):
 
 @dataclass(eq=False)
 class Job:
-    """A request under way: its next batch raises `Cancelled` if it is cancelled, `Enough` if it is stopping."""
+    """A request under way: its next batch raises `Cancelled` if it is cancelled, `Enough` if it
+    is stopping.
+    """
 
     cancelled: bool = False
     stopping: bool = False
@@ -75,7 +81,9 @@ CURRENT: ContextVar[Job | None] = ContextVar("job", default=None)
 
 
 class FairLock:
-    """A lock that threads get in the order in which they asked for it, so that none can take it again past a waiting one."""
+    """A lock that threads get in the order in which they asked for it, so that none can take it
+    again past a waiting one.
+    """
 
     def __init__(self) -> None:
         self._tickets, self._now, self._changed = itertools.count(), 0, threading.Condition()
@@ -107,7 +115,9 @@ class SharedBatches(RowBatches):
             with self.turn:
                 if (job := CURRENT.get()) is not None:
                     job.check()
-                if self.device.type == "cuda":  # which else is given more batches than the one that others wait for
+                if (
+                    self.device.type == "cuda"
+                ):  # which else is given more batches than the one that others wait for
                     torch.cuda.synchronize(self.device)
                 return compute(rows)
 
@@ -135,7 +145,9 @@ class Jobs:
             job.cancelled = True
 
     async def answer(self, request: Request, work: Callable[[], Result]) -> Result:
-        """Returns what `work` returns; it runs in its own thread, and is cancelled if the client leaves."""
+        """Returns what `work` returns; it runs in its own thread, and is cancelled if the
+        client leaves.
+        """
         done: Future[Result] = Future()
         done.set_running_or_notify_cancel()
 
@@ -156,7 +168,8 @@ class Jobs:
             job.cancelled = True
 
     def stream(self, work: Callable[[Emit], None]) -> StreamingResponse:
-        """Events that `work` emits, each with a name and a JSON value; at the end `error`, if it raised one.
+        """Events that `work` emits, each with a name and a JSON value; at the end `error`, if
+        it raised one.
 
         The job ends with the response.
         """
@@ -228,7 +241,9 @@ class Jobs:
 
 
 class _Events(StreamingResponse):
-    """Server-sent events, whose job ends with the response, also if that ends before its first line."""
+    """Server-sent events, whose job ends with the response, also if that ends before its first
+    line.
+    """
 
     def __init__(self, lines: AsyncIterator[str], job: Job) -> None:
         super().__init__(lines, media_type="text/event-stream")

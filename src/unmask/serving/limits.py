@@ -1,7 +1,8 @@
-"""Requests of the JSON interface: options of the verbs as their signatures declare them, within the page's limits.
+"""Requests of the JSON interface: options of the verbs as their signatures declare them, within
+the page's limits.
 
-The page is for people on one machine: work that takes minutes belongs on the command line. ENDPOINTS lists what it takes; names,
-defaults and help come from the signature of the verb.
+The page is for people on one machine: work that takes minutes belongs on the command line.
+ENDPOINTS lists what it takes; names, defaults and help come from the signature of the verb.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ MOST_CHAINS, MOST_SWEEPS, MOST_STEPS = 16, 500, 200_000
 MOST_PASSES, MOST_MUTANTS = 70_000, 20_000
 """Passes of a joint, or of dependence: an exact pair of a vocabulary of 30,000 tokens."""
 MOST_JOBS, MOST_CELLS, MOST_EXACT_TOKENS = 48, 40, 10
-"""At once, more are answered with 429; along each edge of a heat map; of a text whose orders are enumerated, not sampled."""
+"""At once, more are answered with 429; along each edge of a heat map; of a text whose orders
+are enumerated, not sampled.
+"""
 
 Text = Annotated[str, Len(1, LONGEST_TEXT)]
 Content = Annotated[str, Len(1, MOST_BATCH_BYTES)]
@@ -40,7 +43,9 @@ Chosen = Annotated[list[Annotated[int, Interval(ge=0, le=LONGEST_TEXT)]], Len(2,
 Candidates = Annotated[int, Interval(ge=2, le=MOST_CANDIDATES)]
 Completions = Annotated[int, Interval(ge=1, le=MOST_COMPLETIONS)]
 REQUEST = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
-"""A request has only fields that are declared; every value has the declared type, and every number is finite."""
+"""A request has only fields that are declared; every value has the declared type, and every
+number is finite.
+"""
 NEEDED: Any = ...
 
 
@@ -54,9 +59,11 @@ class Pin(BaseModel):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address of the JSON interface: the verb whose options it takes, if any, and an example for the documentation.
+    """An address of the JSON interface: the verb whose options it takes, if any, and an example
+    for the documentation.
 
-    types      the options that it takes, each with its type within the limits; None: the type in the signature
+    types      the options that it takes, each with its type within the limits; None: the type
+               in the signature
     defaults   defaults that differ from the signature's; NEEDED: the option has no default here
     more       fields that are not options of the verb, as pydantic declares them
     """
@@ -77,15 +84,31 @@ OF_FILL = {"text": Text, "joint": Name, "candidates": Candidates, "exact": None}
 TYPED = "[MASK], [WORD], [GAP:2-5], <mask> or ___"
 BLANKED = "She plays the [MASK] [MASK]."
 ENDPOINTS: dict[str, Endpoint] = {
-    "words": Endpoint("", {}, {"text": BLANKED}, more={"text": (Text, Field(description=f"Text, with {TYPED}."))}),
+    "words": Endpoint(
+        "", {}, {"text": BLANKED}, more={"text": (Text, Field(description=f"Text, with {TYPED}."))}
+    ),
     "plan": Endpoint("fill", OF_FILL, {"text": BLANKED}),
     "fill": Endpoint(
         "fill",
         {**OF_FILL, "top": Completions, "targets": Annotated[list[Text], Len(1, MOST_BLANKS)]},
         {"text": BLANKED, "candidates": 64, "cells": 14},
         more={
-            "cells": (int, Field(14, ge=2, le=MOST_CELLS, description="Tokens along each edge of the map of two blanks.")),
-            "pin": (Pin | None, Field(None, description="A token held in one of two blanks; the map has the other's law.")),
+            "cells": (
+                int,
+                Field(
+                    14,
+                    ge=2,
+                    le=MOST_CELLS,
+                    description="Tokens along each edge of the map of two blanks.",
+                ),
+            ),
+            "pin": (
+                Pin | None,
+                Field(
+                    None,
+                    description="A token held in one of two blanks; the map has the other's law.",
+                ),
+            ),
         },
     ),
     "dependence": Endpoint(
@@ -93,18 +116,34 @@ ENDPOINTS: dict[str, Endpoint] = {
         {"text": Text, "joint": Name, "others": None, "candidates": Candidates},
         {"text": "The doctor told her patient to rest.", "candidates": 32},
         {"text": NEEDED, "candidates": 32},
-        {"chosen": (Chosen | None, Field(None, description="Numbers of the words measured, from 0, as `words` counts them."))},
+        {
+            "chosen": (
+                Chosen | None,
+                Field(
+                    None,
+                    description="Numbers of the words measured, from 0, as `words` counts them.",
+                ),
+            )
+        },
     ),
     "mutants": Endpoint(
         "mutants",
-        {"sequence": Text, "positions": Places, "changes": Annotated[int, Interval(ge=1, le=2)], "joint": Name},
+        {
+            "sequence": Text,
+            "positions": Places,
+            "changes": Annotated[int, Interval(ge=1, le=2)],
+            "joint": Name,
+        },
         {"sequence": "EVQLVESGGGLVQPGG", "positions": [3, 5], "changes": 2},
         {"positions": NEEDED},
     ),
     "score": Endpoint(
         "score",
         {"texts": Annotated[list[Text], Len(1, MOST_TEXTS)], "score": Scores, "unit": None},
-        {"texts": ["The keys are on the table.", "The keys is on the table."], "score": [DEFAULT_SCORE]},
+        {
+            "texts": ["The keys are on the table.", "The keys is on the table."],
+            "score": [DEFAULT_SCORE],
+        },
         {"texts": NEEDED, "score": [DEFAULT_SCORE]},
     ),
     "batch": Endpoint(
@@ -113,8 +152,16 @@ ENDPOINTS: dict[str, Endpoint] = {
         {"content": "The keys are on the table.\nThe keys is on the table.\n"},
         {"score": [DEFAULT_SCORE]},
         {
-            "content": (Content, Field(description="Texts, one per line; or what a .csv, .tsv, .jsonl or .fasta holds.")),
-            "name": (Text, Field("list.txt", description="Of the file: its ending says how it is read.")),
+            "content": (
+                Content,
+                Field(
+                    description="Texts, one per line; or what a .csv, .tsv, .jsonl or .fasta holds."
+                ),
+            ),
+            "name": (
+                Text,
+                Field("list.txt", description="Of the file: its ending says how it is read."),
+            ),
         },
     ),
     "sample": Endpoint(
@@ -129,7 +176,12 @@ ENDPOINTS: dict[str, Endpoint] = {
             "sweeps": Annotated[int, Interval(ge=1, le=MOST_SWEEPS)],
             "seed": Annotated[int, Interval(ge=0, le=2**53)],
         },
-        {"template": "The old [MASK] [MASK] by the river.", "kernel": "mh", "chains": 2, "sweeps": 5},
+        {
+            "template": "The old [MASK] [MASK] by the river.",
+            "kernel": "mh",
+            "chains": 2,
+            "sweeps": 5,
+        },
         {"template": NEEDED, "init": None, "temperature": None, "chains": 1, "sweeps": 20},
     ),
 }
@@ -139,21 +191,32 @@ ENDPOINTS: dict[str, Endpoint] = {
 def request(name: str) -> type[BaseModel]:
     """The body of a request, a model of pydantic."""
     endpoint = ENDPOINTS[name]
-    declared = {option.name: option for option in options(endpoint.function)} if endpoint.verb else {}
+    declared = (
+        {option.name: option for option in options(endpoint.function)} if endpoint.verb else {}
+    )
     members: dict[str, Any] = {}
     for key, kind in endpoint.types.items():
         option = declared[key]
         kind = option.annotation if kind is None else kind
         default = endpoint.defaults.get(key, NEEDED if option.required else option.default)
-        members[key] = (kind | None if default is None else kind, Field(default, description=option.help))
+        members[key] = (
+            kind | None if default is None else kind,
+            Field(default, description=option.help),
+        )
     config = ConfigDict(**REQUEST, json_schema_extra={"examples": [dict(endpoint.example)]})
-    body: type[BaseModel] = create_model(f"{name.title()}Request", __config__=config, **members, **endpoint.more)
+    body: type[BaseModel] = create_model(
+        f"{name.title()}Request", __config__=config, **members, **endpoint.more
+    )
     return body
 
 
 def limits() -> dict[str, int]:
     """The numbers above, by name."""
-    return {name.lower(): value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
+    return {
+        name.lower(): value
+        for name, value in globals().items()
+        if name.isupper() and isinstance(value, int)
+    }
 
 
 def refuse_more(count: int, most: int, what: str, less: str) -> None:

@@ -1,9 +1,11 @@
-"""The server of `unmask.serve`: where it listens, within which limits, how it ends; and who may ask.
+"""The server of `unmask.serve`: where it listens, within which limits, how it ends; and who may
+ask.
 
-Pages of this server may, under a name of this machine, in bounded size. DNS rebinding points a stranger's name at this machine.
-Such a request has the stranger's name as its Host, and `Guard` answers only names that lead here. A request from another site's
-page has that site as its Origin, and is refused. Every answer carries HEADERS: their content security policy lets the page load
-only its own files.
+Pages of this server may, under a name of this machine, in bounded size. DNS rebinding points a
+stranger's name at this machine. Such a request has the stranger's name as its Host, and `Guard`
+answers only names that lead here. A request from another site's page has that site as its
+Origin, and is refused. Every answer carries HEADERS: their content security policy lets the
+page load only its own files.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ MOST_HEADER_BYTES = 32 * 1024
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 HEADERS = {
     "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src"
+        " 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "cache-control": "no-cache",
     "x-content-type-options": "nosniff",
@@ -51,16 +53,22 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 HOST_NAME = re.compile(r"\*|(\*\.)?[a-zA-Z0-9_.-]+|\[[0-9a-fA-F:.]+\]")
-"""A name as --allow-host takes it: *, *.name, a name or an IPv4 address, or an IPv6 address in brackets."""
+"""A name as --allow-host takes it: *, *.name, a name or an IPv4 address, or an IPv6 address in
+brackets.
+"""
 HOST_HEADER = re.compile(r"([a-zA-Z0-9_.-]+|\[[0-9a-fA-F:.]+\])(:\d*)?")
 """The header Host: such a name without stars, and a port."""
 ELSEWHERE = {AF_INET: "192.0.2.1", AF_INET6: "2001:db8::1"}
 """Addresses of no machine, kept for documentation (RFC 5737, RFC 3849)."""
-LINE_AS_HTML = '<!doctype html><html lang="en"><meta charset="utf-8"><title>unmask</title><p>{}</p></html>'
+LINE_AS_HTML = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>unmask</title><p>{}</p></html>'
+)
 
 
 class Guard:
-    """An ASGI application in front of another one, which is asked under the names `hosts`, and those of loopback, only."""
+    """An ASGI application in front of another one, which is asked under the names `hosts`, and
+    those of loopback, only.
+    """
 
     def __init__(self, app: Any, hosts: Sequence[str] = ()) -> None:
         self.hosts = [name.lower() for name in (*LOOPBACK, *hosts)]
@@ -79,15 +87,25 @@ class Guard:
         """Why a request with this header Host is refused, in one line; None if it is not."""
         named = HOST_HEADER.fullmatch(host)
         if named is None:
-            return f"the header Host is {host[:80]!r}, which is not a name: open the page's own address"
+            return (
+                f"the header Host is {host[:80]!r}, which is not a name: open the page's own"
+                " address"
+            )
         name = named[1].lower()
         if self.answers_to(name):
             return None
         allow = f"start it with --allow-host {name.strip('[]')}"
-        return f"this server does not answer to the name {name[:80]!r}: if it is a name of this server, {allow}"
+        return (
+            f"this server does not answer to the name {name[:80]!r}: if it is a name of this"
+            f" server, {allow}"
+        )
 
-    async def __call__(self, scope: Message, receive: Callable[[], Awaitable[Message]], send: Any) -> None:
-        """Answer, or refuse with one line; a body is counted as it comes, because not every request states its length."""
+    async def __call__(
+        self, scope: Message, receive: Callable[[], Awaitable[Message]], send: Any
+    ) -> None:
+        """Answer, or refuse with one line; a body is counted as it comes, because not every
+        request states its length.
+        """
         headers, size = Headers(scope=scope), 0
         host, origin = headers.get("host", ""), headers.get("origin")
         unknown = self.refused_host(host)
@@ -98,25 +116,35 @@ class Guard:
         # `words` reads what is pasted into the page, and says how many characters are too many.
         long = "/api/batch" in path or path.endswith("/api/words")
         most = MOST_BATCH_BYTES if long else MOST_BYTES
-        elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site") and scope["method"] != "GET"
+        elsewhere = (
+            headers.get("sec-fetch-site") in ("cross-site", "same-site")
+            and scope["method"] != "GET"
+        )
 
         async def bounded() -> Message:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
             if size > most:
-                raise HTTPException(413, f"the request is larger than {most:,} bytes: ask for less at once")
+                raise HTTPException(
+                    413, f"the request is larger than {most:,} bytes: ask for less at once"
+                )
             return message
 
         if elsewhere or origin not in (None, f"http://{host}", f"https://{host}"):
-            line = f"the request comes from another site ({str(origin)[:80]!r}): use the page of this server"
+            line = (
+                f"the request comes from another site ({str(origin)[:80]!r}): use the page of this"
+                " server"
+            )
             await line_as_asked(line, 403, headers)(scope, receive, send)
         else:
             await self.app(scope, bounded, send)
 
 
 def line_as_asked(line: str, status: int, headers: Headers) -> Response:
-    """A refusal in one line: a page for a browser that opens an address, JSON for everybody else."""
+    """A refusal in one line: a page for a browser that opens an address, JSON for everybody
+    else.
+    """
     if "text/html" in headers.get("accept", ""):
         return HTMLResponse(LINE_AS_HTML.format(escape(line)), status)
     return JSONResponse({"error": line}, status)
@@ -130,7 +158,9 @@ def run_page(
     hosts: Sequence[str],
     ready: Callable[[str], None],
 ) -> None:
-    """Load the models, serve the page until an interrupt; `ready` is called with its address. See `unmask.serve`."""
+    """Load the models, serve the page until an interrupt; `ready` is called with its address.
+    See `unmask.serve`.
+    """
     listening, jobs = listening_socket(host, port), Jobs()
     try:
         names = names_of(host, hosts)
@@ -145,13 +175,16 @@ def run_page(
 
 
 def names_of(host: str, hosts: Sequence[str]) -> list[str]:
-    """The names that a server at `host` answers to beside those of loopback: its own address, then `hosts`."""
+    """The names that a server at `host` answers to beside those of loopback: its own address,
+    then `hosts`.
+    """
     own = outward_address(host) if host in EVERY_ADDRESS else host
     return [allowed_name(name) for name in ([] if own is None else [own]) + list(hosts)]
 
 
 def outward_address(host: str) -> str | None:
-    """The address by which its network knows this machine, of the same family as `host`; None without a network.
+    """The address by which its network knows this machine, of the same family as `host`; None
+    without a network.
 
     A UDP socket is connected for the system to choose its own address; nothing is sent.
     """
@@ -169,7 +202,10 @@ def allowed_name(name: str) -> str:
     if name.count(":") > 1 and not name.startswith("["):
         name = f"[{name}]"
     if not HOST_NAME.fullmatch(name):
-        raise InputError(f"allow_host {name!r} is not the name of a host: give it without http:// and port, such as box.local")
+        raise InputError(
+            f"allow_host {name!r} is not the name of a host: give it without http:// and port, such"
+            " as box.local"
+        )
     return name
 
 
@@ -199,26 +235,37 @@ def page_server(app: Any, jobs: Jobs) -> uvicorn.Server:
 
 
 def listening_socket(host: str, port: int) -> socket:
-    """A socket that listens at `host` and `port`: connections wait for the server from now on. Raises one line if it cannot."""
+    """A socket that listens at `host` and `port`: connections wait for the server from now on.
+    Raises one line if it cannot.
+    """
     try:
         family, _, _, _, where = getaddrinfo(host, port, type=SOCK_STREAM)[0]
     except (OSError, UnicodeError):
-        raise InputError(f"host {host!r} is not known: give an address of this machine, such as 127.0.0.1") from None
+        raise InputError(
+            f"host {host!r} is not known: give an address of this machine, such as 127.0.0.1"
+        ) from None
     try:
         return create_server(where[:2], family=family)
     except OSError as error:
         why = error.strerror or error
-        raise InputError(f"{host} port {port} cannot be had ({why}): give another port=... (0: a free one) or host=...") from None
+        raise InputError(
+            f"{host} port {port} cannot be had ({why}): give another port=... (0: a free one) or"
+            " host=..."
+        ) from None
 
 
 def address_of(host: str, port: int) -> str:
-    """The page's address for a browser on this machine; a host that means every address is not one that can be opened."""
+    """The page's address for a browser on this machine; a host that means every address is not
+    one that can be opened.
+    """
     shown = EVERY_ADDRESS.get(host, host)
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
 
 
 def print_address(address: str, host: str, hosts: Sequence[str] = ()) -> None:
-    """Print where the page is, for this machine and for others, and a warning if others can reach it."""
+    """Print where the page is, for this machine and for others, and a warning if others can
+    reach it.
+    """
     print(f"unmask is at {address} (Ctrl-C ends it)", flush=True)
     if host in EVERY_ADDRESS:
         print(for_other_machines(address, host, hosts), flush=True)
@@ -229,7 +276,9 @@ def print_address(address: str, host: str, hosts: Sequence[str] = ()) -> None:
 
 
 def for_other_machines(address: str, host: str, hosts: Sequence[str]) -> str:
-    """Where other machines open a page that listens at every address, and which names are allowed, in one line."""
+    """Where other machines open a page that listens at every address, and which names are
+    allowed, in one line.
+    """
     own = outward_address(host)
     port = int(address.rstrip("/").rpartition(":")[2])
     ways = [] if own is None else [f"at {address_of(own, port)}"]

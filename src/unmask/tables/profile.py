@@ -1,10 +1,12 @@
 """The dependence profile of a model: how much two blanks depend on each other, by their distance.
 
-    f(d) = (mean of I_ij at |i - j| = d) / (mean of min(H_i, H_j) at d)       over texts and random revealed sets
+    f(d) = (mean of I_ij at |i - j| = d) / (mean of min(H_i, H_j) at d)
+            over texts and random revealed sets
     estimate: I_ij = f(|i - j|) min(H_i, H_j)
 
-I_ij is the mutual information of two blanks, H_i the entropy of one, in nats. One pass gives all entropies, so that the estimate
-makes no passes of its own. A model's own profile is the file `FILE` in its folder. Nothing here imports torch before an estimate.
+I_ij is the mutual information of two blanks, H_i the entropy of one, in nats. One pass gives
+all entropies, so that the estimate makes no passes of its own. A model's own profile is the
+file `FILE` in its folder. Nothing here imports torch before an estimate.
 """
 
 from __future__ import annotations
@@ -61,7 +63,11 @@ class Profile:
         if missing := [key for key in KEYS if key not in stored]:
             raise InputError(f"{name} lacks {missing[0]!r}: {MEASURE}")
         values = stored["by_distance"]
-        if isinstance(values, str) or not isinstance(values, Iterable) or not (values := tuple(values)):
+        if (
+            isinstance(values, str)
+            or not isinstance(values, Iterable)
+            or not (values := tuple(values))
+        ):
             raise InputError(f"{name} has no values by distance: {MEASURE}")
         return cls(
             tuple(checks.real(f"a value of {name}", value, 0, LARGEST) for value in values),
@@ -72,11 +78,15 @@ class Profile:
 
     @classmethod
     def of(cls, model: ConditionalModel) -> Profile | None:
-        """The model's own, from its folder; None if it has none. One that was measured on other weights is refused."""
+        """The model's own, from its folder; None if it has none. One that was measured on other
+        weights is refused.
+        """
         from unmask.models.conditional_model import ConditionalModel
 
         if not isinstance(model, ConditionalModel):
-            raise InputError(f"model {checks.shown(model)} is not a model: load one with unmask.MaskedLM.load")
+            raise InputError(
+                f"model {checks.shown(model)} is not a model: load one with unmask.MaskedLM.load"
+            )
         path = None if model.folder is None else model.folder / FILE
         if path is None or not path.is_file():
             return None
@@ -96,24 +106,28 @@ class Profile:
     def check(self, model: ConditionalModel) -> None:
         """Refuse another model than the one it was measured on.
 
-        The same weights in another number format have another fingerprint, so only those of one format are compared.
+        The same weights in another number format have another fingerprint, so only those of one
+        format are compared.
         """
         if self.about.get("dtype", "float32") != str(model.dtype).removeprefix("torch."):
             return
         if (known := model.fingerprint) and known != self.fingerprint:
             raise InputError(
-                f"the profile was measured on model {self.fingerprint}, and this is {known}: {MEASURE} on this model"
+                f"the profile was measured on model {self.fingerprint}, and this is {known}:"
+                f" {MEASURE} on this model"
             )
 
     def estimate(self, entropy: Tensor, positions: Tensor) -> Tensor:
-        """I_ij (n, F, F) of sites at `positions` (F) with these entropies (n, F); 0 on the diagonal."""
+        """I_ij (n, F, F) of sites at `positions` (F) with these entropies (n, F); 0 on the
+        diagonal.
+        """
         import torch
 
         distance = (positions.unsqueeze(0) - positions.unsqueeze(1)).abs()
         if (longest := int(distance.max())) > len(self.by_distance):
             raise InputError(
-                f"the profile has {len(self.by_distance)} distances, and the text has blanks {longest} tokens apart: "
-                f"{MEASURE} on longer texts, or give a shorter text"
+                f"the profile has {len(self.by_distance)} distances, and the text has blanks"
+                f" {longest} tokens apart: {MEASURE} on longer texts, or give a shorter text"
             )
         table = torch.tensor((0.0, *self.by_distance), dtype=entropy.dtype, device=entropy.device)
         return table[distance] * torch.minimum(entropy.unsqueeze(1), entropy.unsqueeze(2))

@@ -1,1 +1,3 @@
-"""Training of masked language models: corpus, masking schemes, losses, the loop and the folder it leaves."""
+"""Training of masked language models: corpus, masking schemes, losses, the loop and the folder
+it leaves.
+"""

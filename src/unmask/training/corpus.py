@@ -1,15 +1,20 @@
-"""From a corpus to the data of a run: its tokenizer, packed rows and held-out rows, with their fingerprints.
+"""From a corpus to the data of a run: its tokenizer, packed rows and held-out rows, with their
+fingerprints.
 
-Texts are .txt, .txt.xz, .txt.gz and .jsonl files, or in memory. A line is cut after sentence ends; its sentences are joined from
-the left while the segment stays within L tokens, the start and end tokens included. L is drawn for each line from a few lengths
-by a hash of its text, so that a model meets single sentences and whole paragraphs and the cut does not depend on the order of the
-corpus. A sentence longer than L is a segment of its own; one longer than the model's limit is cut between words.
+Texts are .txt, .txt.xz, .txt.gz and .jsonl files, or in memory. A line is cut after sentence
+ends; its sentences are joined from the left while the segment stays within L tokens, the start
+and end tokens included. L is drawn for each line from a few lengths by a hash of its text, so
+that a model meets single sentences and whole paragraphs and the cut does not depend on the
+order of the corpus. A sentence longer than L is a segment of its own; one longer than the
+model's limit is cut between words.
 
-A tokenizer and the tokens of a source are computed once: each has a folder in the user's cache, named by a fingerprint of all
-inputs, and appears there when it is whole, also for the other processes of a run.
+A tokenizer and the tokens of a source are computed once: each has a folder in the user's cache,
+named by a fingerprint of all inputs, and appears there when it is whole, also for the other
+processes of a run.
 
-In a parallel corpus each line of the second file, or list, translates the same line of the first. Both share one vocabulary. A
-pair becomes one segment, "[CLS] source [SEP] target [SEP]" (`translation/pairs`); too long and empty ones are left out.
+In a parallel corpus each line of the second file, or list, translates the same line of the
+first. Both share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]"
+(`translation/pairs`); too long and empty ones are left out.
 """
 
 from __future__ import annotations
@@ -31,7 +36,13 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.text.vocabulary import CONTINUES, load_word_pieces, read_by_tokenizer, special_id, train_tokenizer
+from unmask.models.text.vocabulary import (
+    CONTINUES,
+    load_word_pieces,
+    read_by_tokenizer,
+    special_id,
+    train_tokenizer,
+)
 from unmask.runs.files import parse_json, user_path, write_atomically, writing
 from unmask.runs.fingerprint import content_hash, file_hash, fingerprint
 from unmask.runs.lines import numbered_lines, text_lines
@@ -55,7 +66,9 @@ Pair = tuple[list[int], list[int]]
 
 @dataclass(frozen=True)
 class TextSource:
-    """One file, or texts in memory, and how often an epoch shows its lines; a .jsonl line has its text under "text"."""
+    """One file, or texts in memory, and how often an epoch shows its lines; a .jsonl line has
+    its text under "text".
+    """
 
     name: str
     path: Path | None = None
@@ -78,7 +91,9 @@ class TextSource:
 
     def every_line(self) -> Iterator[str]:
         """The texts, each as one line, empty ones too."""
-        for number, line in enumerate(self.texts, 1) if self.path is None else numbered_lines(self.path):
+        for number, line in (
+            enumerate(self.texts, 1) if self.path is None else numbered_lines(self.path)
+        ):
             where = f"text {number}" if self.path is None else f"{self.path} line {number}"
             text = " ".join(line.split()) if self.path is None else line.strip()
             if text and self.path is not None and self.path.suffix == ".jsonl":
@@ -86,7 +101,9 @@ class TextSource:
             try:
                 text.encode()
             except UnicodeEncodeError:
-                raise InputError(f"{where}: half of a surrogate pair, which is not a character: correct the text") from None
+                raise InputError(
+                    f"{where}: half of a surrogate pair, which is not a character: correct the text"
+                ) from None
             yield text
 
     @property
@@ -117,7 +134,9 @@ def _text_field(line: str, where: str) -> str:
 
 @dataclass(frozen=True)
 class Segmentation:
-    """How lines become segments, and the share `holdout` of lines, chosen by hash, that validation uses."""
+    """How lines become segments, and the share `holdout` of lines, chosen by hash, that
+    validation uses.
+    """
 
     lengths: tuple[int, ...] = (24, 64, 128)
     max_length: int = 128
@@ -133,11 +152,15 @@ class Segmentation:
 
 
 def _hash(line: str, purpose: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(line.encode(), digest_size=4, person=purpose).digest(), "little")
+    return int.from_bytes(
+        hashlib.blake2b(line.encode(), digest_size=4, person=purpose).digest(), "little"
+    )
 
 
 def sentences(line: str) -> list[str]:
-    """The line's sentences, by punctuation; their concatenation is the line except for white space between them."""
+    """The line's sentences, by punctuation; their concatenation is the line except for white
+    space between them.
+    """
     out, start = [], 0
     for gap in _SENTENCE_END.finditer(line):
         closing = len(gap.group()) - len(gap.group().lstrip("\"'”’)]"))
@@ -151,7 +174,11 @@ def segments(tokenizer: Tokenizer, cut: Segmentation, lines: Sequence[str]) -> l
     start, end = special_id(tokenizer, "[CLS]"), special_id(tokenizer, "[SEP]")
     split = [sentences(line) for line in lines]
     with read_by_tokenizer("a text of the corpus"):
-        encoded = iter(tokenizer.encode_batch_fast([s for parts in split for s in parts], add_special_tokens=False))
+        encoded = iter(
+            tokenizer.encode_batch_fast(
+                [s for parts in split for s in parts], add_special_tokens=False
+            )
+        )
     every: list[list[int]] = []
     for line, parts in zip(lines, split, strict=True):
         room, of_line = cut.length_for(line) - 2, list[list[int]]()
@@ -168,7 +195,11 @@ def _between_words(tokenizer: Tokenizer, ids: list[int], room: int) -> list[list
     """The ids in pieces of at most `room`, cut before a word if possible."""
     pieces = []
     while len(ids) > room:
-        begins = (place for place in range(room, 0, -1) if not str(tokenizer.id_to_token(ids[place])).startswith(CONTINUES))
+        begins = (
+            place
+            for place in range(room, 0, -1)
+            if not str(tokenizer.id_to_token(ids[place])).startswith(CONTINUES)
+        )
         end = next(begins, room)
         pieces.append(ids[:end])
         ids = ids[end:]
@@ -176,12 +207,16 @@ def _between_words(tokenizer: Tokenizer, ids: list[int], room: int) -> list[list
 
 
 def cached(kind: str, inputs: object, make: Callable[[Path], None]) -> Path:
-    """The folder of the result for `inputs` (plain values) in the user's cache; `make` fills a new one, which moves there."""
+    """The folder of the result for `inputs` (plain values) in the user's cache; `make` fills a
+    new one, which moves there.
+    """
     cache = user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "cache") / "unmask"
     folder = cache / f"{kind}-{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]}"
     if folder.is_dir():
         return folder
-    temporary = folder.with_name(f".{folder.name}.{uuid4().hex}.tmp")  # machines that share a cache have equal process ids
+    temporary = folder.with_name(
+        f".{folder.name}.{uuid4().hex}.tmp"
+    )  # machines that share a cache have equal process ids
     with writing(folder, "free some space, or name another folder in XDG_CACHE_HOME"):
         try:
             temporary.mkdir(parents=True)
@@ -203,13 +238,17 @@ def id_type(tokenizer: Tokenizer) -> type[np.unsignedinteger]:
 def joined(segments: list[list[int]], dtype: type[np.unsignedinteger]) -> TokenPart:
     """Segments of token ids, end to end."""
     lengths = np.fromiter(map(len, segments), np.int32, len(segments))
-    return TokenPart(np.fromiter(itertools.chain.from_iterable(segments), dtype, int(lengths.sum())), lengths)
+    return TokenPart(
+        np.fromiter(itertools.chain.from_iterable(segments), dtype, int(lengths.sum())), lengths
+    )
 
 
 def tokenise(
     source: TextSource, tokenizer: Tokenizer, cut: Segmentation, progress: Progress | None = None
 ) -> tuple[TokenPart, TokenPart, str]:
-    """The training tokens of a source, its held-out ones, and a fingerprint of both; from the cache, or made now."""
+    """The training tokens of a source, its held-out ones, and a fingerprint of both; from the
+    cache, or made now.
+    """
     inputs = [_TOKENS_FORMAT, source.fingerprint, tokenizer.to_str(), dataclasses.asdict(cut)]
 
     def make(folder: Path) -> None:
@@ -217,24 +256,40 @@ def tokenise(
         parts = {name: [joined([], dtype)] for name in ("train", "valid")}
         while some := list(itertools.islice(lines, _LINES_AT_ONCE)):
             for name, out in (("train", False), ("valid", True)):
-                parts[name].append(joined(segments(tokenizer, cut, [line for line in some if cut.holds_out(line) == out]), dtype))
+                parts[name].append(
+                    joined(
+                        segments(
+                            tokenizer, cut, [line for line in some if cut.holds_out(line) == out]
+                        ),
+                        dtype,
+                    )
+                )
             done += len(some)
             if progress:
                 progress(done, 0, f"lines of {source.name} tokenised")
         for name, several in parts.items():
             for what in ("ids", "lengths"):
-                np.save(folder / f"{name}.{what}.npy", np.concatenate([getattr(part, what) for part in several]))
+                np.save(
+                    folder / f"{name}.{what}.npy",
+                    np.concatenate([getattr(part, what) for part in several]),
+                )
 
     folder = cached("tokens", inputs, make)
     train, valid = (
-        TokenPart(*(np.load(folder / f"{name}.{what}.npy", mmap_mode="r") for what in ("ids", "lengths")))
+        TokenPart(
+            *(np.load(folder / f"{name}.{what}.npy", mmap_mode="r") for what in ("ids", "lengths"))
+        )
         for name in ("train", "valid")
     )
     return train, valid, content_hash(repr(inputs))
 
 
-def sources(corpus: Corpus, weights: Sequence[float] | None = None, name: str = "corpus") -> list[TextSource]:
-    """One source per file; a list of texts is one source. `weights`: one per source, by default 1."""
+def sources(
+    corpus: Corpus, weights: Sequence[float] | None = None, name: str = "corpus"
+) -> list[TextSource]:
+    """One source per file; a list of texts is one source. `weights`: one per source, by default
+    1.
+    """
     items = [corpus] if isinstance(corpus, str | os.PathLike) else list(corpus)
     if not items:
         raise InputError(f"the {name} is empty: give files or texts")
@@ -242,13 +297,21 @@ def sources(corpus: Corpus, weights: Sequence[float] | None = None, name: str = 
     are_files = isinstance(corpus, str | os.PathLike) or any(names_a_file)
     if are_files and not all(names_a_file) and len(items) > 1:
         text = str(items[names_a_file.index(False)])
-        raise InputError(f"{name} names files, and {text[:60]!r} is not a file: give files, or a list of texts")
+        raise InputError(
+            f"{name} names files, and {text[:60]!r} is not a file: give files, or a list of texts"
+        )
     count = len(items) if are_files else 1
     weights = [1.0] * count if weights is None or len(weights) == 0 else weights
     if len(weights) != count:
-        raise InputError(f"{len(weights)} weights for {count} corpus files: give one --weight per file, in their order")
+        raise InputError(
+            f"{len(weights)} weights for {count} corpus files: give one --weight per file, in their"
+            " order"
+        )
     if are_files:
-        return [TextSource.file(user_path(p, name), w, name) for p, w in zip(items, weights, strict=True)]
+        return [
+            TextSource.file(user_path(p, name), w, name)
+            for p, w in zip(items, weights, strict=True)
+        ]
     return [TextSource(f"{len(items):,} texts", None, tuple(map(str, items)), weights[0])]
 
 
@@ -307,11 +370,18 @@ def prepare(
     progress: Progress | None = None,
     resumed: bool = False,
 ) -> Prepared:
-    """Tokenise and pack the sources, from the cache if possible; validation uses `valid`, else this share of the lines."""
-    lengths = (*(length for length in SEGMENTS if length < settings.max_length), settings.max_length)
+    """Tokenise and pack the sources, from the cache if possible; validation uses `valid`, else
+    this share of the lines.
+    """
+    lengths = (
+        *(length for length in SEGMENTS if length < settings.max_length),
+        settings.max_length,
+    )
     cut = Segmentation(lengths, settings.max_length, 0.0 if valid else share)
     tokenizer = _tokenizer(tokenizer_path, sources, settings.vocab, cut, progress)
-    train, parts, fingerprints = zip(*(tokenise(source, tokenizer, cut, progress) for source in sources), strict=True)
+    train, parts, fingerprints = zip(
+        *(tokenise(source, tokenizer, cut, progress) for source in sources), strict=True
+    )
     if not any(part.tokens for part in train):
         raise _no_text(sources)
     _warn_of_unknown(train, tokenizer, tokenizer_path, settings.vocab, resumed)
@@ -319,32 +389,54 @@ def prepare(
     packed = pack(train, weights, settings.max_length, pad, settings.seed)
     advice, held = "give a --valid file or a larger --valid-share", _share_in_words(share)
     if valid:
-        parts = tokenise(valid, tokenizer, Segmentation((settings.max_length,), settings.max_length), progress)[:1]
-        advice, held = f"--valid {valid.name} has no text, give another file, or omit it", valid.name
+        parts = tokenise(
+            valid, tokenizer, Segmentation((settings.max_length,), settings.max_length), progress
+        )[:1]
+        advice, held = (
+            f"--valid {valid.name} has no text, give another file, or omit it",
+            valid.name,
+        )
     rows = validation_rows(parts, settings.max_length, pad, advice)
     corpus = content_hash(repr([[*fingerprints], weights]))
-    return Prepared(tokenizer, packed, rows, tuple(sources), tuple(part.tokens for part in train), held, corpus)
+    return Prepared(
+        tokenizer, packed, rows, tuple(sources), tuple(part.tokens for part in train), held, corpus
+    )
 
 
 def _share_in_words(share: float) -> str:
     return f"{share:.3g} of the corpus' lines, by a hash of the line"
 
 
-def _warn_of_unknown(parts: Sequence[TokenPart], tokenizer: Tokenizer, path: Path | None, vocab: int, resumed: bool) -> None:
-    """Warn if much of the text is the unknown token: a model learns to predict it too often. A resumed run cannot change it."""
+def _warn_of_unknown(
+    parts: Sequence[TokenPart], tokenizer: Tokenizer, path: Path | None, vocab: int, resumed: bool
+) -> None:
+    """Warn if much of the text is the unknown token: a model learns to predict it too often. A
+    resumed run cannot change it.
+    """
     unknown = special_id(tokenizer, "[UNK]")
-    share = sum(int(np.count_nonzero(part.ids == unknown)) for part in parts) / sum(part.tokens for part in parts)
+    share = sum(int(np.count_nonzero(part.ids == unknown)) for part in parts) / sum(
+        part.tokens for part in parts
+    )
     if share > MUCH and not resumed:
-        use = "give a tokenizer of such texts, or leave out --tokenizer and --init, so that one is trained"
+        use = (
+            "give a tokenizer of such texts, or leave out --tokenizer and --init, so that one is"
+            " trained"
+        )
         use = use if path else f"give a larger --vocab than {vocab}"
         what = f"{share:.0%} of the corpus is [UNK], words that the tokenizer cannot spell"
         warnings.warn(f"{what}: {use}", UnmaskWarning, stacklevel=4)
 
 
 def _tokenizer(
-    path: Path | None, sources: Sequence[TextSource], vocab: int, cut: Segmentation, progress: Progress | None
+    path: Path | None,
+    sources: Sequence[TextSource],
+    vocab: int,
+    cut: Segmentation,
+    progress: Progress | None,
 ) -> Tokenizer:
-    """The tokenizer at `path`, or one of at most `vocab` tokens for all sources together, from the cache if possible."""
+    """The tokenizer at `path`, or one of at most `vocab` tokens for all sources together, from
+    the cache if possible.
+    """
     if path is not None:
         return load_word_pieces(path)
 
@@ -363,23 +455,34 @@ def _tokenizer(
     def make(folder: Path) -> None:
         write_atomically(folder / "tokenizer.json", train_tokenizer(lines, vocab).to_str())
 
-    inputs = [_TOKENIZER_FORMAT, [(source.fingerprint, source.weight) for source in sources], vocab, cut.holdout]
+    inputs = [
+        _TOKENIZER_FORMAT,
+        [(source.fingerprint, source.weight) for source in sources],
+        vocab,
+        cut.holdout,
+    ]
     return load_word_pieces(cached("tokenizer", inputs, make))
 
 
 def _no_text(sources: Sequence[TextSource]) -> InputError:
-    return InputError(f"the corpus is empty: no text in {', '.join(str(s.path or s.name) for s in sources)}")
+    return InputError(
+        f"the corpus is empty: no text in {', '.join(str(s.path or s.name) for s in sources)}"
+    )
 
 
 def parallel_sides(sides: Sequence[Side]) -> tuple[TextSource, TextSource]:
     """Both sides of a parallel corpus: two files, or two lists of texts."""
     if isinstance(sides, str | os.PathLike) or len(sides) != 2:
-        raise InputError("parallel takes two files, or two lists of texts: the sources and their translations")
+        raise InputError(
+            "parallel takes two files, or two lists of texts: the sources and their translations"
+        )
     return _side(sides[0], "source"), _side(sides[1], "target")
 
 
 def _pairs(sides: tuple[TextSource, TextSource]) -> list[tuple[str, str]]:
-    """The pairs with two sides, in order; both must have the same number of lines, empty ones included."""
+    """The pairs with two sides, in order; both must have the same number of lines, empty ones
+    included.
+    """
     source, target = ([" ".join(text.split()) for text in side.every_line()] for side in sides)
     if len(source) != len(target):
         names = [side.path or side.name for side in sides]
@@ -401,19 +504,45 @@ def prepare_parallel(
     """Tokenise and pack the pairs, of which this share is held out."""
     tokenizer = _tokenizer(tokenizer_path, sides, settings.vocab, Segmentation(), progress)
     if settings.source_length < SHORTEST:
-        raise InputError(f"max_length {settings.max_length} leaves {settings.source_length} tokens for a source: give 8 or more")
-    layout = PairLayout(settings.source_length, settings.max_length, *(special_id(tokenizer, token) for token in SPECIAL))
+        raise InputError(
+            f"max_length {settings.max_length} leaves {settings.source_length} tokens for a source:"
+            " give 8 or more"
+        )
+    layout = PairLayout(
+        settings.source_length,
+        settings.max_length,
+        *(special_id(tokenizer, token) for token in SPECIAL),
+    )
     fitting, cut = _fitting(tokenizer, _pairs(sides), layout), Segmentation(holdout=share)
-    train, valid = ([pair for source, pair in fitting if cut.holds_out(source) == out] for out in (False, True))
+    train, valid = (
+        [pair for source, pair in fitting if cut.holds_out(source) == out] for out in (False, True)
+    )
     if not train:
-        raise InputError(f"no pair to train on in {sides[0].name} and {sides[1].name}: give more, or longer, texts")
+        raise InputError(
+            f"no pair to train on in {sides[0].name} and {sides[1].name}: give more, or longer,"
+            " texts"
+        )
     pairs = PairTokens(layout, [source for source, _ in train], [target for _, target in train])
-    part, held_part = (joined([layout.segment(*pair) for pair in some], id_type(tokenizer)) for some in (train, valid))
+    part, held_part = (
+        joined([layout.segment(*pair) for pair in some], id_type(tokenizer))
+        for some in (train, valid)
+    )
     _warn_of_unknown([part], tokenizer, tokenizer_path, settings.vocab, resumed)
     packed = pack([part], [1.0], settings.max_length, layout.pad, settings.seed)
-    rows = validation_rows([held_part], layout.max_length, layout.pad, "give more pairs or a larger --valid-share")
+    rows = validation_rows(
+        [held_part], layout.max_length, layout.pad, "give more pairs or a larger --valid-share"
+    )
     tokens = tuple(sum(map(len, side)) for side in (pairs.sources, pairs.targets))
-    return Prepared(tokenizer, packed, rows, sides, tokens, _share_in_words(share), fingerprint(vars(part)), pairs)
+    return Prepared(
+        tokenizer,
+        packed,
+        rows,
+        sides,
+        tokens,
+        _share_in_words(share),
+        fingerprint(vars(part)),
+        pairs,
+    )
 
 
 def _side(side: Side, name: str) -> TextSource:
@@ -427,17 +556,27 @@ def _side(side: Side, name: str) -> TextSource:
     return TextSource(path.name, path)
 
 
-def _fitting(tokenizer: Tokenizer, texts: Sequence[tuple[str, str]], layout: PairLayout) -> list[tuple[str, Pair]]:
+def _fitting(
+    tokenizer: Tokenizer, texts: Sequence[tuple[str, str]], layout: PairLayout
+) -> list[tuple[str, Pair]]:
     """The source's text and both sides' tokens of every pair that has room."""
     with read_by_tokenizer("a text of a pair"):
-        sides = [tokenizer.encode_batch_fast([pair[i] for pair in texts], add_special_tokens=False) for i in (0, 1)]
+        sides = [
+            tokenizer.encode_batch_fast([pair[i] for pair in texts], add_special_tokens=False)
+            for i in (0, 1)
+        ]
     pairs = [(text, (s.ids, t.ids)) for (text, _), s, t in zip(texts, *sides, strict=True)]
     longest = layout.longest_source, layout.longest_target
-    fitting = [(text, pair) for text, pair in pairs if all(0 < len(side) <= n for side, n in zip(pair, longest, strict=True))]
+    fitting = [
+        (text, pair)
+        for text, pair in pairs
+        if all(0 < len(side) <= n for side, n in zip(pair, longest, strict=True))
+    ]
     if len(fitting) < len(pairs):
         warnings.warn(
-            f"{len(pairs) - len(fitting):,} of {len(pairs):,} pairs are longer than {longest[0]} source tokens or {longest[1]} "
-            "target tokens and are left out; a larger --max-length takes them",
+            f"{len(pairs) - len(fitting):,} of {len(pairs):,} pairs are longer than {longest[0]}"
+            f" source tokens or {longest[1]} target tokens and are left out; a larger --max-length"
+            " takes them",
             UnmaskWarning,
             stacklevel=3,
         )

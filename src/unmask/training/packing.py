@@ -1,15 +1,19 @@
-"""Segments packed into rows of one length, so that a batch has a static shape and hardly any padding.
+"""Segments packed into rows of one length, so that a batch has a static shape and hardly any
+padding.
 
-A row holds whole segments end to end, then padding. Attention never crosses from one segment to another, so a packed segment
-trains exactly as the same segment alone in a row. Rows are filled by the longest segments that still fit; equal patterns of
-lengths are made together, so packing works on the histogram of lengths and takes seconds for millions of segments.
+A row holds whole segments end to end, then padding. Attention never crosses from one segment to
+another, so a packed segment trains exactly as the same segment alone in a row. Rows are filled
+by the longest segments that still fit; equal patterns of lengths are made together, so packing
+works on the histogram of lengths and takes seconds for millions of segments.
 
-The batch of a step is a function of (seed, step) only, so a run can resume anywhere. An epoch permutes the rows with a generator
-seeded by (seed, epoch), cuts them into batches, and shuffles the batches. Rows that do not fill a batch sit out that epoch.
+The batch of a step is a function of (seed, step) only, so a run can resume anywhere. An epoch
+permutes the rows with a generator seeded by (seed, epoch), cuts them into batches, and shuffles
+the batches. Rows that do not fill a batch sit out that epoch.
 
-Every segment begins with the start token, so the ids alone carry the layout: segment = running count of start tokens
-(0 for padding), position = distance from the segment's start token. In a parallel corpus a segment is a source and its
-translation, and what follows the segment's first end token has positions from `Vocabulary.target` on (`translation/pairs`).
+Every segment begins with the start token, so the ids alone carry the layout: segment = running
+count of start tokens (0 for padding), position = distance from the segment's start token. In a
+parallel corpus a segment is a source and its translation, and what follows the segment's first
+end token has positions from `Vocabulary.target` on (`translation/pairs`).
 """
 
 from __future__ import annotations
@@ -67,8 +71,12 @@ class PackedRows:
         return self.tokens / self.ids.size
 
 
-def pack(parts: Sequence[TokenPart], weights: Sequence[float], size: int, pad: int, seed: int = 0) -> PackedRows:
-    """Rows of `size` tokens. A part of weight w has each segment floor(w) times, and once more with probability w - floor(w)."""
+def pack(
+    parts: Sequence[TokenPart], weights: Sequence[float], size: int, pad: int, seed: int = 0
+) -> PackedRows:
+    """Rows of `size` tokens. A part of weight w has each segment floor(w) times, and once more
+    with probability w - floor(w).
+    """
     generator = np.random.default_rng(seed)
     lengths, starts, sources = [], [], []
     for index, (part, weight) in enumerate(zip(parts, weights, strict=True)):
@@ -93,8 +101,12 @@ def pack(parts: Sequence[TokenPart], weights: Sequence[float], size: int, pad: i
     return PackedRows(ids, len(length), int(length.sum(dtype=np.int64)))
 
 
-def validation_rows(parts: Sequence[TokenPart], length: int, pad: int, advice: str, limit: int = 1_000_000) -> PackedRows:
-    """Held-out segments, packed; at most about `limit` tokens of each part, from the start. `advice`: what to do without any."""
+def validation_rows(
+    parts: Sequence[TokenPart], length: int, pad: int, advice: str, limit: int = 1_000_000
+) -> PackedRows:
+    """Held-out segments, packed; at most about `limit` tokens of each part, from the start.
+    `advice`: what to do without any.
+    """
     taken = []
     for part in parts:
         ends = np.cumsum(part.lengths, dtype=np.int64)
@@ -105,7 +117,9 @@ def validation_rows(parts: Sequence[TokenPart], length: int, pad: int, advice: s
     return pack(taken, [1.0] * len(taken), length, pad)
 
 
-def _places(lengths: Int[np.ndarray, " n"], size: int) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"], int]:
+def _places(
+    lengths: Int[np.ndarray, " n"], size: int
+) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"], int]:
     """(row, offset) of each segment, and the number of rows."""
     by_length = [np.flatnonzero(lengths == n) for n in range(size + 1)]
     remaining = np.array([len(b) for b in by_length])
@@ -135,7 +149,9 @@ def seed_for(*parts: int) -> int:
 
 
 class BatchPlan:
-    """Batches of `batch_tokens` slots from packed rows; `batch(step)` for any step, in any order."""
+    """Batches of `batch_tokens` slots from packed rows; `batch(step)` for any step, in any
+    order.
+    """
 
     def __init__(self, packed: PackedRows, batch_tokens: int, seed: int) -> None:
         rows, length = packed.ids.shape
@@ -144,8 +160,9 @@ class BatchPlan:
         self.packed, self.seed, self.rows = packed, seed, batch_tokens // length
         if not 1 <= self.rows <= rows:
             raise InputError(
-                f"the corpus fills {rows} rows of {length} tokens, shorter than one batch ({batch_tokens} tokens, "
-                f"{self.rows} rows): give more text, or --batch-tokens between {length} and {rows * length}"
+                f"the corpus fills {rows} rows of {length} tokens, shorter than one batch"
+                f" ({batch_tokens} tokens, {self.rows} rows): give more text, or --batch-tokens"
+                f" between {length} and {rows * length}"
             )
         self.steps_per_epoch = rows // self.rows
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
@@ -162,8 +179,12 @@ class BatchPlan:
 
     def _make_epoch(self, epoch: int) -> Int[np.ndarray, "batches rows"]:
         """The rows of each batch of an epoch."""
-        permuted = np.random.default_rng(seed_for(self.seed, epoch, 0)).permutation(len(self.packed.ids))
-        batches = permuted[: self.steps_per_epoch * self.rows].reshape(self.steps_per_epoch, self.rows)
+        permuted = np.random.default_rng(seed_for(self.seed, epoch, 0)).permutation(
+            len(self.packed.ids)
+        )
+        batches = permuted[: self.steps_per_epoch * self.rows].reshape(
+            self.steps_per_epoch, self.rows
+        )
         return np.random.default_rng(seed_for(self.seed, epoch, 1)).permutation(batches)
 
 
@@ -183,11 +204,15 @@ class Vocabulary:
     target: int = 0
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, device: torch.device | str = "cpu", target: int = 0) -> Vocabulary:
+    def of(
+        cls, tokenizer: Tokenizer, device: torch.device | str = "cpu", target: int = 0
+    ) -> Vocabulary:
         """The vocabulary of a WordPiece tokenizer."""
         special = torch.zeros(max(tokenizer.get_vocab().values()) + 1, dtype=torch.bool)
         special[[i for i, t in tokenizer.get_added_tokens_decoder().items() if t.special]] = True
-        start, end, pad, mask = (special_id(tokenizer, t) for t in ("[CLS]", "[SEP]", "[PAD]", "[MASK]"))
+        start, end, pad, mask = (
+            special_id(tokenizer, t) for t in ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
+        )
         return cls(len(special), start, pad, mask, special.to(device), end, target)
 
 
@@ -244,9 +269,14 @@ def _in_pairs(
     inside: Bool[Tensor, "R L"],
     vocabulary: Vocabulary,
 ) -> tuple[Int[Tensor, "R L"], Bool[Tensor, "R L"]]:
-    """Positions of sources and translations, and which tokens are sources: all up to the first end token of their segment."""
+    """Positions of sources and translations, and which tokens are sources: all up to the first
+    end token of their segment.
+    """
     ends = ids == vocabulary.end
     before = ends.cumsum(1) - ends.long()
     source = inside & (before == before.gather(1, start))
     first_end = torch.where(ends & source, place, 0).cummax(1).values
-    return torch.where(source | ~inside, place - start, vocabulary.target + place - first_end - 1), source
+    return (
+        torch.where(source | ~inside, place - start, vocabulary.target + place - first_end - 1),
+        source,
+    )

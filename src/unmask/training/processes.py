@@ -2,12 +2,14 @@
 
     torchrun --nproc-per-node 4 -m unmask train ...
 
-torchrun starts the same command several times and numbers the processes (RANK of WORLD_SIZE; LOCAL_RANK on each machine). They
-talk by gloo between CPUs and by NCCL between GPUs, one GPU for each. The first process writes and prints. If one is lost,
-torchrun ends the others and reports it. A process alone has no group, and nothing here does anything.
+torchrun starts the same command several times and numbers the processes (RANK of WORLD_SIZE;
+LOCAL_RANK on each machine). They talk by gloo between CPUs and by NCCL between GPUs, one GPU
+for each. The first process writes and prints. If one is lost, torchrun ends the others and
+reports it. A process alone has no group, and nothing here does anything.
 
-With rows R_p of a batch in process p and the divisor Z of the whole batch, the loss is sum_p L_p with L_p = (1 / Z) sum over R_p.
-DistributedDataParallel gives every process the mean of the gradients of N L_p over the N processes, which is the loss' gradient.
+With rows R_p of a batch in process p and the divisor Z of the whole batch, the loss is sum_p
+L_p with L_p = (1 / Z) sum over R_p. DistributedDataParallel gives every process the mean of the
+gradients of N L_p over the N processes, which is the loss' gradient.
 """
 
 from __future__ import annotations
@@ -51,11 +53,15 @@ class Processes:
         return self.rank == 0
 
     def rows(self, whole: int) -> tuple[int, int]:
-        """First and stop of the rows that this process computes, of a batch of `whole`; all have as many, give or take one."""
+        """First and stop of the rows that this process computes, of a batch of `whole`; all
+        have as many, give or take one.
+        """
         return whole * self.rank // self.size, whole * (self.rank + 1) // self.size
 
     def refuse_few_rows(self, rows: int, length: int) -> None:
-        """Raise InputError if batches of `rows` rows of `length` tokens leave a process without a row."""
+        """Raise InputError if batches of `rows` rows of `length` tokens leave a process without
+        a row.
+        """
         if rows < self.size:
             raise InputError(
                 f"{self.size} processes cannot share batches of {rows} rows of {length} tokens: "
@@ -89,10 +95,14 @@ class Processes:
             def forward(self, *arguments: Any) -> Any:
                 return loss(*arguments)
 
-        wrapped = nn.parallel.DistributedDataParallel(Loss(), broadcast_buffers=False, gradient_as_bucket_view=True)
+        wrapped = nn.parallel.DistributedDataParallel(
+            Loss(), broadcast_buffers=False, gradient_as_bucket_view=True
+        )
 
         def whole_parts(*arguments: Any) -> Any:
-            """Torch would cut what it compiles at the edges of gradient buckets; each stage is small enough."""
+            """Torch would cut what it compiles at the edges of gradient buckets; each stage is
+            small enough.
+            """
             with torch._dynamo.config.patch(optimize_ddp=False):
                 return wrapped(*arguments)
 
@@ -100,7 +110,9 @@ class Processes:
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:
-        """The first process of each machine goes through this part before the others, which find its files in the cache."""
+        """The first process of each machine goes through this part before the others, which
+        find its files in the cache.
+        """
         if self.local:
             self.highest(0)
         yield
@@ -127,7 +139,9 @@ def joined(device: str) -> Iterator[Processes]:
 
 
 def _leave() -> None:
-    """End the group of a program whose last run was whole; after a failure it would wait for a process that is gone."""
+    """End the group of a program whose last run was whole; after a failure it would wait for a
+    process that is gone.
+    """
     if dist.is_initialized():
         dist.destroy_process_group()
 
@@ -138,11 +152,15 @@ def device_of(device: str, local: int) -> torch.device:
     if resolved.type == "cpu":
         return resolved
     if device not in ("auto", "cuda"):
-        raise InputError(f"device {device!r} is one GPU, and there are several processes: give --device cuda, one GPU for each")
+        raise InputError(
+            f"device {device!r} is one GPU, and there are several processes: give --device cuda,"
+            " one GPU for each"
+        )
     count, needed = torch.cuda.device_count(), int(os.environ.get("LOCAL_WORLD_SIZE", local + 1))
     if needed > count:
         raise InputError(
-            f"{needed} processes were started on a machine with {count} GPUs: give --nproc-per-node {count}, or --device cpu"
+            f"{needed} processes were started on a machine with {count} GPUs: give --nproc-per-node"
+            f" {count}, or --device cpu"
         )
     torch.cuda.set_device(local)
     return torch.device("cuda", local)

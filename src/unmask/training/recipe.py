@@ -1,4 +1,5 @@
-"""The choices of a user about a run: shape, objective, optimisation, held-out texts. Loads nothing heavy.
+"""The choices of a user about a run: shape, objective, optimisation, held-out texts. Loads
+nothing heavy.
 
 What is left out is chosen for the data and the device (`settings`).
 """
@@ -30,7 +31,8 @@ class Shape:
         layers: Encoder layers [default: by size].
         width: Hidden size [default: by size].
         heads: Attention heads [default: by size].
-        vocab: Tokens of the vocabulary, where a tokenizer is trained [default: by size and the data].
+        vocab: Tokens of the vocabulary, where a tokenizer is trained [default: by size and the
+            data].
         max_length: Longest text in tokens, start and end tokens included.
         tokenizer: A tokenizer.json, or a model folder, to use instead of training one.
     """
@@ -49,9 +51,11 @@ class Masked:
     """Predict hidden tokens from the others.
 
     Parameters:
-        masking: fixed:R, uniform:A-B or k:N [default: uniform:0.05-0.45, of translations uniform:0-1].
+        masking: fixed:R, uniform:A-B or k:N [default: uniform:0.05-0.45, of translations
+            uniform:0-1].
         loss: factorised, or block (chain rule inside the masked block).
-        mask_source: With parallel: rate at which source tokens are masked, too [default: 0.1; 0 with steps or init].
+        mask_source: With parallel: rate at which source tokens are masked, too [default: 0.1; 0
+            with steps or init].
         refinement: With parallel: weight of learning to correct one's own one-step output.
     """
 
@@ -83,7 +87,8 @@ class Optimisation:
         steps: Optimisation steps [default: those of epochs].
         epochs: Passes over the corpus, without steps [default: by the data; 3 with init].
         batch_tokens: Tokens of each step [default: by size and the data].
-        dropout: Share of each layer's output that training drops [default: by the epochs; 0 with steps or init].
+        dropout: Share of each layer's output that training drops [default: by the epochs; 0
+            with steps or init].
         label_smoothing: Share of each answer spread over the vocabulary.
     """
 

@@ -1,6 +1,8 @@
-"""The settings of a run that decide its numbers: as given, or as the data and the device suggest (docs/training.md has the rule).
+"""The settings of a run that decide its numbers: as given, or as the data and the device
+suggest (docs/training.md has the rule).
 
-Equal settings and data give equal weights on one kind of device. Texts of B bytes count as B / 4 tokens until they are tokenised.
+Equal settings and data give equal weights on one kind of device. Texts of B bytes count as B /
+4 tokens until they are tokenised.
 """
 
 from __future__ import annotations
@@ -30,11 +32,14 @@ FEW_EPOCHS, MANY_EPOCHS = 3.0, 48.0
 LEAST_STEPS, MOST_STEPS, STEPS_PER_EPOCH = 400, 10**9, 50
 LEAST_BATCH, LEAST_VOCAB = 512, 256
 USES_OF_A_TOKEN = 8
-"""Estimated tokens of the corpus for each token of the vocabulary, at least. Held-out nats per character were lowest at 4.5 and
-7.5 for 300 and 1,000 captions, and much higher at 15 to 60 (bench/vocabulary.py; the table is in docs/training.md)."""
+"""Estimated tokens of the corpus for each token of the vocabulary, at least. Held-out nats per
+character were lowest at 4.5 and 7.5 for 300 and 1,000 captions, and much higher at 15 to 60
+(bench/vocabulary.py; the table is in docs/training.md)."""
 MASKED_SOURCE = 0.1
 PLAIN_MASKING, PAIRS_MASKING = "uniform:0.05-0.45", "uniform:0-1"
-"""Where none is named. In translations every number of masked tokens is equally likely, none and all included."""
+"""Where none is named. In translations every number of masked tokens is equally likely, none
+and all included.
+"""
 SEGMENTS = (24, 64)
 """Lengths that lines are cut to, beside max_length."""
 BY_SIZE = ("layers", "width", "heads", "vocab", "batch_tokens", "lr")
@@ -49,7 +54,17 @@ SIZES: dict[str, dict[str, Any]] = {
 LEAST_TRAINED = 64
 """Tokens of a tokenizer that is trained, at least; --init takes the model's own number instead."""
 FIXED_BY_A_MODEL = ("layers", "width", "heads", "vocab")
-CHOSEN = ("layers", "width", "heads", "vocab", "batch_tokens", "lr", "dropout", "mask_source", "steps")
+CHOSEN = (
+    "layers",
+    "width",
+    "heads",
+    "vocab",
+    "batch_tokens",
+    "lr",
+    "dropout",
+    "mask_source",
+    "steps",
+)
 """Settings that are chosen, in the order in which a run names them."""
 MASKED_ONLY = ("masking", "loss")
 PAIRS_ONLY = ("mask_source", "refinement")
@@ -85,10 +100,15 @@ class TrainSettings(Result):
     def __post_init__(self) -> None:
         parse_scheme(self.masking)
         if self.width % self.heads:
-            raise InputError(f"width {self.width} is not a multiple of {self.heads} heads: change --width or --heads")
+            raise InputError(
+                f"width {self.width} is not a multiple of {self.heads} heads: change --width or"
+                " --heads"
+            )
         if self.max_length % 8:
             near = 8 * (self.max_length // 8 + 1)
-            raise InputError(f"max_length {self.max_length} is not a multiple of 8: give one, for example {near}")
+            raise InputError(
+                f"max_length {self.max_length} is not a multiple of 8: give one, for example {near}"
+            )
 
     @property
     def source_length(self) -> int:
@@ -96,28 +116,39 @@ class TrainSettings(Result):
         return self.max_length // 2 if self.parallel else 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that apply to this objective and this kind of corpus, for JSON and checkpoints."""
+        """Plain values that apply to this objective and this kind of corpus, for JSON and
+        checkpoints.
+        """
         unused = {*(() if self.objective == "masked" else (*MASKED_ONLY, *PAIRS_ONLY))}
         unused |= {*(() if self.parallel else ("parallel", *PAIRS_ONLY))}
         return {name: value for name, value in vars(self).items() if name not in unused}
 
 
-def refuse_what_does_not_fit(settings: TrainSettings, device: torch.device, processes: int = 1) -> None:
-    """Raise InputError, before any allocation, if weights, gradients, moments and attention masks alone exceed the memory."""
+def refuse_what_does_not_fit(
+    settings: TrainSettings, device: torch.device, processes: int = 1
+) -> None:
+    """Raise InputError, before any allocation, if weights, gradients, moments and attention
+    masks alone exceed the memory.
+    """
     layer = 12 * settings.width**2 + 13 * settings.width
-    count = (settings.vocab + settings.max_length + settings.width) * settings.width + settings.layers * layer
+    count = (
+        settings.vocab + settings.max_length + settings.width
+    ) * settings.width + settings.layers * layer
     needed = 16 * count + 5 * settings.batch_tokens * settings.max_length / processes
     memory = whole_memory(device)
     if needed > memory:
         raise InputError(
-            f"{count:,} parameters and batches of {settings.batch_tokens:,} tokens take at least {needed // 1e9:,.0f} GB "
-            f"to train, and {device} has {memory / 1e9:,.0f} GB: give smaller --layers, --width, --vocab or --batch-tokens"
+            f"{count:,} parameters and batches of {settings.batch_tokens:,} tokens take at least"
+            f" {needed // 1e9:,.0f} GB to train, and {device} has {memory / 1e9:,.0f} GB: give"
+            " smaller --layers, --width, --vocab or --batch-tokens"
         )
 
 
 @dataclass(frozen=True)
 class Data:
-    """A corpus and the device that trains on it: tokens in an epoch, whether they are pairs, and "cpu" or "cuda"."""
+    """A corpus and the device that trains on it: tokens in an epoch, whether they are pairs,
+    and "cpu" or "cuda".
+    """
 
     tokens: float
     pairs: bool
@@ -144,9 +175,16 @@ def suited_vocab(data: Data) -> int:
 
 
 def choose(
-    shape: Shape, objective: Masked | Causal, optimisation: Optimisation, seed: int, data: Data, start: Start | None
+    shape: Shape,
+    objective: Masked | Causal,
+    optimisation: Optimisation,
+    seed: int,
+    data: Data,
+    start: Start | None,
 ) -> TrainSettings:
-    """The settings before the rows are known: as the user chose, else as in the model to start from, else by the size."""
+    """The settings before the rows are known: as the user chose, else as in the model to start
+    from, else by the size.
+    """
     chosen = dict(SIZES[data.size if shape.size == "auto" else shape.size])
     if shape.size == "auto":
         chosen["vocab"] = suited_vocab(data)
@@ -155,21 +193,34 @@ def choose(
     for name in FIXED_BY_A_MODEL:
         value = getattr(shape, name)
         if start and value not in (None, chosen[name]):
-            raise InputError(f"{name} {value} was given, but {start.folder} has {chosen[name]}: leave out --{name}, or --init")
+            raise InputError(
+                f"{name} {value} was given, but {start.folder} has {chosen[name]}: leave out"
+                f" --{name}, or --init"
+            )
         chosen[name] = chosen[name] if value is None else value
     if start is None and chosen["vocab"] < LEAST_TRAINED:
-        raise InputError(f"vocab {chosen['vocab']} is out of range: give a whole number, at least {LEAST_TRAINED}")
+        raise InputError(
+            f"vocab {chosen['vocab']} is out of range: give a whole number, at least"
+            f" {LEAST_TRAINED}"
+        )
     options = {**vars(objective), **vars(optimisation), "max_length": shape.max_length}
-    chosen |= {name: value for name, value in options.items() if value is not None and name != "epochs"}
+    chosen |= {
+        name: value for name, value in options.items() if value is not None and name != "epochs"
+    }
     if isinstance(objective, Masked) and objective.masking is None and data.pairs:
         chosen["masking"] = PAIRS_MASKING
     return TrainSettings(**chosen, objective=objective.name, seed=seed, parallel=data.pairs)  # type: ignore[arg-type]
 
 
 def settle(
-    settings: TrainSettings, packed: PackedRows, data: Data, options: Mapping[str, Any], processes: Processes = ALONE
+    settings: TrainSettings,
+    packed: PackedRows,
+    data: Data,
+    options: Mapping[str, Any],
+    processes: Processes = ALONE,
 ) -> TrainSettings:
-    """The settings with batch, steps, warm-up, dropout and masking of sources, as the user chose (`options`) or for these rows.
+    """The settings with batch, steps, warm-up, dropout and masking of sources, as the user
+    chose (`options`) or for these rows.
 
     The warm-up is at most a tenth of the steps.
     """
@@ -181,7 +232,9 @@ def settle(
     processes.refuse_few_rows(plan.rows, packed.length)
     causal, own = settings.objective == "causal", options["init"] is None and not settings.steps
     most = min(MANY_EPOCHS, TOKENS[data.device] / data.tokens)
-    epochs = options["epochs"] or (max(FEW_EPOCHS, most / 2 if causal else most) if own else FEW_EPOCHS)
+    epochs = options["epochs"] or (
+        max(FEW_EPOCHS, most / 2 if causal else most) if own else FEW_EPOCHS
+    )
     least = LEAST_STEPS if own and options["epochs"] is None else 1
     steps = settings.steps or min(MOST_STEPS, max(least, round(epochs * plan.steps_per_epoch)))
     changes: dict[str, Any] = {}
@@ -195,11 +248,25 @@ def settle(
     return dataclasses.replace(settings, batch_tokens=batch, steps=steps, warmup=warmup, **changes)
 
 
-def planned(settings: TrainSettings, data: Data, epochs: float, options: Mapping[str, Any], done: int = 0) -> str:
+def planned(
+    settings: TrainSettings, data: Data, epochs: float, options: Mapping[str, Any], done: int = 0
+) -> str:
     """A run before it begins: its length, and the settings that were chosen for it, as options."""
     after = f", of which {done:,} are done" if done else ""
-    length = f"{settings.steps:,} steps of {settings.batch_tokens:,} tokens{after}: {epochs:.3g} epochs of {data.tokens:,} tokens"
-    fixed = FIXED_BY_A_MODEL if options["init"] is not None else ("vocab",) if options["tokenizer"] is not None else ()
-    values, left_out = settings.to_dict(), [name for name in CHOSEN if name not in fixed and options.get(name) is None]
+    length = (
+        f"{settings.steps:,} steps of {settings.batch_tokens:,} tokens{after}: {epochs:.3g} epochs"
+        f" of {data.tokens:,} tokens"
+    )
+    fixed = (
+        FIXED_BY_A_MODEL
+        if options["init"] is not None
+        else ("vocab",)
+        if options["tokenizer"] is not None
+        else ()
+    )
+    values, left_out = (
+        settings.to_dict(),
+        [name for name in CHOSEN if name not in fixed and options.get(name) is None],
+    )
     words = [f"--{name.replace('_', '-')} {values[name]}" for name in left_out if values.get(name)]
     return f"{length}\nchosen for this data and device: {' '.join(words)}" if words else length

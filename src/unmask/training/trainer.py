@@ -1,23 +1,30 @@
-"""One step of training: the loss of a batch, its gradient, the optimisers and their learning rate; and validation.
+"""One step of training: the loss of a batch, its gradient, the optimisers and their learning
+rate; and validation.
 
-Everything random in step t (rows, masks, replacements) is drawn from generators seeded by (seed, t), so the state of a run is its
-weights, its optimisers' states and the number of steps done. Several processes (`processes.py`) share out the rows of a batch.
-Each of them draws the masks of the whole batch and keeps those of its rows, so these do not depend on the number of processes.
-Dropout and refinement draw for the process' own rows, from its own generators.
+Everything random in step t (rows, masks, replacements) is drawn from generators seeded by
+(seed, t), so the state of a run is its weights, its optimisers' states and the number of steps
+done. Several processes (`processes.py`) share out the rows of a batch. Each of them draws the
+masks of the whole batch and keeps those of its rows, so these do not depend on the number of
+processes. Dropout and refinement draw for the process' own rows, from its own generators.
 
-The rate rises linearly over the warm-up steps and falls by a cosine to zero at the last step. `adamw` is the fused AdamW
-of torch, weight decay on matrices only. `muon` keeps AdamW for embeddings, norms and biases, and moves each weight matrix
-of the layers along its orthogonalised momentum (`torch.optim.Muon`, Jordan 2024): with M = U S V', the step is U V' scaled by
-0.2 sqrt(longer side), which gives it the root mean square of an AdamW step, so both kinds share one rate. U V' comes from five
-Newton-Schulz steps on all matrices of one shape together.
+The rate rises linearly over the warm-up steps and falls by a cosine to zero at the last step.
+`adamw` is the fused AdamW of torch, weight decay on matrices only. `muon` keeps AdamW for
+embeddings, norms and biases, and moves each weight matrix of the layers along its
+orthogonalised momentum (`torch.optim.Muon`, Jordan 2024): with M = U S V', the step is U V'
+scaled by 0.2 sqrt(longer side), which gives it the root mean square of an AdamW step, so both
+kinds share one rate. U V' comes from five Newton-Schulz steps on all matrices of one shape
+together.
 
-Validation has masks of one seed: equal data and seed give equal masks whatever the model, so figures of several models compare.
-On another kind of device the random stream differs and with it the masks, not their law. A model has learned if its loss is below
-that of the tokens' frequencies,
+Validation has masks of one seed: equal data and seed give equal masks whatever the model, so
+figures of several models compare. On another kind of device the random stream differs and with
+it the masks, not their law. A model has learned if its loss is below that of the tokens'
+frequencies,
 
-    unigram loss = - mean over the validation targets x of log c(x) / N,    c: counts of the training targets, N their sum.
+    unigram loss = - mean over the validation targets x of log c(x) / N,
+            c: counts of the training targets, N their sum.
 
-A token of the vocabulary that training never shows counts as shown once, so that the loss is finite.
+A token of the vocabulary that training never shows counts as shown once, so that the loss is
+finite.
 """
 
 from __future__ import annotations
@@ -35,7 +42,14 @@ from torch.optim import AdamW, Muon, Optimizer
 
 from unmask.training.corpus import Prepared
 from unmask.training.encoder import PackedBert, Slots, Start, new_model, one_order
-from unmask.training.objectives import FixedRate, MaskedTasks, Objective, Task, filled_in, objective_of
+from unmask.training.objectives import (
+    FixedRate,
+    MaskedTasks,
+    Objective,
+    Task,
+    filled_in,
+    objective_of,
+)
 from unmask.training.packing import BatchPlan, PackedRows, PackedText, Vocabulary, seed_for
 from unmask.training.processes import ALONE, Processes
 from unmask.training.settings import TrainSettings
@@ -57,7 +71,9 @@ def rate_at(step: int, steps: int, warmup: int, peak: float) -> float:
 
 
 def orthogonalise(matrices: Float[Tensor, "n rows columns"]) -> Float[Tensor, "n rows columns"]:
-    """U V' of each matrix's singular value decomposition, to within the scheme's +-30 % per value."""
+    """U V' of each matrix's singular value decomposition, to within the scheme's +-30 % per
+    value.
+    """
     x = matrices.bfloat16() if matrices.is_cuda else matrices
     tall = x.shape[-2] > x.shape[-1]
     x = x.mT if tall else x
@@ -69,10 +85,11 @@ def orthogonalise(matrices: Float[Tensor, "n rows columns"]) -> Float[Tensor, "n
 
 
 class StackedMuon(Muon):
-    """`torch.optim.Muon` for matrices that all have gradients; those of one shape are stepped together.
+    """`torch.optim.Muon` for matrices that all have gradients; those of one shape are stepped
+    together.
 
-    Torch steps them one by one: on an H200 a step of training then takes 2.0 times as long (5 layers of width 320), or 1.7
-    (BERT-base).
+    Torch steps them one by one: on an H200 a step of training then takes 2.0 times as long (5
+    layers of width 320), or 1.7 (BERT-base).
     """
 
     @torch.no_grad()
@@ -84,7 +101,9 @@ class StackedMuon(Muon):
                 shapes[p.shape].append(p)
             for (rows, columns), params in shapes.items():
                 grads = [p.grad for p in params if p.grad is not None]
-                buffers = [self.state[p].setdefault("momentum_buffer", torch.zeros_like(p)) for p in params]
+                buffers = [
+                    self.state[p].setdefault("momentum_buffer", torch.zeros_like(p)) for p in params
+                ]
                 torch._foreach_lerp_(buffers, grads, 1 - group["momentum"])
                 ahead = torch._foreach_lerp(grads, buffers, group["momentum"])
                 update = orthogonalise(torch.stack(ahead)) * (0.2 * max(rows, columns) ** 0.5)
@@ -95,17 +114,24 @@ class StackedMuon(Muon):
 def make_optimisers(model: nn.Module, name: str, lr: float) -> list[Optimizer]:
     """The optimisers of a BertForMaskedLM, `muon` or `adamw`; tied weights are stepped once."""
     named = list(model.named_parameters())
-    matrices = [] if name == "adamw" else [p for n, p in named if p.dim() == 2 and "embeddings" not in n]
+    matrices = (
+        [] if name == "adamw" else [p for n, p in named if p.dim() == 2 and "embeddings" not in n]
+    )
     by_muon = {id(p) for p in matrices}
     decayed = [p for _, p in named if p.dim() == 2 and id(p) not in by_muon]
     rest = [p for _, p in named if p.dim() < 2]
-    groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": rest, "weight_decay": 0.0}]
+    groups = [
+        {"params": decayed, "weight_decay": WEIGHT_DECAY},
+        {"params": rest, "weight_decay": 0.0},
+    ]
     adamw = AdamW(groups, lr=lr, betas=BETAS, fused=True)
     return [StackedMuon(matrices, lr=lr, weight_decay=WEIGHT_DECAY), adamw] if matrices else [adamw]
 
 
 class StepNumbers(NamedTuple):
-    """Loss per position and norm of the gradient, both still on the device; tokens, padding apart."""
+    """Loss per position and norm of the gradient, both still on the device; tokens, padding
+    apart.
+    """
 
     loss: Float[Tensor, ""]
     norm: Float[Tensor, ""]
@@ -114,7 +140,8 @@ class StepNumbers(NamedTuple):
 
 @dataclass(frozen=True)
 class Validation:
-    """Mean -log q in nats, share of targets that are the most probable token, and how many targets there were.
+    """Mean -log q in nats, share of targets that are the most probable token, and how many
+    targets there were.
 
     unigram   the loss of predicting each token by its frequency in training, without its context
     """
@@ -137,7 +164,10 @@ class Validation:
         if self.loss < (1 - LITTLE) * self.unigram:
             return None
         verdict = "has learned little" if self.learned else "has not learned"
-        return f"{verdict}: validation {self.loss:.3f} nats, and the frequencies of the tokens alone have {self.unigram:.3f}"
+        return (
+            f"{verdict}: validation {self.loss:.3f} nats, and the frequencies of the tokens alone"
+            f" have {self.unigram:.3f}"
+        )
 
 
 def log_unigram(prepared: Prepared, vocabulary: Vocabulary, causal: bool) -> Float[Tensor, " V"]:
@@ -155,7 +185,10 @@ def log_unigram(prepared: Prepared, vocabulary: Vocabulary, causal: bool) -> Flo
 def _counts(prepared: Prepared, vocabulary: Vocabulary) -> Int[np.ndarray, " V"]:
     """Counts of each token in an epoch; of pairs, in the translations with their end tokens."""
     if prepared.pairs is not None:
-        counts = np.bincount([token for target in prepared.pairs.targets for token in target], minlength=vocabulary.size)
+        counts = np.bincount(
+            [token for target in prepared.pairs.targets for token in target],
+            minlength=vocabulary.size,
+        )
         counts[vocabulary.end] += len(prepared.pairs.targets)
         return counts
     counts = np.zeros(vocabulary.size, np.int64)
@@ -180,11 +213,15 @@ class Trainer:
         self.vocabulary = Vocabulary.of(prepared.tokenizer, device, settings.source_length)
         self.packed = prepared.packed
         self.plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
-        network = init.network if init else new_model(settings, self.vocabulary.size, self.vocabulary.pad)
+        network = (
+            init.network if init else new_model(settings, self.vocabulary.size, self.vocabulary.pad)
+        )
         self.model = network.to(device)
         self.objective = objective_of(settings)
         on_gpu = device.type == "cuda"
-        self.bert = PackedBert(self.model, torch.bfloat16 if on_gpu else torch.float32, on_gpu, self.objective.causal)
+        self.bert = PackedBert(
+            self.model, torch.bfloat16 if on_gpu else torch.float32, on_gpu, self.objective.causal
+        )
         self.optimisers = make_optimisers(self.model, settings.optimiser, settings.lr)
         self.loss = processes.reduced(self.model, self._loss)
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
@@ -199,7 +236,9 @@ class Trainer:
             if self.device.type == "cuda":
                 ids = ids.pin_memory().to(self.device, non_blocking=True)
             text = PackedText.of(ids, self.vocabulary)
-            generator = torch.Generator(self.device).manual_seed(seed_for(self.settings.seed, step, 1))
+            generator = torch.Generator(self.device).manual_seed(
+                seed_for(self.settings.seed, step, 1)
+            )
             if self.settings.dropout:
                 torch.manual_seed(seed_for(self.settings.seed, step, 2 + self.processes.rank))
             loss = self.loss(text, generator)
@@ -212,7 +251,9 @@ class Trainer:
                 for group in optimiser.param_groups:
                     group["lr"] = rate
                 optimiser.step()
-            return StepNumbers(self.processes.total(loss.detach()), norm, round(ids.numel() * self.packed.fill))
+            return StepNumbers(
+                self.processes.total(loss.detach()), norm, round(ids.numel() * self.packed.fill)
+            )
 
     def _loss(self, text: PackedText, generator: torch.Generator) -> Float[Tensor, ""]:
         """This process' part of the loss."""
@@ -231,26 +272,41 @@ class Trainer:
             seen = self.bert.hidden(again.shown, text, self.settings.dropout)
             corrected, _ = self.bert.nll(seen, slots, answer, self.settings.label_smoothing)
             nll = nll + self.settings.refinement * corrected
-        return (nll * torch.where(slots.filled, task.weight.flatten()[slots.position], 0.0)).sum() / task.total.clamp(min=1)
+        return (
+            nll * torch.where(slots.filled, task.weight.flatten()[slots.position], 0.0)
+        ).sum() / task.total.clamp(min=1)
 
     def validate(self, rows: PackedRows, objective: Objective | None = None) -> Validation:
-        """Loss and accuracy on held-out rows: of the next token for a causal model, else with 15 % masked.
+        """Loss and accuracy on held-out rows: of the next token for a causal model, else with
+        15 % masked.
 
         Compiled code has the shapes of training. Processes share out the rows of each batch.
         """
         compiled, vocabulary = self.bert.compiled, self.vocabulary
-        objective = objective or (self.objective if self.objective.causal else MaskedTasks(FixedRate(0.15)))
+        objective = objective or (
+            self.objective if self.objective.causal else MaskedTasks(FixedRate(0.15))
+        )
         batch_rows = self.plan.rows if compiled else min(self.plan.rows, 64)
         first, stop = self.processes.rows(batch_rows)
-        slots = max(self.slots * compiled, objective.slots(stop - first, rows.length, rows.tokens_per_segment))
-        loss, hits, count, plain = (torch.zeros((), dtype=torch.float64, device=self.device) for _ in range(4))
-        with one_order(self.device), torch.set_grad_enabled(compiled):  # with gradients, training's compiled code is used
+        slots = max(
+            self.slots * compiled,
+            objective.slots(stop - first, rows.length, rows.tokens_per_segment),
+        )
+        loss, hits, count, plain = (
+            torch.zeros((), dtype=torch.float64, device=self.device) for _ in range(4)
+        )
+        with (
+            one_order(self.device),
+            torch.set_grad_enabled(compiled),
+        ):  # with gradients, training's compiled code is used
             for start in range(0, len(rows.ids) if stop > first else 0, batch_rows):
                 block = np.full((batch_rows, rows.length), vocabulary.pad, np.int32)
                 part = rows.ids[start : start + batch_rows]
                 block[: len(part)] = part
                 text = PackedText.of(torch.from_numpy(block).to(self.device), vocabulary)
-                task = objective.task(text, vocabulary, torch.Generator(self.device).manual_seed(seed_for(0, start)))
+                task = objective.task(
+                    text, vocabulary, torch.Generator(self.device).manual_seed(seed_for(0, start))
+                )
                 text, task = text.part(first, stop), task.part(first, stop)
                 gathered = Slots.gather(task.predicted, slots)
                 answer = task.answer.flatten()[gathered.position].long()
@@ -259,9 +315,13 @@ class Trainer:
                 loss += (nll.detach() * gathered.filled).sum()
                 hits += (hit & gathered.filled).sum()
                 count += gathered.filled.sum()
-        loss, hits, count, plain = self.processes.total(torch.stack([loss, hits, count, plain])).unbind()
+        loss, hits, count, plain = self.processes.total(
+            torch.stack([loss, hits, count, plain])
+        ).unbind()
         total = max(1, int(count))
-        return Validation(float(loss) / total, float(hits) / total, int(count), float(plain) / total)
+        return Validation(
+            float(loss) / total, float(hits) / total, int(count), float(plain) / total
+        )
 
     def state(self) -> dict[str, Any]:
         """Everything a resumed run needs, except the number of steps done."""
@@ -272,7 +332,9 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restore `state`; raises ValueError or RuntimeError if it is from another run or has other shapes."""
+        """Restore `state`; raises ValueError or RuntimeError if it is from another run or has
+        other shapes.
+        """
         if state["settings"] != self.settings.to_dict():
             raise ValueError("it belongs to a run with other settings")
         if not 0 < state["step"] <= self.settings.steps:
@@ -282,7 +344,9 @@ class Trainer:
             for place, moments in part["state"].items():
                 for name, value in moments.items():
                     if value.dim() and value.shape != parameters[place].shape:
-                        raise ValueError(f"{name} of parameter {place} has the shape {tuple(value.shape)}")
+                        raise ValueError(
+                            f"{name} of parameter {place} has the shape {tuple(value.shape)}"
+                        )
         self.model.load_state_dict(state["model"])
         for optimiser, part in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(part)

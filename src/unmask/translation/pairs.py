@@ -1,17 +1,21 @@
-"""Models of pairs: a source and its translation as one text, in which the translation begins at a fixed position W.
+"""Models of pairs: a source and its translation as one text, in which the translation begins at
+a fixed position W.
 
-    [CLS] source [SEP] [PAD] ... [PAD]  target [SEP]          positions 0 ... W - 1, then W, W + 1, ...
+    [CLS] source [SEP] [PAD] ... [PAD]  target [SEP]
+            positions 0 ... W - 1, then W, W + 1, ...
 
-No position attends to [PAD]. Texts with equally long targets therefore have their free positions in the same places, whatever
-their sources, and go side by side; and position W + i always means "the i-th token of the translation" to the model.
+No position attends to [PAD]. Texts with equally long targets therefore have their free
+positions in the same places, whatever their sources, and go side by side; and position W + i
+always means "the i-th token of the translation" to the model.
 
 How long a translation is follows from its source alone:
 
     p(n | s) = softmax(W_2 gelu(W_1 [mean_j h_j ; h_0]) + B[|s|])[n],       n = 1 ... longest
 
-h_j are the encoder's last states of the source by itself, in its room, |s| its number of tokens, and B a table that starts at
-the logarithm of how often each length was seen. The head is small and is stored in its own file. It is fitted by the loss
--log p(n | s) of the trained targets' lengths n, on the states of the finished encoder, which stays as it is.
+h_j are the encoder's last states of the source by itself, in its room, |s| its number of
+tokens, and B a table that starts at the logarithm of how often each length was seen. The head
+is small and is stored in its own file. It is fitted by the loss -log p(n | s) of the trained
+targets' lengths n, on the states of the finished encoder, which stays as it is.
 """
 
 from __future__ import annotations
@@ -68,7 +72,9 @@ class PairLayout:
         return self.max_length - self.source_length - 1
 
     def segment(self, source: Sequence[int], target: Sequence[int]) -> list[int]:
-        """The pair without padding, as it is trained on: positions say where the target begins, not the tokens before it."""
+        """The pair without padding, as it is trained on: positions say where the target begins,
+        not the tokens before it.
+        """
         return [self.start, *source, self.end, *target, self.end]
 
     def room(self, source: Sequence[int]) -> tuple[int, ...]:
@@ -79,11 +85,23 @@ class PairLayout:
         """The source, and `length` blanks for its translation."""
         return (*self.room(source), *[self.mask] * length, self.end)
 
-    def save(self, folder: Path, objective: str, vocabulary: Mapping[str, int], corrects: bool = False) -> None:
-        """Write the layout, whether the model was trained to correct what it sees, and which vocabulary and files are its own."""
+    def save(
+        self, folder: Path, objective: str, vocabulary: Mapping[str, int], corrects: bool = False
+    ) -> None:
+        """Write the layout, whether the model was trained to correct what it sees, and which
+        vocabulary and files are its own.
+        """
         lengths = {"source_length": self.source_length, "max_length": self.max_length}
-        about = {"objective": objective, "corrects": corrects, "vocabulary": vocabulary_hash(vocabulary)}
-        files = {name: file_hash(folder / name) for name in (WEIGHTS, LENGTHS_FILE) if (folder / name).is_file()}
+        about = {
+            "objective": objective,
+            "corrects": corrects,
+            "vocabulary": vocabulary_hash(vocabulary),
+        }
+        files = {
+            name: file_hash(folder / name)
+            for name in (WEIGHTS, LENGTHS_FILE)
+            if (folder / name).is_file()
+        }
         write_json(folder / PAIR_FILE, {**lengths, **about, "files": files})
 
 
@@ -93,35 +111,53 @@ def is_causal_pair_model(folder: Path) -> bool:
 
 
 def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> tuple[PairLayout, str, bool]:
-    """The layout of a folder, its model's objective, and whether that was trained to correct tokens that it sees.
+    """The layout of a folder, its model's objective, and whether that was trained to correct
+    tokens that it sees.
 
     `vocabulary`: of the tokenizer beside it.
     """
     if not is_pair_model(folder):
         raise InputError(
-            f"model {str(folder)!r} does not translate (it has no {PAIR_FILE}): give a folder of `unmask train --parallel`"
+            f"model {str(folder)!r} does not translate (it has no {PAIR_FILE}): give a folder of"
+            " `unmask train --parallel`"
         )
     about = read_object(folder / PAIR_FILE)
     try:
-        source_length, max_length, objective = int(about["source_length"]), int(about["max_length"]), str(about["objective"])
+        source_length, max_length, objective = (
+            int(about["source_length"]),
+            int(about["max_length"]),
+            str(about["objective"]),
+        )
         trained_with, corrects = about["vocabulary"], bool(about["corrects"])
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{str(folder / PAIR_FILE)!r} is not understood: train the model again") from None
+        raise InputError(
+            f"{str(folder / PAIR_FILE)!r} is not understood: train the model again"
+        ) from None
     if trained_with != vocabulary_hash(vocabulary):
         use = "put the tokenizer.json back that the model was trained with"
-        raise InputError(f"the tokenizer in {str(folder)!r} has other tokens than the model was trained with: {use}")
+        raise InputError(
+            f"the tokenizer in {str(folder)!r} has other tokens than the model was trained with:"
+            f" {use}"
+        )
     for name, saved in (about["files"] if isinstance(about.get("files"), dict) else {}).items():
         # Another model's head for the length fits any model of this shape.
         if (folder / name).is_file() and file_hash(folder / name) != saved:
             raise InputError(
-                f"{name} in {str(folder)!r} is not the file that the model was saved with: put it back, or, if you changed it "
+                f"{name} in {str(folder)!r} is not the file that the model was saved with: put it"
+                " back, or, if you changed it "
                 f'yourself, take "{name}" out of {PAIR_FILE}'
             )
-    return PairLayout(source_length, max_length, *(vocabulary[token] for token in SPECIAL)), objective, corrects
+    return (
+        PairLayout(source_length, max_length, *(vocabulary[token] for token in SPECIAL)),
+        objective,
+        corrects,
+    )
 
 
 class LengthHead(nn.Module):
-    """Log-probabilities of the lengths 1 ... `longest` from pooled states (2 `width` numbers) and the source's own length."""
+    """Log-probabilities of the lengths 1 ... `longest` from pooled states (2 `width` numbers)
+    and the source's own length.
+    """
 
     def __init__(self, width: int, longest_source: int, longest: int) -> None:
         super().__init__()
@@ -129,15 +165,21 @@ class LengthHead(nn.Module):
         self.out = nn.Linear(width, longest)
         self.by_source = nn.Parameter(torch.zeros(longest_source + 1, longest))
 
-    def forward(self, pooled: Float[Tensor, "n D"], tokens: Int[Tensor, " n"]) -> Float[Tensor, "n longest"]:
+    def forward(
+        self, pooled: Float[Tensor, "n D"], tokens: Int[Tensor, " n"]
+    ) -> Float[Tensor, "n longest"]:
         """log p(n | s)."""
-        return (self.out(functional.gelu(self.hidden(pooled))) + self.by_source[tokens]).log_softmax(-1)
+        return (
+            self.out(functional.gelu(self.hidden(pooled))) + self.by_source[tokens]
+        ).log_softmax(-1)
 
     def save(self, folder: Path) -> None:
         """Write the head beside the weights."""
         from safetensors.torch import save
 
-        stored = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
+        stored = {
+            name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()
+        }
         write_atomically(folder / LENGTHS_FILE, save(stored, {"format": "pt"}))
 
     @classmethod
@@ -145,7 +187,8 @@ class LengthHead(nn.Module):
         """The head of a folder."""
         if not (folder / LENGTHS_FILE).is_file():
             raise InputError(
-                f"model {str(folder)!r} has no {LENGTHS_FILE}, which predicts how long translations are: train it again"
+                f"model {str(folder)!r} has no {LENGTHS_FILE}, which predicts how long translations"
+                " are: train it again"
             )
         stored = read_tensors(folder / LENGTHS_FILE)
         try:
@@ -153,7 +196,9 @@ class LengthHead(nn.Module):
             head = cls(width, rows - 1, longest)
             head.load_state_dict(stored)
         except (KeyError, ValueError, RuntimeError):
-            raise InputError(f"{str(folder / LENGTHS_FILE)!r} is not understood: train the model again") from None
+            raise InputError(
+                f"{str(folder / LENGTHS_FILE)!r} is not understood: train the model again"
+            ) from None
         return head.eval()
 
 
@@ -161,9 +206,13 @@ class LengthHead(nn.Module):
 def pooled_states(
     encoder: BertEncoder, layout: PairLayout, sources: Sequence[Sequence[int]]
 ) -> tuple[Float[Tensor, "n D"], Int[Tensor, " n"]]:
-    """[mean over the source's tokens ; state of the start token] of each source, which the encoder sees alone; its length."""
+    """[mean over the source's tokens ; state of the start token] of each source, which the
+    encoder sees alone; its length.
+    """
     device, parts = next(encoder.parameters()).device, []
-    for some in torch.tensor([layout.room(source) for source in sources], device=device).split(ROWS):
+    for some in torch.tensor([layout.room(source) for source in sources], device=device).split(
+        ROWS
+    ):
         states = encoder(some).float()
         there = (some != layout.pad).unsqueeze(-1)
         parts.append(torch.cat([(states * there).sum(1) / there.sum(1), states[:, 0]], 1))
@@ -171,9 +220,15 @@ def pooled_states(
 
 
 def fit_length_head(
-    network: BertMaskedLM, layout: PairLayout, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], seed: int
+    network: BertMaskedLM,
+    layout: PairLayout,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    seed: int,
 ) -> LengthHead:
-    """The head for this network, from tokens of sources and targets; equal arguments give equal heads on one kind of device."""
+    """The head for this network, from tokens of sources and targets; equal arguments give equal
+    heads on one kind of device.
+    """
     device = next(network.parameters()).device
     network.bert.unseen = layout.pad
     pooled, tokens = pooled_states(network.eval().bert, layout, sources)
@@ -187,15 +242,26 @@ def fit_length_head(
     return head.eval()
 
 
-def _smoothed_log_counts(tokens: Int[Tensor, " n"], lengths: Int[Tensor, " n"], like: Tensor) -> Float[Tensor, "S longest"]:
+def _smoothed_log_counts(
+    tokens: Int[Tensor, " n"], lengths: Int[Tensor, " n"], like: Tensor
+) -> Float[Tensor, "S longest"]:
     """How often each length was seen with each length of source, or with one near it."""
-    counts = torch.zeros_like(like).index_put((tokens, lengths - 1), torch.ones(len(tokens)), accumulate=True)
+    counts = torch.zeros_like(like).index_put(
+        (tokens, lengths - 1), torch.ones(len(tokens)), accumulate=True
+    )
     kernel = torch.tensor([1.0, 2.0, 4.0, 2.0, 1.0])
-    near = functional.conv2d(counts[None, None], (kernel[:, None] * kernel)[None, None], padding=2)[0, 0]
+    near = functional.conv2d(counts[None, None], (kernel[:, None] * kernel)[None, None], padding=2)[
+        0, 0
+    ]
     return (near + 0.1).log()
 
 
-def _fit(head: LengthHead, pooled: Float[Tensor, "n D"], tokens: Int[Tensor, " n"], lengths: Int[Tensor, " n"]) -> None:
+def _fit(
+    head: LengthHead,
+    pooled: Float[Tensor, "n D"],
+    tokens: Int[Tensor, " n"],
+    lengths: Int[Tensor, " n"],
+) -> None:
     each = -(-len(pooled) // BATCH)
     epochs = max(EPOCHS, -(-LEAST_STEPS // each))
     optimiser = torch.optim.AdamW(head.parameters(), RATE, weight_decay=0.01)

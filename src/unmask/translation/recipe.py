@@ -1,4 +1,6 @@
-"""How translations are made: the ways to translate, and the settings that decide what comes out. Loads nothing heavy."""
+"""How translations are made: the ways to translate, and the settings that decide what comes
+out. Loads nothing heavy.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,15 @@ from unmask.signature import Loaded, Written, checked, settings
 if TYPE_CHECKING:
     from unmask.translation.translators import CausalPairs, PairModel
 
-    Translator: TypeAlias = PairModel | CausalPairs | str | os.PathLike[str] | Callable[[], PairModel | CausalPairs]
+    Translator: TypeAlias = (
+        PairModel | CausalPairs | str | os.PathLike[str] | Callable[[], PairModel | CausalPairs]
+    )
 else:
-    Translator = Annotated[Any, Loaded("unmask.translation.recipe:load_translator", "PairTranslator"), Written(short="-m")]
+    Translator = Annotated[
+        Any,
+        Loaded("unmask.translation.recipe:load_translator", "PairTranslator"),
+        Written(short="-m"),
+    ]
 
 RANDOM = "random"  # A start: tokens drawn uniformly. The decoder of this name is not a start.
 STEPS = 10  # Of the decoder that a kernel starts from
@@ -52,7 +60,9 @@ METHODS: dict[str, type] = {**KERNELS, "beam": Beam, "auto": Auto}
 
 
 @checked
-def load_translator(name: str | os.PathLike[str], device: str = "auto", dtype: str = "auto") -> PairModel | CausalPairs:
+def load_translator(
+    name: str | os.PathLike[str], device: str = "auto", dtype: str = "auto"
+) -> PairModel | CausalPairs:
     """Load a model that translates, from a folder of `unmask train --parallel`.
 
     Parameters:
@@ -71,7 +81,9 @@ def load_translator(name: str | os.PathLike[str], device: str = "auto", dtype: s
 def as_translator(model: Translator) -> PairModel | CausalPairs:
     """The model itself, the one that a function returns, or the one of a folder."""
     if model is None:
-        raise InputError("model None is not a translator: give a folder of `unmask train --parallel`")
+        raise InputError(
+            "model None is not a translator: give a folder of `unmask train --parallel`"
+        )
     if isinstance(model, str | os.PathLike):
         return load_translator(model)
     return model if isinstance(model, PairTranslator) else model()
@@ -81,17 +93,22 @@ def in_worker(model: Translator, device: str) -> Callable[[], PairModel | Causal
     """A function that loads the model on a device of another process; a loaded model is refused."""
     if isinstance(model, PairTranslator):
         raise InputError("workers load the model themselves: give its folder, not a loaded model")
+    where: Any
     where, options = (model.args[0], model.keywords) if isinstance(model, partial) else (model, {})
-    return partial(load_translator, os.path.realpath(os.path.expanduser(os.fspath(where))), **{**options, "device": device})  # type: ignore[arg-type]
+    folder = os.path.realpath(os.path.expanduser(os.fspath(where)))
+    return partial(load_translator, folder, **{**options, "device": device})
 
 
 @dataclass(frozen=True)
 class TranslateSettings:
     """The settings that decide the translations.
 
-    kernel    a decoder, or a Markov kernel, which moves what `start` begins with; of a causal model beam search
-    start     of a Markov kernel: the decoder that fills the blanks first; None: tokens drawn uniformly
-    lengths   how many of the likeliest lengths are decoded; the draft with the lowest raw energy per token is taken
+    kernel    a decoder, or a Markov kernel, which moves what `start` begins with; of a causal
+              model beam search
+    start     of a Markov kernel: the decoder that fills the blanks first; None: tokens drawn
+              uniformly
+    lengths   how many of the likeliest lengths are decoded; the draft with the lowest raw
+              energy per token is taken
     energy    of kernels, and of the output
     """
 
@@ -117,8 +134,18 @@ class TranslateSettings:
         of_kernel = {"kernel": self.kernel.name, **asdict(self.kernel)}
         if isinstance(self.kernel, Beam):
             return of_kernel
-        start = {"start": self.start.name if self.start else RANDOM, "sweeps": self.sweeps} if self.moves else {}
-        return {**of_kernel, **start, "lengths": self.lengths, "energy": self.energy, "seed": self.seed}
+        start = (
+            {"start": self.start.name if self.start else RANDOM, "sweeps": self.sweeps}
+            if self.moves
+            else {}
+        )
+        return {
+            **of_kernel,
+            **start,
+            "lengths": self.lengths,
+            "energy": self.energy,
+            "seed": self.seed,
+        }
 
 
 def settle(
@@ -132,20 +159,40 @@ def settle(
 ) -> TranslateSettings:
     """The settings of a call; what its way of translating does not use is refused."""
     if isinstance(kernel, Auto):
-        for name in (name for name, value in vars(kernel).items() if causal and value != getattr(Auto(), name)):
-            raise InputError(f"{name} was given, which beam, the usual kernel of a causal model, does not use: leave it out")
+        for name in (
+            name
+            for name, value in vars(kernel).items()
+            if causal and value != getattr(Auto(), name)
+        ):
+            raise InputError(
+                f"{name} was given, which beam, the usual kernel of a causal model, does not use:"
+                " leave it out"
+            )
         kernel = Beam() if causal else MaskPredict(**vars(kernel))
     if causal != isinstance(kernel, Beam):
-        kind, use = ("causal model", "beam") if causal else ("masked model", "a decoder or a Markov kernel")
-        raise InputError(f"kernel {kernel.name} was given, and the model is a {kind}: use {use}, or leave it out")
+        kind, use = (
+            ("causal model", "beam") if causal else ("masked model", "a decoder or a Markov kernel")
+        )
+        raise InputError(
+            f"kernel {kernel.name} was given, and the model is a {kind}: use {use}, or leave it out"
+        )
     moves = not causal and not kernel.decodes
     unused = {} if moves else {"sweeps": sweeps, "start": start}
     unused |= {"lengths": lengths, "energy": energy} if causal else {}
     for name, value in unused.items():
         if value is not None:
-            raise InputError(f"{name} was given, which kernel {kernel.name} does not use: leave it out")
+            raise InputError(
+                f"{name} was given, which kernel {kernel.name} does not use: leave it out"
+            )
     decided = kernel if causal or moves else likeliest(kernel)
-    return TranslateSettings(decided, sweeps or STEPS, starting(start) if moves else None, lengths or 5, energy or "norm", seed)
+    return TranslateSettings(
+        decided,
+        sweeps or STEPS,
+        starting(start) if moves else None,
+        lengths or 5,
+        energy or "norm",
+        seed,
+    )
 
 
 def starting(start: str | None) -> Method | None:
@@ -155,13 +202,19 @@ def starting(start: str | None) -> Method | None:
         return None
     decoders = {one.name: one for one in KERNELS.values() if one.decodes and one.name != RANDOM}
     in_steps = name in decoders and hasattr(decoders[name], "passes")
-    if name not in decoders or (at and not (in_steps and steps.isdecimal() and 0 < int(steps) < 10**6)):
+    if name not in decoders or (
+        at and not (in_steps and steps.isdecimal() and 0 < int(steps) < 10**6)
+    ):
         known = ", ".join([*decoders, RANDOM])
-        raise InputError(f"start {start!r} is not known: give one of {known}, with steps as mask-predict@4")
+        raise InputError(
+            f"start {start!r} is not known: give one of {known}, with steps as mask-predict@4"
+        )
     return likeliest(decoders[name](**({"passes": int(steps or STEPS)} if in_steps else {})))
 
 
 def likeliest(decoder: Method) -> Method:
-    """The decoder at temperature 0, unless another one was given or the decoder has none (ancestral)."""
+    """The decoder at temperature 0, unless another one was given or the decoder has none
+    (ancestral).
+    """
     unset = getattr(decoder, "decoding_temperature", 0.0) is None
     return replace(decoder, decoding_temperature=0.0) if unset else decoder  # type: ignore[call-arg]

@@ -1,1 +1,3 @@
-"""Variants of one sequence: their scores under the model, against measurements, and libraries of them."""
+"""Variants of one sequence: their scores under the model, against measurements, and libraries
+of them.
+"""

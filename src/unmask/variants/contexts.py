@@ -1,18 +1,22 @@
 """The scores of many variants of one sequence, each distinct context passed once.
 
-A term of a score is log q_t(x_t | x_S) (`scoring.registry`). Its context is x_S, so the passes of a set S are as many as there
-are distinct x_S among the variants, for all terms and scores with that S. For all 2^k variants of k binary sites,
+A term of a score is log q_t(x_t | x_S) (`scoring.registry`). Its context is x_S, so the passes
+of a set S are as many as there are distinct x_S among the variants, for all terms and scores
+with that S. For all 2^k variants of k binary sites,
 
     pll         k 2^(k-1) passes, and not k 2^k
     one order   1 + 2 + .. + 2^(k-1) = 2^k - 1 passes, and not k 2^k
 
-Contexts are numbered by sorting integer keys, a digit per revealed site. Rows of one set that fill a batch pass through what they
-share (`MaskedLM.substitutions`), rows of small sets in common batches. Kept are one number per chain and variant, and one batch.
+Contexts are numbered by sorting integer keys, a digit per revealed site. Rows of one set that
+fill a batch pass through what they share (`MaskedLM.substitutions`), rows of small sets in
+common batches. Kept are one number per chain and variant, and one batch.
 
-Scores of the parent and its neighbours, mu the joint of sites s and t by a construction, all other tokens as in the parent w:
+Scores of the parent and its neighbours, mu the joint of sites s and t by a construction, all
+other tokens as in the parent w:
 
     single effect   e_t(x)    = log q_t(x | w) - log q_t(w_t | w)
-    epistasis       E_st(x,y) = log mu(x, y) - log mu(w_s, w_t) - e_s(x) - e_t(y),  if both change; 0 otherwise
+    epistasis       E_st(x,y) = log mu(x, y) - log mu(w_s, w_t) - e_s(x) - e_t(y),
+                    if both change; 0 otherwise
 """
 
 from __future__ import annotations
@@ -50,7 +54,8 @@ class Contexts:
     ids       the parent's token ids
     sites     the positions that vary, each once
     names     of scores
-    allowed   the token ids that q is normalised over; the variants' are among them, and for singles and pairs the parent's
+    allowed   the token ids that q is normalised over; the variants' are among them, and for
+              singles and pairs the parent's
     orders    sampled orders of `any_order`, from `seed`
     joint     the construction of `epistasis`, and of `pairs` without a name
     passes    rows passed so far
@@ -72,7 +77,10 @@ class Contexts:
         self.columns = sorted(range(len(sites)), key=lambda column: sites[column])
         self.sites = [sites[column] for column in self.columns]
         of_pairs = [name for name in self.names if name.startswith(PAIRS) or name == EPISTASIS]
-        self.joint_of = {name: named(joint if name == EPISTASIS else name.removeprefix(PAIRS)).name for name in of_pairs}
+        self.joint_of = {
+            name: named(joint if name == EPISTASIS else name.removeprefix(PAIRS)).name
+            for name in of_pairs
+        }
         self.joints = list(dict.fromkeys(self.joint_of.values()))
         self.allowed = torch.tensor(list(allowed), dtype=torch.long, device=model.device)
         self.place = torch.full((model.input_size,), -1, dtype=torch.long, device=model.device)
@@ -80,13 +88,23 @@ class Contexts:
         generator = torch.Generator().manual_seed(seed)
         drawn = random_orders(1, orders, len(self.sites), generator)[0].tolist()
         known = [OF_VARIANTS[name] for name in self.names if name in OF_VARIANTS]
-        self.chains = {score.name: chains for score in known if (chains := score.variant_chains(len(self.sites), drawn))}
+        self.chains = {
+            score.name: chains
+            for score in known
+            if (chains := score.variant_chains(len(self.sites), drawn))
+        }
         self.of_parent = len(self.chains) < len(self.names)
         averaged = [score.name for score in known if MEAN_LOG in score.extra]
-        self.score_columns = [column for n in self.names for column in ([n, f"{n}_{MEAN_LOG}"] if n in averaged else [n])]
+        self.score_columns = [
+            column
+            for n in self.names
+            for column in ([n, f"{n}_{MEAN_LOG}"] if n in averaged else [n])
+        ]
         self.wild = self.place[torch.tensor([self.ids[t] for t in self.sites], device=model.device)]
         self.sites_read: dict[int, list[int]] = {}
-        for revealed, site in sorted({term for chains in self.chains.values() for chain in chains for term in chain}):
+        for revealed, site in sorted(
+            {term for chains in self.chains.values() for chain in chains for term in chain}
+        ):
             self.sites_read.setdefault(revealed, []).append(site)
 
     def pass_count(self, variants: Int[Tensor, "n k"]) -> int:
@@ -99,8 +117,11 @@ class Contexts:
         """Passes for the tables of one pair of sites."""
         return pass_count([len(self.allowed)] * 2)
 
-    def scores(self, variants: Int[Tensor, "n k"], progress: Progress | None = None) -> dict[str, Float[Tensor, " n"]]:
-        """The scores of each variant, in nats and float64 on the CPU, by column; `any_order` has two.
+    def scores(
+        self, variants: Int[Tensor, "n k"], progress: Progress | None = None
+    ) -> dict[str, Float[Tensor, " n"]]:
+        """The scores of each variant, in nats and float64 on the CPU, by column; `any_order`
+        has two.
 
         variants  the token id of each variant at each site; equal variants get the same numbers
         progress  variants done, in proportion to the passes
@@ -114,9 +135,14 @@ class Contexts:
         def add(passes: int) -> None:
             self.passes += passes
             if progress:
-                progress(len(variants) * (self.passes - start) // max(1, total), len(variants), VARIANTS)
+                progress(
+                    len(variants) * (self.passes - start) // max(1, total), len(variants), VARIANTS
+                )
 
-        logs = {name: cells.new_zeros((len(chains), len(cells)), dtype=torch.float64) for name, chains in self.chains.items()}
+        logs = {
+            name: cells.new_zeros((len(chains), len(cells)), dtype=torch.float64)
+            for name, chains in self.chains.items()
+        }
         readers: dict[tuple[int, int], list[Tensor]] = {}
         for name, chains in self.chains.items():
             for sums, chain in zip(logs[name], chains, strict=True):
@@ -126,7 +152,10 @@ class Contexts:
         self._pass(cells, counts, readers, add)
         scores = self._parent_scores(cells, add)
         for name, values in logs.items():
-            scores[name], scores[f"{name}_{MEAN_LOG}"] = values.logsumexp(0) - log(len(values)), values.mean(0)
+            scores[name], scores[f"{name}_{MEAN_LOG}"] = (
+                values.logsumexp(0) - log(len(values)),
+                values.mean(0),
+            )
         if any(bool(values.isnan().any()) for values in scores.values()):
             raise self.model.not_finite()
         return {column: scores[column][number].cpu() for column in self.score_columns}
@@ -137,10 +166,16 @@ class Contexts:
 
     def _row_counts(self, cells: Int[Tensor, "n k"]) -> dict[int, int]:
         """How many distinct contexts each revealed set has."""
-        return {revealed: len(self._key(cells, revealed).unique()) for revealed in self.sites_read} if len(cells) else {}
+        return (
+            {revealed: len(self._key(cells, revealed).unique()) for revealed in self.sites_read}
+            if len(cells)
+            else {}
+        )
 
     def _key(self, cells: Int[Tensor, "n k"], revealed: int) -> Int[Tensor, " n"]:
-        """One whole number per variant, the same exactly for those that agree at the revealed sites."""
+        """One whole number per variant, the same exactly for those that agree at the revealed
+        sites.
+        """
         key, span = cells.new_zeros(len(cells)), 1
         for site in members(revealed):
             if span * len(self.allowed) > LARGEST_KEY:
@@ -149,8 +184,12 @@ class Contexts:
         return key
 
     def _distinct(self, cells: Int[Tensor, "n k"], revealed: int) -> tuple[Tensor, Tensor, Tensor]:
-        """For each distinct context, in order, a variant that has it; which context each variant has; how many have each."""
-        keys, context, counts = self._key(cells, revealed).unique(return_inverse=True, return_counts=True)
+        """For each distinct context, in order, a variant that has it; which context each
+        variant has; how many have each.
+        """
+        keys, context, counts = self._key(cells, revealed).unique(
+            return_inverse=True, return_counts=True
+        )
         numbers = torch.arange(len(cells), device=cells.device)
         return numbers.new_empty(len(keys)).scatter_(0, context, numbers), context, counts
 
@@ -161,15 +200,23 @@ class Contexts:
         readers: dict[tuple[int, int], list[Tensor]],
         add: Callable[[int], None],
     ) -> None:
-        """Add every term to the sums that read it: sets that fill batches by themselves, then all others in common batches."""
+        """Add every term to the sums that read it: sets that fill batches by themselves, then
+        all others in common batches.
+        """
         in_order = sorted(counts, key=lambda revealed: (counts[revealed], revealed))
         enough = enough_rows(self.model, len(self.ids))
-        alone = [revealed for revealed in in_order if len(self.sites_read[revealed]) == 1 and counts[revealed] >= enough]
+        alone = [
+            revealed
+            for revealed in in_order
+            if len(self.sites_read[revealed]) == 1 and counts[revealed] >= enough
+        ]
         together = [revealed for revealed in in_order if revealed not in set(alone)]
 
         def rows_of(revealed: int) -> _RevealedSet:
             sites = self.sites_read[revealed]
-            return _RevealedSet(self, cells, revealed, sites, [readers[revealed, site] for site in sites])
+            return _RevealedSet(
+                self, cells, revealed, sites, [readers[revealed, site] for site in sites]
+            )
 
         for group in grouped(together, lambda revealed: len(self.sites_read[revealed])):
             places = len(self.sites_read[together[group[0]]])
@@ -177,15 +224,24 @@ class Contexts:
             sets = ((rows_of(together[i]), counts[together[i]]) for i in group)
             for batch in cut(sets, at_once):
                 texts = torch.cat([contexts.texts(rows) for contexts, rows in batch])
-                positions = torch.cat([contexts.positions.expand(rows.stop - rows.start, -1) for contexts, rows in batch])
-                logits = self.model.logits(texts, positions).split([rows.stop - rows.start for _, rows in batch])
+                positions = torch.cat(
+                    [
+                        contexts.positions.expand(rows.stop - rows.start, -1)
+                        for contexts, rows in batch
+                    ]
+                )
+                logits = self.model.logits(texts, positions).split(
+                    [rows.stop - rows.start for _, rows in batch]
+                )
                 for (contexts, rows), part in zip(batch, logits, strict=True):
                     contexts.read(rows, part)
                 add(len(texts))
         for revealed in alone:
             contexts, (predict,) = rows_of(revealed), self.sites_read[revealed]
             vary = [self.sites[site] for site in members(revealed)]
-            for rows, part in self.model.substitutions(self.base, vary, contexts.values, self.sites[predict]):
+            for rows, part in self.model.substitutions(
+                self.base, vary, contexts.values, self.sites[predict]
+            ):
                 contexts.read(rows, part.unsqueeze(1))
                 add(len(part))
 
@@ -199,7 +255,9 @@ class Contexts:
         return len(self.sites) * self.of_parent + len(self._pairs(cells)) * self.passes_per_pair
 
     def _pairs(self, cells: Int[Tensor, "n k"]) -> list[Pair]:
-        """The pairs of sites that some variant changes both of, if a score needs pairs; by number, from left to right."""
+        """The pairs of sites that some variant changes both of, if a score needs pairs; by
+        number, from left to right.
+        """
         if not self.joints:
             return []
         changed = (cells != self.wild).float()
@@ -209,11 +267,17 @@ class Contexts:
     def _singles(self) -> Float[Tensor, "k a"]:
         """The effect e_t of each single change; one pass per site."""
         places = torch.tensor(self.sites, device=self.model.device)[:, None]
-        rows = torch.tensor([self.ids], device=self.model.device).repeat(len(places), 1).scatter_(1, places, self.model.mask_id)
+        rows = (
+            torch.tensor([self.ids], device=self.model.device)
+            .repeat(len(places), 1)
+            .scatter_(1, places, self.model.mask_id)
+        )
         log_q = self.model.logits(rows, places)[:, 0, self.allowed].double().log_softmax(-1)
         return log_q - log_q.gather(1, self.wild[:, None])
 
-    def _parent_scores(self, cells: Int[Tensor, "n k"], add: Callable[[int], None]) -> dict[str, Tensor]:
+    def _parent_scores(
+        self, cells: Int[Tensor, "n k"], add: Callable[[int], None]
+    ) -> dict[str, Tensor]:
         """The scores that need only conditionals of the parent and its neighbours."""
         if not self.of_parent:
             return {}
@@ -223,7 +287,10 @@ class Contexts:
         pairs = self._pairs(cells)
         for start in range(0, len(pairs), TOGETHER):
             group = pairs[start : start + TOGETHER]
-            blanks = [blanked(self.ids, [self.sites[site] for site in pair], self.model.mask_id) for pair in group]
+            blanks = [
+                blanked(self.ids, [self.sites[site] for site in pair], self.model.mask_id)
+                for pair in group
+            ]
             axes = [[self.allowed, self.allowed]] * len(group)
             tables = tables_of(self.model, blanks, axes, torch.float64, supports=axes)
             for (s, t), derived in zip(group, derive_blocks(tables, self.joints), strict=True):
@@ -234,22 +301,39 @@ class Contexts:
                     sums[name] += table[cells[:, s], cells[:, t]]
                 add(self.passes_per_pair)
         return {"singles": singles} | {
-            name: sums[joint] + (0.0 if name == EPISTASIS else singles) for name, joint in self.joint_of.items()
+            name: sums[joint] + (0.0 if name == EPISTASIS else singles)
+            for name, joint in self.joint_of.items()
         }
 
 
 class _RevealedSet:
-    """The contexts of one revealed set: its rows, and who reads log q at which of its masked sites."""
+    """The contexts of one revealed set: its rows, and who reads log q at which of its masked
+    sites.
+    """
 
     def __init__(
-        self, contexts: Contexts, cells: Int[Tensor, "n k"], revealed: int, predicted: list[int], readers: list[list[Tensor]]
+        self,
+        contexts: Contexts,
+        cells: Int[Tensor, "n k"],
+        revealed: int,
+        predicted: list[int],
+        readers: list[list[Tensor]],
     ) -> None:
-        self.contexts, self.cells, self.predicted, self.readers = contexts, cells, predicted, readers
+        self.contexts, self.cells, self.predicted, self.readers = (
+            contexts,
+            cells,
+            predicted,
+            readers,
+        )
         example, self.context, counts = contexts._distinct(cells, revealed)
         sites = members(revealed)
         self.values = contexts.allowed[cells[example][:, sites]]
-        self.vary = torch.tensor([[contexts.sites[site] for site in sites]], dtype=torch.long, device=cells.device)
-        self.positions = torch.tensor([[contexts.sites[site] for site in predicted]], device=cells.device)
+        self.vary = torch.tensor(
+            [[contexts.sites[site] for site in sites]], dtype=torch.long, device=cells.device
+        )
+        self.positions = torch.tensor(
+            [[contexts.sites[site] for site in predicted]], device=cells.device
+        )
         self.by_context = self.context.argsort()
         self.first = [0, *counts.cumsum(0).tolist()]
 

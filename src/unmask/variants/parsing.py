@@ -1,8 +1,9 @@
 """A sequence and its variants, as users write them.
 
-Residues are counted from 1; residue i is the i-th regular token of the text. A change is written A24G. A list of measured
-variants is a CSV or TSV file with a header, a frame, or a list of rows. A variant is written as its changes (A24G+L30V,
-A24G:L30V, A24G,L30V), as the whole sequence, or as the residues at `positions` alone; WT is the sequence itself. Variants that
+Residues are counted from 1; residue i is the i-th regular token of the text. A change is
+written A24G. A list of measured variants is a CSV or TSV file with a header, a frame, or a list
+of rows. A variant is written as its changes (A24G+L30V, A24G:L30V, A24G,L30V), as the whole
+sequence, or as the residues at `positions` alone; WT is the sequence itself. Variants that
 occur more than once are one, with the mean of their values.
 """
 
@@ -27,7 +28,14 @@ from unmask.models.load import Model, model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.runs.files import user_path
-from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, records, rows_of_frame, source_name
+from unmask.runs.lines import (
+    STANDARD_INPUT,
+    kind_of,
+    numbered_lines,
+    records,
+    rows_of_frame,
+    source_name,
+)
 from unmask.tables.candidates import SMALL_VOCABULARY
 
 NAMED = re.compile(r"(?P<old>\D+)(?P<place>\d+)(?P<new>\D+)")
@@ -58,7 +66,10 @@ class Parent:
         if model.mask_id in self.ids:
             raise InputError("the sequence has a blank: give it whole, and the positions to change")
         if model.max_length is not None and len(self.ids) > model.max_length:
-            raise InputError(f"the sequence has {len(self.ids)} tokens and the model takes {model.max_length}: shorten it")
+            raise InputError(
+                f"the sequence has {len(self.ids)} tokens and the model takes {model.max_length}:"
+                " shorten it"
+            )
         self.where = [t for t, token in enumerate(self.ids) if token not in model.special_ids]
         self.residues = [model.token(self.ids[t]).strip() for t in self.where]
         self.tokens = [model.token(i).strip() for i in self.allowed]
@@ -69,14 +80,19 @@ class Parent:
         """The residues of another sequence as they are written."""
         if self.letters:
             return list("".join(text.split()))
-        return [self.model.token(i).strip() for i in self.model.words.encode(text) if i not in self.model.special_ids]
+        return [
+            self.model.token(i).strip()
+            for i in self.model.words.encode(text)
+            if i not in self.model.special_ids
+        ]
 
     def refuse_foreign(self, places: Iterable[int]) -> None:
         """The residues that change must be in the alphabet."""
         for place in places:
             if self.ids[self.where[place - 1]] not in self.allowed:
                 raise InputError(
-                    f"residue {self.residues[place - 1]}{place} of the sequence is not in the alphabet: add it there"
+                    f"residue {self.residues[place - 1]}{place} of the sequence is not in the"
+                    " alphabet: add it there"
                 )
 
     def change(self, part: str, name: str, silent: bool = False) -> tuple[int, int]:
@@ -87,15 +103,18 @@ class Parent:
         match = NAMED.fullmatch(part)
         if not match:
             raise InputError(
-                f"{name} is not understood: write changes such as A24G, with + between those of one mutant and commas between "
-                "mutants"
+                f"{name} is not understood: write changes such as A24G, with + between those of one"
+                " mutant and commas between mutants"
             )
         old, new, place = match["old"].strip(), match["new"].strip(), int(match["place"][:9])
         if not 1 <= place <= len(self.residues):
-            raise InputError(f"{name}: the sequence has residues 1 to {len(self.residues)}, and no {place}")
+            raise InputError(
+                f"{name}: the sequence has residues 1 to {len(self.residues)}, and no {place}"
+            )
         if self.residues[place - 1] != old:
             raise InputError(
-                f"{name}: residue {place} of the sequence is {self.residues[place - 1]}, not {old}: count residues from 1"
+                f"{name}: residue {place} of the sequence is {self.residues[place - 1]}, not {old}:"
+                " count residues from 1"
             )
         if new == old and not silent:
             raise InputError(f"{name} changes {old} into itself: leave it out")
@@ -104,7 +123,10 @@ class Parent:
     def letter(self, token: str, name: str) -> int:
         """The index of a token in the alphabet."""
         if token not in self.index:
-            raise InputError(f"{name}: {token!r} is not in the alphabet {' '.join(self.tokens)[:80]}: choose one of it")
+            raise InputError(
+                f"{name}: {token!r} is not in the alphabet {' '.join(self.tokens)[:80]}: choose one"
+                " of it"
+            )
         return self.index[token]
 
 
@@ -122,21 +144,32 @@ def refuse_twice(places: Sequence[int], name: str) -> None:
 
 def refuse_english(model: Model, sequences: Sequence[str]) -> None:
     """Refuse a sequence of letters without a model: the bundled one reads English."""
-    if model_name(model) == "bundled" and not any(" " in sequence.strip() for sequence in sequences):
-        raise InputError("no model was given, and the bundled one reads English: give a model of such sequences (model=...)")
+    if model_name(model) == "bundled" and not any(
+        " " in sequence.strip() for sequence in sequences
+    ):
+        raise InputError(
+            "no model was given, and the bundled one reads English: give a model of such sequences"
+            " (model=...)"
+        )
 
 
-def residue_ids(model: MaskedLM, alphabet: str | os.PathLike[str] | Sequence[str] | None) -> list[int]:
-    """Ids of the tokens allowed at a position: the alphabet's, or all regular ones of a small vocabulary."""
+def residue_ids(
+    model: MaskedLM, alphabet: str | os.PathLike[str] | Sequence[str] | None
+) -> list[int]:
+    """Ids of the tokens allowed at a position: the alphabet's, or all regular ones of a small
+    vocabulary.
+    """
     letters = letter_ids(model, alphabet)
     if letters is not None:
         if len(letters) < 2:
-            raise InputError(f"alphabet {alphabet!r} names one token, and a mutant has another: name two or more")
+            raise InputError(
+                f"alphabet {alphabet!r} names one token, and a mutant has another: name two or more"
+            )
         return letters
     if len(model.regular_ids) > SMALL_VOCABULARY:
         raise InputError(
-            f"the model has {len(model.regular_ids):,} tokens: give the alphabet of those that may stand at a position, "
-            "such as ACDEFGHIKLMNPQRSTVWY, or another model"
+            f"the model has {len(model.regular_ids):,} tokens: give the alphabet of those that may"
+            " stand at a position, such as ACDEFGHIKLMNPQRSTVWY, or another model"
         )
     return list(model.regular_ids)
 
@@ -145,7 +178,9 @@ def listed(mutations: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     """The names of mutants in a list, with commas between them, or in a file."""
     if isinstance(mutations, str | os.PathLike):
         named = os.path.expanduser(mutations)
-        is_file = not isinstance(mutations, str) or named == str(STANDARD_INPUT) or os.path.isfile(named)
+        is_file = (
+            not isinstance(mutations, str) or named == str(STANDARD_INPUT) or os.path.isfile(named)
+        )
         if is_file:
             lines = [line for _, line in numbered_lines(user_path(mutations, "mutations"))]
         else:
@@ -153,7 +188,9 @@ def listed(mutations: str | os.PathLike[str] | Sequence[str]) -> list[str]:
         mutations = [name for line in lines for name in re.split(r"[,\n]", line)]
     names = list(dict.fromkeys(str(name).strip() for name in mutations if str(name).strip()))
     if not names:
-        raise InputError("no mutant was named: write them such as A24G or A24G+L30V, with commas between them")
+        raise InputError(
+            "no mutant was named: write them such as A24G or A24G+L30V, with commas between them"
+        )
     return names
 
 
@@ -166,7 +203,9 @@ def places_of(positions: str | Sequence[int], residues: int) -> list[int]:
         try:
             ends = [(int(first), int(last or first)) for first, _, last in spans]
         except ValueError:
-            raise InputError(f"positions {positions!r} is not understood: give places such as 24,30-33, or all") from None
+            raise InputError(
+                f"positions {positions!r} is not understood: give places such as 24,30-33, or all"
+            ) from None
         if any(last - first > residues or last < first for first, last in ends):
             raise InputError(f"positions {positions!r}: the sequence has residues 1 to {residues}")
         positions = [place for first, last in ends for place in range(first, last + 1)]
@@ -203,7 +242,11 @@ class Variants:
         """A24G+L30V for each, WT for the parent itself."""
         old = [f"{parent.residues[place - 1]}{place}" for place in self.places]
         rows = zip(self.cells.tolist(), (self.cells != self.wild).tolist(), strict=True)
-        return ["+".join(o + parent.tokens[c] for o, c, d in zip(old, row, made, strict=True) if d) or "WT" for row, made in rows]
+        return [
+            "+".join(o + parent.tokens[c] for o, c, d in zip(old, row, made, strict=True) if d)
+            or "WT"
+            for row, made in rows
+        ]
 
 
 def read_variants(
@@ -214,10 +257,14 @@ def read_variants(
     variant: str | None = None,
     skip_bad: bool = False,
 ) -> Variants:
-    """The variants of a list; a row that cannot be read is an error with its number, or, with `skip_bad`, is left out."""
+    """The variants of a list; a row that cannot be read is an error with its number, or, with
+    `skip_bad`, is left out.
+    """
     source, header, rows = _table(measured)
     if not rows:
-        raise InputError(f"{source} has no rows: give a header, and one variant with its value per row")
+        raise InputError(
+            f"{source} has no rows: give a header, and one variant with its value per row"
+        )
     places = None if positions is None else places_of(positions, len(parent.residues))
     notes: list[str] = []
     for option, name in (("column", column), ("variant", variant)):
@@ -232,9 +279,15 @@ def read_variants(
             raise InputError(f"{source}: {problem} numbers: say which is measured (column=...)")
         (column,) = measured_columns
         notes.append(f"measured values from {column!r}, the only column of numbers")
-    texts = [name for name in header if name != column and name not in numeric] if variant is None else [variant]
+    texts = (
+        [name for name in header if name != column and name not in numeric]
+        if variant is None
+        else [variant]
+    )
     if not texts:
-        raise InputError(f"{source}: every column has numbers: name the column of the variants (variant=...)")
+        raise InputError(
+            f"{source}: every column has numbers: name the column of the variants (variant=...)"
+        )
     variant = texts[0]
     notes += [f"variants from {variant!r}"] if len(texts) > 1 else []
     values: dict[tuple[Change, ...], list[float]] = {}
@@ -250,18 +303,31 @@ def read_variants(
             bad.append(f"{where}: {error}")
     if bad and not skip_bad:
         more = f"; {len(bad) - 1:,} more rows cannot be read" if len(bad) > 1 else ""
-        more += f"; {variant!r} was read, and variant=... names another column" if len(texts) > 1 else ""
+        more += (
+            f"; {variant!r} was read, and variant=... names another column"
+            if len(texts) > 1
+            else ""
+        )
         raise InputError(f"{bad[0]}{more}: correct or remove them, or skip them (skip_bad=True)")
     for left_out, why in ((missing, f"without a value in {column!r}"), (bad, "not readable")):
         if left_out:
             first = left_out[0].split(": ")[0]
-            notes.append(f"{len(left_out):,} row{'s' * (len(left_out) > 1)} {why} left out (first: {first})")
+            notes.append(
+                f"{len(left_out):,} row{'s' * (len(left_out) > 1)} {why} left out (first: {first})"
+            )
     means = _means(values, notes)
     if len(means) < FEWEST:
         raise InputError(f"{source} has {len(means)} variants with values: give at least {FEWEST}")
     if len(set(means.values())) == 1:
-        raise InputError(f"{source}: {column} is {min(means.values()):g} in every row: give values, or classes, that differ")
-    sites = list(places) if places is not None else sorted({place for made in means for place, _ in made})
+        raise InputError(
+            f"{source}: {column} is {min(means.values()):g} in every row: give values, or classes,"
+            " that differ"
+        )
+    sites = (
+        list(places)
+        if places is not None
+        else sorted({place for made in means for place, _ in made})
+    )
     parent.refuse_foreign(sites)
     wild = np.array([parent.index[parent.residues[place - 1]] for place in sites], dtype=int)
     cells = np.tile(wild, (len(means), 1))
@@ -272,12 +338,24 @@ def read_variants(
     return Variants(tuple(sites), wild, cells, np.array(list(means.values())), column, tuple(notes))
 
 
-def read_variant(text: str, parent: Parent, places: Sequence[int] | None = None) -> tuple[Change, ...]:
-    """The changes of a variant, as places and indices into the alphabet, in order; none for the parent itself."""
+def read_variant(
+    text: str, parent: Parent, places: Sequence[int] | None = None
+) -> tuple[Change, ...]:
+    """The changes of a variant, as places and indices into the alphabet, in order; none for the
+    parent itself.
+    """
     text, name = text.strip(), f"variant {shown(text)}"
-    if text in ("", "None", "nan", "NaT", "<NA>"):  # as a frame's missing values are written; NAN is three residues
+    if text in (
+        "",
+        "None",
+        "nan",
+        "NaT",
+        "<NA>",
+    ):  # as a frame's missing values are written; NAN is three residues
         raise InputError("there is no variant in this row: name its changes, or WT")
-    if text.lower() in WILD and not (places is not None and len(text) == len(places) and text.isupper()):
+    if text.lower() in WILD and not (
+        places is not None and len(text) == len(places) and text.isupper()
+    ):
         return ()
     parts = BETWEEN.split(text)
     if all(NAMED.fullmatch(part) for part in parts):
@@ -285,20 +363,35 @@ def read_variant(text: str, parent: Parent, places: Sequence[int] | None = None)
         refuse_twice([place for place, _ in made], name)
     else:
         made = list(_spelled_out(text, name, parent, places))
-    made = [(place, token) for place, token in made if parent.tokens[token] != parent.residues[place - 1]]
+    made = [
+        (place, token)
+        for place, token in made
+        if parent.tokens[token] != parent.residues[place - 1]
+    ]
     for place, _ in made:
         if places is not None and place not in places:
-            raise InputError(f"{name} changes residue {place}, which is not among the positions: add it there")
+            raise InputError(
+                f"{name} changes residue {place}, which is not among the positions: add it there"
+            )
     return tuple(made)
 
 
-def _spelled_out(text: str, name: str, parent: Parent, places: Sequence[int] | None) -> Iterator[Change]:
+def _spelled_out(
+    text: str, name: str, parent: Parent, places: Sequence[int] | None
+) -> Iterator[Change]:
     tokens = parent.spelled(text)
     every = range(1, len(parent.residues) + 1)
     at = places if places is not None and len(tokens) == len(places) else every
     if len(tokens) != len(at):
-        few = f", or the {len(places)} of the positions" if places is not None else "; residues alone need positions=..."
-        raise InputError(f"{name} has {len(tokens)} residues: give changes such as A24G, or all {len(every)} residues{few}")
+        few = (
+            f", or the {len(places)} of the positions"
+            if places is not None
+            else "; residues alone need positions=..."
+        )
+        raise InputError(
+            f"{name} has {len(tokens)} residues: give changes such as A24G, or all {len(every)}"
+            f" residues{few}"
+        )
     for place, token in zip(at, tokens, strict=True):
         if token != parent.residues[place - 1]:
             yield place, parent.letter(token, f"{name}, residue {place}")
@@ -313,7 +406,10 @@ def number(cell: str, column: str) -> float | None:
         value = TRUTH[text] if text in TRUTH else float(text.replace("_", " "))
         if isfinite(value):
             return value
-    raise InputError(f"{column} {shown(cell)} is not a finite number: give one such as 7.5, or leave the cell empty")
+    raise InputError(
+        f"{column} {shown(cell)} is not a finite number: give one such as 7.5, or leave the cell"
+        " empty"
+    )
 
 
 def _is_numeric(column: str, rows: Sequence[Row]) -> bool:
@@ -333,21 +429,45 @@ def _table(measured: Any) -> tuple[str, list[str], list[Row]]:
         return source_name(path), list(rows[0][1]) if rows else [], rows
     mappings = rows_of_frame(measured, "measured")
     if not isinstance(mappings, Sequence) or not all(isinstance(row, Mapping) for row in mappings):
-        raise InputError(f"measured {shown(measured)} has no rows: give a CSV file, a pandas frame or a list of mappings")
+        raise InputError(
+            f"measured {shown(measured)} has no rows: give a CSV file, a pandas frame or a list of"
+            " mappings"
+        )
     header = list(dict.fromkeys(key for row in mappings for key in row))
     if others := [key for key in header if not isinstance(key, str)]:
-        raise InputError(f"measured has the column {shown(others[0])}, which is not a text: name columns by one text each")
-    return "measured", header, [(f"row {i}", {key: str(row.get(key, "")) for key in header}) for i, row in enumerate(mappings, 1)]
+        raise InputError(
+            f"measured has the column {shown(others[0])}, which is not a text: name columns by one"
+            " text each"
+        )
+    return (
+        "measured",
+        header,
+        [
+            (f"row {i}", {key: str(row.get(key, "")) for key in header})
+            for i, row in enumerate(mappings, 1)
+        ],
+    )
 
 
-def _means(by_variant: Mapping[tuple[Change, ...], list[float]], notes: list[str]) -> dict[tuple[Change, ...], float]:
-    """The mean value of each variant; of two classes, variants that were measured as both are left out."""
+def _means(
+    by_variant: Mapping[tuple[Change, ...], list[float]], notes: list[str]
+) -> dict[tuple[Change, ...], float]:
+    """The mean value of each variant; of two classes, variants that were measured as both are
+    left out.
+    """
     classes = len({value for values in by_variant.values() for value in values}) == 2
     both = {made for made, values in by_variant.items() if classes and len(set(values)) > 1}
-    repeated = [values for made, values in by_variant.items() if len(values) > 1 and made not in both]
+    repeated = [
+        values for made, values in by_variant.items() if len(values) > 1 and made not in both
+    ]
     if repeated:
         rows = sum(map(len, repeated))
-        notes.append(f"variants that occur more than once: {len(repeated):,} ({rows:,} rows); their values are averaged")
+        notes.append(
+            f"variants that occur more than once: {len(repeated):,} ({rows:,} rows); their values"
+            " are averaged"
+        )
     if both:
         notes.append(f"{len(both):,} variants are in both classes: left out")
-    return {made: sum(values) / len(values) for made, values in by_variant.items() if made not in both}
+    return {
+        made: sum(values) / len(values) for made, values in by_variant.items() if made not in both
+    }

@@ -19,8 +19,8 @@ class Ranking:
         variant: The column of the variants [default: the first without numbers].
         better: Which values are better.
         skip_bad: Leave out rows that cannot be read, and count them.
-        scores: Scores to compare: all, or some of singles, product, pll, left_to_right, any_order, epistasis,
-            pairs:CONSTRUCTION.
+        scores: Scores to compare: all, or some of singles, product, pll, left_to_right,
+            any_order, epistasis, pairs:CONSTRUCTION.
         orders: Sampled orders of any_order.
     """
 

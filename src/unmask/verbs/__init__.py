@@ -1,7 +1,8 @@
 """The verbs: the public functions, and types of arguments that several of them have.
 
-A signature is the only declaration of a verb (`unmask.signature`). The files load nothing heavy before a function runs.
-The stub `unmask/__init__.pyi` lists the verbs with all other public names; `lab` has commands of its own.
+A signature is the only declaration of a verb (`unmask.signature`). The files load nothing heavy
+before a function runs. The stub `unmask/__init__.pyi` lists the verbs with all other public
+names; `lab` has commands of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,17 @@ from functools import wraps
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from annotated_types import Interval
 
@@ -23,19 +34,33 @@ from unmask.runs.files import user_path
 from unmask.runs.lines import EMPTY, located_texts, place_name, refuse_file_name, source_name
 from unmask.signature import Written
 
-VERBS = {name: home for name, home in sorted(unmask._HOMES.items()) if home.startswith(f"{__name__}.")}
+VERBS = {
+    name: home for name, home in sorted(unmask._HOMES.items()) if home.startswith(f"{__name__}.")
+}
 """The module of each verb, by name."""
 PathLike = str | os.PathLike[str]
 Texts = str | Sequence[str]
 TOKENS = (
-    "The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either."
+    "The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with"
+    " commas, or a file of either."
 )
-Alphabet = Annotated[str | os.PathLike[str] | Sequence[str] | None, Written(metavar="TOKENS", help=TOKENS)]
-Joint = Annotated[str, Written(metavar="NAME", short="-j", help="How the joint is derived: a construction of `fill`.")]
+Alphabet = Annotated[
+    str | os.PathLike[str] | Sequence[str] | None, Written(metavar="TOKENS", help=TOKENS)
+]
+Joint = Annotated[
+    str,
+    Written(metavar="NAME", short="-j", help="How the joint is derived: a construction of `fill`."),
+]
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1), Written(help="Seed of all random choices.")]
-OUT = "Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only."
+OUT = (
+    "Folder of the run; the same command continues a run that was stopped. Left out, the result is"
+    " in memory only."
+)
 Out = Annotated[PathLike | None, Written(help=OUT)]
-WORKERS = "local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers."
+WORKERS = (
+    "local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of"
+    " workers."
+)
 Engine = Annotated[str, Written(metavar="local|ray|ray:N", help=WORKERS)]
 LIMITS = "Go on beyond 200,000 passes, a billion cells of a joint, or five million mutants."
 Force = Annotated[bool, Written(help=LIMITS)]
@@ -50,7 +75,9 @@ def verb(name: str) -> Callable[..., Any]:
     return function
 
 
-def refuse_given(declared: Callable[..., Any], values: Mapping[str, Any], names: Iterable[str], by: str) -> None:
+def refuse_given(
+    declared: Callable[..., Any], values: Mapping[str, Any], names: Iterable[str], by: str
+) -> None:
     """Raise for the first of these arguments that has not its default: `by` does not use it."""
     for name in names:
         default = signature(declared).parameters[name].default
@@ -67,30 +94,42 @@ class Unanswered(NamedTuple):
 
 
 class OneOrMany(Protocol[Options, Answer]):
-    """A function of a text that also takes a list of texts, or a file of them; `each` gives the answers of many one by one."""
+    """A function of a text that also takes a list of texts, or a file of them; `each` gives the
+    answers of many one by one.
+    """
 
     each: Callable[..., Iterator[Any]]
     rows: Callable[..., Iterator[Any]]
     of_text: Callable[..., Iterator[Any]]
 
     @overload
-    def __call__(self, text: None = None, *args: Options.args, **options: Options.kwargs) -> Answer: ...
+    def __call__(
+        self, text: None = None, *args: Options.args, **options: Options.kwargs
+    ) -> Answer: ...
     @overload
     def __call__(self, text: str, *args: Options.args, **options: Options.kwargs) -> Answer: ...
     @overload
     def __call__(
-        self, text: list[str] | tuple[str, ...] | os.PathLike[str], *args: Options.args, **options: Options.kwargs
+        self,
+        text: list[str] | tuple[str, ...] | os.PathLike[str],
+        *args: Options.args,
+        **options: Options.kwargs,
     ) -> list[Answer]: ...
 
 
-def one_or_many(each: Callable[Concatenate[Any, Options], Iterator[Answer]]) -> OneOrMany[Options, Answer]:
-    """The function of one text, of a list of them, or of a file (a `Path`), whose answers `each` gives one by one.
+def one_or_many(
+    each: Callable[Concatenate[Any, Options], Iterator[Answer]],
+) -> OneOrMany[Options, Answer]:
+    """The function of one text, of a list of them, or of a file (a `Path`), whose answers
+    `each` gives one by one.
 
-    `each` gets a list. It checks everything before its first answer, and writes the files of an answer before the next one.
-    The function has three other forms, which give answers one by one:
+    `each` gets a list. It checks everything before its first answer, and writes the files of an
+    answer before the next one. The function has three other forms, which give answers one by
+    one:
 
     each      of the same texts
-    rows      of a file; a text that cannot be answered, or is empty, has an `Unanswered` in its place
+    rows      of a file; a text that cannot be answered, or is empty, has an `Unanswered` in its
+              place
     of_text   the one answer of a text, also if it looks like the name of a file
     """
     first, parameter = next(iter(signature(each).parameters.items()))
@@ -102,7 +141,9 @@ def one_or_many(each: Callable[Concatenate[Any, Options], Iterator[Answer]]) -> 
         if isinstance(texts, os.PathLike):
             path, located = _read(texts, first)
             full = [(number, text) for number, text in located if text]
-            yield from _numbered(answers_of([text for _, text in full], *rest, **options), full, path)
+            yield from _numbered(
+                answers_of([text for _, text in full], *rest, **options), full, path
+            )
         elif isinstance(texts, str):
             refuse_file_name(texts, f"Path({shown(texts)})", f"[{shown(texts)}]")
             yield from answers_of([texts], *rest, **options)
@@ -142,7 +183,10 @@ def one_or_many(each: Callable[Concatenate[Any, Options], Iterator[Answer]]) -> 
                 raise
             reasons |= {full[place][0]: reason for place, reason in error.reasons.items()}
             full = [one for place, one in enumerate(full) if place not in error.reasons]
-            answers, waiting = _numbered(answers_of([text for _, text in full], **options), full, path), []
+            answers, waiting = (
+                _numbered(answers_of([text for _, text in full], **options), full, path),
+                [],
+            )
         for number, text in located:
             if number in reasons:
                 yield Unanswered(number, text, reasons[number])
@@ -157,7 +201,9 @@ def one_or_many(each: Callable[Concatenate[Any, Options], Iterator[Answer]]) -> 
 
 
 def _read(file: os.PathLike[str], name: str) -> tuple[Path, list[tuple[int, str]]]:
-    """The path of a file of texts, and all its texts with their numbers; raises if there is none."""
+    """The path of a file of texts, and all its texts with their numbers; raises if there is
+    none.
+    """
     path = user_path(file, name)
     located = list(located_texts(path))
     if not any(text for _, text in located):
@@ -165,8 +211,11 @@ def _read(file: os.PathLike[str], name: str) -> tuple[Path, list[tuple[int, str]
     return path, located
 
 
-def _numbered(answers: Iterator[Answer], texts: Sequence[tuple[int, str]] = (), path: Path | None = None) -> Iterator[Answer]:
-    """The answers with the numbers of their texts; an error about texts of a file names the first one's place.
+def _numbered(
+    answers: Iterator[Answer], texts: Sequence[tuple[int, str]] = (), path: Path | None = None
+) -> Iterator[Answer]:
+    """The answers with the numbers of their texts; an error about texts of a file names the
+    first one's place.
 
     texts   of a file: the number of each text, and the text
     """

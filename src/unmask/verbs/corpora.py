@@ -46,23 +46,28 @@ def evaluate(
     engine: Engine = "local",
     progress: Progress | None = None,
 ) -> unmask.Evaluation:
-    """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of Torroba Hennigen & Kim (2023).
+    """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1
+    of Torroba Hennigen & Kim (2023).
 
     A pair that fails is listed in the result and left out of the table.
 
     Parameters:
-        data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum; or
-            pairs: .jsonl with {"text": ..., "block": [i, j]} per line, in tokens. In Python also a list of texts.
+        data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard
+            input), or snli or xsum; or pairs: .jsonl with {"text": ..., "block": [i, j]} per
+            line, in tokens. In Python also a list of texts.
         scheme: Two positions anywhere, or two adjacent ones.
-        pairs: How many pairs to choose [default: as many as take about a minute on two cores, from 2 to 1,000; 1,000 on a
-            GPU].
+        pairs: How many pairs to choose [default: as many as take about a minute on two cores,
+            from 2 to 1,000; 1,000 on a GPU].
         seed: Seed of the choice of pairs and of the bootstrap.
         joints: all, or some constructions of `fill`, such as product,chain.
-        paper: Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50 steps, over all columns of the
-            output; the command prints both schemes if scheme is left out, as JSON in one object.
-        support: What joints run over: regular tokens, or all columns of the model's output (the paper).
+        paper: Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50
+            steps, over all columns of the output; the command prints both schemes if scheme is
+            left out, as JSON in one object.
+        support: What joints run over: regular tokens, or all columns of the model's output (the
+            paper).
 
-    >>> texts, words = ["The cat sat on the mat.", "The dog sat on the bed."], "cat,dog,sat,lay,mat,bed"
+    >>> texts = ["The cat sat on the mat.", "The dog sat on the bed."]
+    >>> words = "cat,dog,sat,lay,mat,bed"
     >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs
     2
     """
@@ -72,7 +77,9 @@ def evaluate(
 
     if paper:
         if joints != "all" or support != "regular" or alphabet is not None:
-            raise InputError("paper was given, which chooses joints and support itself: leave these out")
+            raise InputError(
+                "paper was given, which chooses joints and support itself: leave these out"
+            )
         joints, support = PUBLISHED, "all"
     constructions = [construction.name for construction in all_named(joints)]
     if alphabet is not None and support != "regular":
@@ -103,11 +110,12 @@ def frontier(
 ) -> unmask.Frontier:
     """Nats per token against passes, for every decoder that has a law, beside one token per pass.
 
-    All tokens are masked at the start; q runs over regular tokens at temperature 1. Intervals are paired by text.
+    All tokens are masked at the start; q runs over regular tokens at temperature 1. Intervals
+    are paired by text.
 
     Parameters:
-        data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum. In
-            Python also a list of texts.
+        data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard
+            input), or snli or xsum. In Python also a list of texts.
         decoders: Decoders with a law [default: all].
         passes: Passes of each, below length; of verified, its sets.
         length: Tokens of a text; texts of another length are skipped.
@@ -116,7 +124,8 @@ def frontier(
         seed: Seed of random orders and of the bootstrap.
 
     >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
-    >>> unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8).to_frame()["decoder"].tolist()
+    >>> frontier = unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8)
+    >>> frontier.to_frame()["decoder"].tolist()
     ['interleaved', 'surest first', 'random order', 'left to right']
     """
     from unmask.evaluation.frontier import KIND, Point, measured_frontier
@@ -127,10 +136,17 @@ def frontier(
         one_of("decoders", name, with_law())
     folder = None if out is None else output_folder(out, KIND)
     names = dict.fromkeys(with_law() if decoders is None else decoders)
-    points = [Point(name, number) for name in names for number in sorted(set(passes)) if number < length]
+    points = [
+        Point(name, number) for name in names for number in sorted(set(passes)) if number < length
+    ]
     if not points:
-        raise InputError(f"passes {', '.join(map(str, passes))}: none is below the length, {length}: give smaller numbers")
-    return measured_frontier(data, model, points, (length, first, sentences), seed, folder, progress)
+        raise InputError(
+            f"passes {', '.join(map(str, passes))}: none is below the length, {length}: give"
+            " smaller numbers"
+        )
+    return measured_frontier(
+        data, model, points, (length, first, sentences), seed, folder, progress
+    )
 
 
 @checked
@@ -152,48 +168,76 @@ def score(
 ) -> unmask.Scores | unmask.PairScores:
     """Score sentences: pseudo-likelihoods, chain rules over orders, energies.
 
-    With out, rows are kept in that folder as they come, the same call continues after an interrupt, and at the end there is
-    scores.jsonl, scores.csv or scores.parquet (format); for pairs also accuracy.json.
+    With out, rows are kept in that folder as they come, the same call continues after an
+    interrupt, and at the end there is scores.jsonl, scores.csv or scores.parquet (format); for
+    pairs also accuracy.json.
 
     Parameters:
-        texts: Sentences, of which two are compared token by token; - for standard input. In Python a Path is a file with one
-            text per line, .jsonl, .csv, .tsv or .fasta, and everything else texts: one, several, mappings, a data frame.
-        score: Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, any_order, decoder:NAME@PASSES. In
-            Python also entries, such as unmask.AnyOrder(orders=32).
-        minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad; or a folder.
-        rows: A row per text (texts), word (words) or token (tokens), or a text with its words and tokens (nested).
+        texts: Sentences, of which two are compared token by token; - for standard input. In
+            Python a Path is a file with one text per line, .jsonl, .csv, .tsv or .fasta, and
+            everything else texts: one, several, mappings, a data frame.
+        score: Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left,
+            any_order, decoder:NAME@PASSES. In Python also entries, such as
+            unmask.AnyOrder(orders=32).
+        minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and
+            sentence_bad; or a folder.
+        rows: A row per text (texts), word (words) or token (tokens), or a text with its words
+            and tokens (nested).
         unit: nats or bits.
         long: Texts longer than the model: refuse (a row with a reason) or windows.
-        field: The column of a table or frame, or the key of JSON lines, that holds the text; with it, standard input has JSON
-            lines [default: text, or sentence].
+        field: The column of a table or frame, or the key of JSON lines, that holds the text;
+            with it, standard input has JSON lines [default: text, or sentence].
         format: jsonl, csv, or (with out) parquet.
         sink: Called with each row as it comes; rows are then not kept in memory.
 
-    >>> scores = unmask.score(["The cats sit here.", "The cats sits here."], ["pll", unmask.AnyOrder(orders=32)])
+    >>> texts = ["The cats sit here.", "The cats sits here."]
+    >>> scores = unmask.score(texts, ["pll", unmask.AnyOrder(orders=32)])
     >>> scores.rows[0]["pll"] > scores.rows[1]["pll"]
     True
     """
     from unmask.runs.folder import output_folder
-    from unmask.scoring.score import KIND, RowShape, check_format, check_rows, compare_pairs, score_items
+    from unmask.scoring.score import (
+        KIND,
+        RowShape,
+        check_format,
+        check_rows,
+        compare_pairs,
+        score_items,
+    )
     from unmask.scoring.texts import items_again, pairs_of, sentences_of
 
     shape = RowShape(chosen(score), rows, unit, long == "windows")
     if (texts is None) == (minimal_pairs is None):
-        both = "neither texts nor minimal_pairs were given" if texts is None else "texts and minimal_pairs were both given"
+        both = (
+            "neither texts nor minimal_pairs were given"
+            if texts is None
+            else "texts and minimal_pairs were both given"
+        )
         raise InputError(f"{both}: give one of the two")
     if minimal_pairs is not None and (rows != "texts" or sink is not None):
         raise InputError("minimal pairs are compared by whole sentences: leave out rows")
     if is_shared(model, engine) and out is None:
         raise InputError("workers need an out folder, where their rows are kept: give out (--out)")
     if field is not None and minimal_pairs is not None:
-        raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
+        raise InputError(
+            f"field {field} names the column of texts, and pairs have two: leave it out"
+        )
     check_rows(shape.scores, rows)
     check_format(format, rows, on_stream=False)
     folder = None if out is None else output_folder(out, KIND)
     if minimal_pairs is not None:
         pairs = list(pairs_of(minimal_pairs))
         sentences = sentences_of(pairs)
-        scores = score_items(model, shape, sentences, folder, format, engine, progress=progress, warns=folder is not None)
+        scores = score_items(
+            model,
+            shape,
+            sentences,
+            folder,
+            format,
+            engine,
+            progress=progress,
+            warns=folder is not None,
+        )
         return compare_pairs(pairs, scores)
     assert texts is not None
     items = items_again(texts, field, keep=out is not None)
@@ -209,10 +253,12 @@ def check(
 ) -> unmask.Check:
     """Say what was understood of a model (tokenizer, mask, longest text) and what looks wrong.
 
-    With data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy.
+    With data, one token at a time is masked in those texts: a model that is read wrong shows in
+    the accuracy.
 
     Parameters:
-        data: Texts of the kind it was trained on: one per line, or .fasta; - is standard input. Or a list of texts.
+        data: Texts of the kind it was trained on: one per line, or .fasta; - is standard input.
+            Or a list of texts.
 
     >>> unmask.check().concerns
     ()

@@ -1,4 +1,6 @@
-"""Verbs that draw texts, by Markov chains or decoders, and judge them: sample, diagnose, translate."""
+"""Verbs that draw texts, by Markov chains or decoders, and judge them: sample, diagnose,
+translate.
+"""
 
 from __future__ import annotations
 
@@ -50,18 +52,23 @@ def sample(
     engine: Engine = "local",
     progress: Progress | None = None,
 ) -> unmask.SampleRun:
-    """Sample texts from the energy behind a model, by Markov chains or decoders, and measure how far to trust them.
+    """Sample texts from the energy behind a model, by Markov chains or decoders, and measure
+    how far to trust them.
 
     Parameters:
         template: Text with [MASK] where tokens are sampled; the rest is held.
-        kernel: What moves the chains: mh, gibbs, block or sequential-block; or a decoder: ancestral, mask-predict, confidence,
-            revise, entropy-bound, lowest-entropy, random, interleaved, least-dependent or verified. In Python also
-            an object with its options, such as unmask.Block(block_size=3).
-        energy: Which energy the chains sample. In Python also one with terms of your own: unmask.Energy("norm",
-            text_terms=[...]).
-        length: Tokens per text in the place of a template, or several lengths such as 8,12,16 [default: 12].
-        chains: Chains, or texts decoded at once. The default is a first try; averages need about 64 chains of 1,000 sweeps.
-        sweeps: How often each chain redraws all of its tokens; diagnose says whether that was enough.
+        kernel: What moves the chains: mh, gibbs, block or sequential-block; or a decoder:
+            ancestral, mask-predict, confidence, revise, entropy-bound, lowest-entropy, random,
+            interleaved, least-dependent or verified. In Python also an object with its options,
+            such as unmask.Block(block_size=3).
+        energy: Which energy the chains sample. In Python also one with terms of your own:
+            unmask.Energy("norm", text_terms=[...]).
+        length: Tokens per text in the place of a template, or several lengths such as 8,12,16
+            [default: 12].
+        chains: Chains, or texts decoded at once. The default is a first try; averages need
+            about 64 chains of 1,000 sweeps.
+        sweeps: How often each chain redraws all of its tokens; diagnose says whether that was
+            enough.
         burn_in: First sweeps that are not kept.
         thin: Keep every n-th sweep.
         start: Where chains start, and which tokens they may hold.
@@ -72,10 +79,16 @@ def sample(
     """
     if length is not None and (template is not None or len(start.init) > 0):
         other = "template" if template is not None else "init"
-        raise InputError(f"{other} and length were both given, and its texts have their own lengths: leave one out")
+        raise InputError(
+            f"{other} and length were both given, and its texts have their own lengths: leave"
+            " one out"
+        )
     from unmask.sampling.target import Energy
 
-    sampled = energy if isinstance(energy, Energy) else Energy(one_of("energy", energy, ("norm", "raw")))  # type: ignore[arg-type]
+    if isinstance(energy, Energy):
+        sampled = energy
+    else:
+        sampled = Energy(one_of("energy", energy, ("norm", "raw")))  # type: ignore[arg-type]
     settings = SampleSettings(
         kernel=kernel,  # type: ignore[arg-type]  # `checked` turned a name into an object
         energy=sampled.kind,
@@ -96,8 +109,12 @@ def sample(
     if out is not None:
         output_folder(out, KIND)
     lm, workers, load = shared_model(model, engine, settings.chains)
-    shared = None if workers is None or load is None else SharedChains(settings, workers, load, sampled)
-    run = draw_samples(settings, lm, out, name=model_name(model), energy=sampled, progress=progress, shared=shared)
+    shared = (
+        None if workers is None or load is None else SharedChains(settings, workers, load, sampled)
+    )
+    run = draw_samples(
+        settings, lm, out, name=model_name(model), energy=sampled, progress=progress, shared=shared
+    )
     if run.folder is not None:
         write_diagnosis(run, run.diagnosis)
     return run
@@ -109,12 +126,15 @@ def diagnose(run: Run, judge: str | None = None) -> unmask.Diagnosis: ...
 def diagnose(run: Runs, judge: str | None = None) -> unmask.Diagnoses: ...
 @checked
 def diagnose(run: Run | Runs, judge: str | None = None) -> unmask.Diagnosis | unmask.Diagnoses:
-    """Measure how far to trust the samples of a run: whether chains mixed, what moved, whether texts repeat themselves.
+    """Measure how far to trust the samples of a run: whether chains mixed, what moved, whether
+    texts repeat themselves.
 
-    A run that has a folder gets diagnostics.json there, and, of chains, figures/chains.png. Several runs are put side by side.
+    A run that has a folder gets diagnostics.json there, and, of chains, figures/chains.png.
+    Several runs are put side by side.
 
     Parameters:
-        run: The out folder of an `unmask sample` run, finished or not; in Python also what `sample` returned. Or a list of them.
+        run: The out folder of an `unmask sample` run, finished or not; in Python also what
+            `sample` returned. Or a list of them.
         judge: A causal language model, by name or folder, that scores the texts.
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
@@ -126,22 +146,33 @@ def diagnose(run: Run | Runs, judge: str | None = None) -> unmask.Diagnosis | un
     runs = list(run) if isinstance(run, list | tuple) else [run]
     if not runs:
         raise InputError("run is empty: give the out folder of a run, or several")
-    sampled = [_loaded(one, f"run {place} of {len(runs)}: " if len(runs) > 1 else "") for place, one in enumerate(runs, 1)]
+    sampled = [
+        _loaded(one, f"run {place} of {len(runs)}: " if len(runs) > 1 else "")
+        for place, one in enumerate(runs, 1)
+    ]
     diagnoses = [one.diagnosis for one in sampled]
     if judge is not None:
         scores = CausalJudge(judge)
-        diagnoses = [replace(of, judge=judge_run(scores, one)) for of, one in zip(diagnoses, sampled, strict=True)]
+        diagnoses = [
+            replace(of, judge=judge_run(scores, one))
+            for of, one in zip(diagnoses, sampled, strict=True)
+        ]
     for one, diagnosis in zip(sampled, diagnoses, strict=True):
         if one.folder is not None:
             write_diagnosis(one, diagnosis)
     if not isinstance(run, list | tuple):
         return diagnoses[0]
-    names = [f"run {place}" if one.folder is None else str(one.folder) for place, one in enumerate(sampled, 1)]
+    names = [
+        f"run {place}" if one.folder is None else str(one.folder)
+        for place, one in enumerate(sampled, 1)
+    ]
     return Diagnoses(names, diagnoses)
 
 
 def _loaded(run: Any, which: str) -> unmask.SampleRun:
-    """A run as `sample` returned it, or as its folder has it; an error begins with `which` run it is."""
+    """A run as `sample` returned it, or as its folder has it; an error begins with `which` run
+    it is.
+    """
     from unmask.sampling.run.result import SampleRun, load_run
 
     if isinstance(run, SampleRun):
@@ -157,7 +188,9 @@ def translate(
     data: TextFile,
     *,
     model: Translator,
-    kernel: Annotated[Kernel | Auto | Beam | str, Method("unmask.translation.recipe:METHODS")] = "auto",
+    kernel: Annotated[
+        Kernel | Auto | Beam | str, Method("unmask.translation.recipe:METHODS")
+    ] = "auto",
     sweeps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
     start: str | None = None,
     lengths: Count | None = None,
@@ -171,23 +204,27 @@ def translate(
 ) -> unmask.Translations:
     """Translate the lines of a file, or a list of texts, by a model of pairs.
 
-    Each translation is a JSON line with text, energy, log_prob (any-order; of a causal model its own), passes, stutter, tokens
-    and length. With references BLEU and chrF, stutter, acceptance, and passes and seconds per sentence are printed, too. An
-    empty source has an empty translation.
+    Each translation is a JSON line with text, energy, log_prob (any-order; of a causal model
+    its own), passes, stutter, tokens and length. With references BLEU and chrF, stutter,
+    acceptance, and passes and seconds per sentence are printed, too. An empty source has an
+    empty translation.
 
     Parameters:
         data: Sources, one per line; - reads standard input. Or a list of texts.
         model: A folder of `unmask train --parallel`.
-        kernel: A decoder, at temperature 0 unless decoding_temperature is given, or a Markov kernel of `sample`; of a causal
-            model beam; auto is mask-predict, of a causal model beam.
+        kernel: A decoder, at temperature 0 unless decoding_temperature is given, or a Markov
+            kernel of `sample`; of a causal model beam; auto is mask-predict, of a causal model
+            beam.
         sweeps: Of a Markov kernel: how often each token is redrawn [default: 10].
-        start: Of a Markov kernel: the decoder whose output it moves, such as mask-predict@4 with its steps, or random tokens
-            [default: mask-predict].
-        lengths: How many of the likeliest lengths are decoded; the lowest raw energy per token is taken [default: 5].
+        start: Of a Markov kernel: the decoder whose output it moves, such as mask-predict@4
+            with its steps, or random tokens [default: mask-predict].
+        lengths: How many of the likeliest lengths are decoded; the lowest raw energy per token
+            is taken [default: 5].
         energy: Energy of kernels and of the output [default: norm].
         reference: A translation of each source, to measure against: a file, or a list of texts.
         save: Write the JSON lines here, not to standard output.
-        out: Keep the run in this folder, its lines in translations.jsonl; the same command continues a run that was stopped.
+        out: Keep the run in this folder, its lines in translations.jsonl; the same command
+            continues a run that was stopped.
     """
     from contextlib import nullcontext
 
@@ -198,22 +235,35 @@ def translate(
     from unmask.translation import translators
     from unmask.translation.recipe import as_translator, in_worker, settle
 
-    file = None if save is None else output_file("save", save, (data, reference), translators.BEGINNING)
+    file = (
+        None
+        if save is None
+        else output_file("save", save, (data, reference), translators.BEGINNING)
+    )
     folder = None if out is None else output_folder(out, translators.KIND)
     if file is not None and folder is not None and folder.resolve() in file.resolve().parents:
-        raise InputError(f"save {str(file)!r} is in the folder out, whose translations.jsonl has the lines: leave save out")
+        raise InputError(
+            f"save {str(file)!r} is in the folder out, whose translations.jsonl has the lines:"
+            " leave save out"
+        )
     sources = translators.read_lines(data, "data")
     references = None if reference is None else translators.read_lines(reference, "reference")
     if references is not None and len(references) != len(sources):
         numbers = f"{len(sources):,} sources and {len(references):,} references"
         raise InputError(f"{numbers}: give one reference per source, line by line")
     loaded = in_worker(model, "cpu")() if is_shared(model, engine) else as_translator(model)
-    settings = settle(isinstance(loaded, translators.CausalPairs), kernel, sweeps, start, lengths, energy, seed)
+    settings = settle(
+        isinstance(loaded, translators.CausalPairs), kernel, sweeps, start, lengths, energy, seed
+    )
     translators.refuse_misfit(loaded, settings)
     ids = translators.encoded(loaded.spelling, loaded.layout, sources)
     full = [source for source in ids if source]
     workers = workers_for(model, engine, len(full))
-    decided = {**settings.to_dict(), "model": loaded.name, "data_sha256": content_hash("\n".join(sources))}
+    decided = {
+        **settings.to_dict(),
+        "model": loaded.name,
+        "data_sha256": content_hash("\n".join(sources)),
+    }
     decided |= {"weights": loaded.fingerprint}
     run = None if folder is None else RunFolder(folder, translators.KIND, decided)
     with run or nullcontext() as stored:

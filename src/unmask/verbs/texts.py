@@ -17,13 +17,24 @@ from unmask.variants.ranking import Ranking
 from unmask.verbs import Alphabet, Force, Joint, PathLike, Texts, one_or_many, refuse_given
 
 Count = Annotated[int, Interval(ge=1, le=10**7)]
-CANDIDATES = "How many tokens to consider at each blank [default: as many as take about two seconds]."
-Candidates = Annotated[Count | Sequence[Sequence[int]] | None, Written(metavar="INT", short="-n", help=CANDIDATES)]
-Exact = Annotated[bool, Written(help="Consider every token of the vocabulary, special ones excepted.")]
+CANDIDATES = (
+    "How many tokens to consider at each blank [default: as many as take about two seconds]."
+)
+Candidates = Annotated[
+    Count | Sequence[Sequence[int]] | None, Written(metavar="INT", short="-n", help=CANDIDATES)
+]
+Exact = Annotated[
+    bool, Written(help="Consider every token of the vocabulary, special ones excepted.")
+]
 BLANKED = "Tokens of a whole text to blank out, such as 3,4; the first, usually [CLS], is 0."
 Positions = Annotated[Sequence[int] | None, Written(help=BLANKED)]
-Words = Annotated[Sequence[str] | None, Written(help="The words that belong in the blanks: shown, and measured by compare.")]
-Shown = Annotated[int, Interval(ge=1, le=1_000_000), Written(short="-t", help="How many completions to show.")]
+Words = Annotated[
+    Sequence[str] | None,
+    Written(help="The words that belong in the blanks: shown, and measured by compare."),
+]
+Shown = Annotated[
+    int, Interval(ge=1, le=1_000_000), Written(short="-t", help="How many completions to show.")
+]
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -49,19 +60,23 @@ def fill(
     force: Force = False,
     progress: Progress | None = None,
 ) -> Iterator[unmask.Filling]:
-    """Fill the blanks of a text by their joint probability, beside what independent blanks would give.
+    """Fill the blanks of a text by their joint probability, beside what independent blanks
+    would give.
 
-    One text gives one answer; a list of texts, or a file of them (in Python a Path), whose passes run
-    together, gives a list. Special tokens are outside the support of a filled text. With one blank all
-    constructions are the model's own conditional.
+    One text gives one answer; a list of texts, or a file of them (in Python a Path), whose
+    passes run together, gives a list. Special tokens are outside the support of a filled text.
+    With one blank all constructions are the model's own conditional.
 
-    From three blanks on by chain without candidates, with [WORD] and [GAP:2-5], and with the options of a search, fillings are
-    searched over the whole vocabulary, and the answer says how much of the mass was seen and what is certain.
+    From three blanks on by chain without candidates, with [WORD] and [GAP:2-5], and with the
+    options of a search, fillings are searched over the whole vocabulary, and the answer says
+    how much of the mass was seen and what is certain.
 
     Parameters:
-        text: Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to five tokens.
-        joint: How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain
-            or family:ALPHA,LAMBDA [default: restarted for one or two blanks, chain from three on].
+        text: Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to
+            five tokens.
+        joint: How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale, balanced,
+            pseudo_gibbs, restarted, chain or family:ALPHA,LAMBDA [default: restarted for one or
+            two blanks, chain from three on].
         search: Search over the whole vocabulary, and constraints on fillings.
 
     >>> filling = unmask.fill("She drank a cup of [MASK].", top=2)
@@ -93,18 +108,22 @@ def compare(
     force: Force = False,
     progress: Progress | None = None,
 ) -> Iterator[unmask.Comparison]:
-    """Put the joints of all constructions side by side: completions, entropy, dependence, faithfulness to the model.
+    """Put the joints of all constructions side by side: completions, entropy, dependence,
+    faithfulness to the model.
 
-    The text has two blanks or more. The tokens that stood in the blanks are known where positions of a whole text are given, or
-    targets, one per blank; then the metrics are those of these tokens.
+    The text has two blanks or more. The tokens that stood in the blanks are known where
+    positions of a whole text are given, or targets, one per blank; then the metrics are those
+    of these tokens.
 
     Parameters:
         text: Text with [MASK] at each blank.
         joints: all, or some constructions of `fill`, such as product,chain.
         joint: The construction by which completions are ranked [default: restarted].
-        figure: Draw the joint of two blanks, independent and by the default, to this file (png, pdf, svg).
+        figure: Draw the joint of two blanks, independent and by the default, to this file (png,
+            pdf, svg).
 
-    >>> comparison = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,mrf,chain", candidates=32)
+    >>> text = "The [MASK] [MASK] at the casino."
+    >>> comparison = unmask.compare(text, joints="product,mrf,chain", candidates=32)
     >>> list(comparison.joints), comparison.ranked_by
     (['product', 'mrf', 'chain'], 'chain')
     """
@@ -124,7 +143,9 @@ def dependence(
     positions: Positions = None,
     joint: Joint = "pseudo_gibbs",
     others: Literal["masked", "text"] | None = None,
-    candidates: Annotated[Annotated[int, Interval(ge=2, le=10**7)] | None, Written(short="-n")] = None,
+    candidates: Annotated[
+        Annotated[int, Interval(ge=2, le=10**7)] | None, Written(short="-n")
+    ] = None,
     alphabet: Alphabet = None,
     figure: PathLike | None = None,
     force: Force = False,
@@ -133,21 +154,24 @@ def dependence(
     save: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Iterator[unmask.Dependence | unmask.Profile]:
-    """Measure how much blanks, or tokens, depend on each other: the mutual information of every pair.
+    """Measure how much blanks, or tokens, depend on each other: the mutual information of every
+    pair.
 
     One text gives one answer, a list of texts or a file (in Python a Path) a list of them. With
-    profile in the place of a text, the answer is the model's profile: how much two blanks depend on each
-    other by their distance, which the decoder least-dependent reads.
+    profile in the place of a text, the answer is the model's profile: how much two blanks
+    depend on each other by their distance, which the decoder least-dependent reads.
 
     Parameters:
         text: Text with [MASK] at two blanks or more, or a whole text.
-        positions: Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0 [default: all but special ones].
-        others: What stands at the other positions while a pair is measured: masked, or the text itself (text) [default: masked
-            for blanks, text for a whole text].
-        candidates: Tokens to consider at each position, two or more [default: 32 to 256, by how many positions; 16 of a profile].
+        positions: Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0
+            [default: all but special ones].
+        others: What stands at the other positions while a pair is measured: masked, or the text
+            itself (text) [default: masked for blanks, text for a whole text].
+        candidates: Tokens to consider at each position, two or more [default: 32 to 256, by how
+            many positions; 16 of a profile].
         figure: Draw the matrix as a heat map to this file (png, pdf, svg).
-        profile: Measure how blanks depend on each other by distance, on the texts of this file, one per line; or a list of
-            texts.
+        profile: Measure how blanks depend on each other by distance, on the texts of this file,
+            one per line; or a list of texts.
         sentences: Of a profile: the most texts to measure on.
         save: Of a profile: file for it, JSON; least-dependent decoding reads it (profile).
 
@@ -155,17 +179,28 @@ def dependence(
     ('[MASK]', '[MASK]')
     """
     if profile is not None:
-        refuse_given(dependence, locals(), ("text", "positions", "joint", "others", "alphabet", "figure", "force"), "profile")
+        refuse_given(
+            dependence,
+            locals(),
+            ("text", "positions", "joint", "others", "alphabet", "figure", "force"),
+            "profile",
+        )
         from unmask.answers.dependence import written_profile
 
         yield written_profile(model, profile, sentences, candidates, save, progress)
         return
     if text is None or sentences != 2000 or save is not None:
-        problem = "no text was given" if text is None else "sentences and save are about a profile, and none is measured"
+        problem = (
+            "no text was given"
+            if text is None
+            else "sentences and save are about a profile, and none is measured"
+        )
         raise InputError(f"{problem}: give a text, or texts to measure a profile on (profile)")
     from unmask.answers.dependence import dependences
 
-    yield from dependences(text, model, positions, joint, others, candidates, alphabet, figure, force, progress)
+    yield from dependences(
+        text, model, positions, joint, others, candidates, alphabet, figure, force, progress
+    )
 
 
 @one_or_many
@@ -188,22 +223,27 @@ def mutants(
     force: Force = False,
     progress: Progress | None = None,
 ) -> Iterator[unmask.Mutants | unmask.Measured]:
-    """Score mutants of a sequence: their log-probabilities, the sum of their single effects, and the difference, epistasis.
+    """Score mutants of a sequence: their log-probabilities, the sum of their single effects,
+    and the difference, epistasis.
 
     One sequence gives one answer, a list of sequences or a file (in Python a Path) a list. Give
-    mutations or positions. Exact over the alphabet for up to four changes. With measured, a list of
-    variants with measured values, the answer says which score ranks them best, and how sure that is.
+    mutations or positions. Exact over the alphabet for up to four changes. With measured, a
+    list of variants with measured values, the answer says which score ranks them best, and how
+    sure that is.
 
     Parameters:
         sequence: A sequence, such as a protein.
-        mutations: Mutants, such as A24G,A24G+L30V (or A24G:L30V), or a file of them, one per line; or a list of names.
-        positions: Or residues to scan, such as 24,30-33 (the first is 1), or all; of measured, those that vary.
+        mutations: Mutants, such as A24G,A24G+L30V (or A24G:L30V), or a file of them, one per
+            line; or a list of names.
+        positions: Or residues to scan, such as 24,30-33 (the first is 1), or all; of measured,
+            those that vary.
         changes: How many residues of a scan change together, 1 to 4.
-        measured: CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at positions) with measured values; or a
-            pandas frame, or a list of rows.
+        measured: CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at
+            positions) with measured values; or a pandas frame, or a list of rows.
         ranking: How scores are compared with measured values.
-        alphabet: The tokens that may stand at a position: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
-            of either [default: every regular token of a small vocabulary].
+        alphabet: The tokens that may stand at a position: letters such as ACDEFGHIKLMNPQRSTVWY,
+            words with commas, or a file of either [default: every regular token of a small
+            vocabulary].
         top: How many mutants to print, best first.
         by: The number that ranks them.
         save: File for all mutants and their numbers: Parquet, CSV or TSV, by its ending.
@@ -218,7 +258,10 @@ def mutants(
     else:
         refuse_given(mutants, locals(), ("mutations", "changes", "top", "by", "figure"), "measured")
     if measured is not None and len(sequence) > 1:
-        raise InputError(f"{len(sequence)} sequences and one list of measured variants were given: give one sequence")
+        raise InputError(
+            f"{len(sequence)} sequences and one list of measured variants were given: give one"
+            " sequence"
+        )
     from unmask.answers.plots import figure_path, save_figure
     from unmask.runs.files import output_file
     from unmask.variants.mutants import TABLES, scans
@@ -231,11 +274,27 @@ def mutants(
     answers: Iterator[unmask.Mutants | unmask.Measured]
     if measured is None:
         drawn = figure_file is not None
-        answers = scans(sequence, model, mutations, positions, changes, joint, alphabet, top, by, force, progress, drawn)
+        answers = scans(
+            sequence,
+            model,
+            mutations,
+            positions,
+            changes,
+            joint,
+            alphabet,
+            top,
+            by,
+            force,
+            progress,
+            drawn,
+        )
     else:
         from unmask.variants.measured import measure
 
-        answers = (measure(one, model, measured, positions, ranking, joint, alphabet, force, progress) for one in sequence)
+        answers = (
+            measure(one, model, measured, positions, ranking, joint, alphabet, force, progress)
+            for one in sequence
+        )
     for answer in answers:
         yield answer
         if save_file is not None:

@@ -1,4 +1,6 @@
-"""The fast encoder against transformers, for every type that has a description; wrong descriptions are caught."""
+"""The fast encoder against transformers, for every type that has a description; wrong
+descriptions are caught.
+"""
 
 import logging
 from dataclasses import replace
@@ -26,7 +28,11 @@ def differences(model):
     rows, values = rows_and_values(model)
     with torch.no_grad():
         exact = model.network(input_ids=rows).logits.log_softmax(-1)
-        shared = model.logits_of(Substitution(model.encoder, torch.tensor(TEXT), torch.tensor(VARY), PREDICT).hidden(values))
+        shared = model.logits_of(
+            Substitution(model.encoder, torch.tensor(TEXT), torch.tensor(VARY), PREDICT).hidden(
+                values
+            )
+        )
         each = torch.arange(len(rows))
         one = model.logits_of(model.states(rows, each[:, None])[:, 0])
         several = model.states(rows, torch.tensor(SEVERAL).repeat(len(rows), 1))
@@ -40,7 +46,9 @@ def differences(model):
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-12), (torch.float32, 5e-5)])
-def test_every_type_agrees_with_transformers(make_network, make_word_tokenizer, fast_architecture, dtype, tolerance):
+def test_every_type_agrees_with_transformers(
+    make_network, make_word_tokenizer, fast_architecture, dtype, tolerance
+):
     model = MaskedLM(make_network(fast_architecture).to(dtype), make_word_tokenizer())
     assert fast_architecture in ARCHITECTURES and model.encoder is not None
     assert max(differences(model).values()) < tolerance
@@ -74,19 +82,31 @@ def test_a_text_longer_than_several_windows(make_network, make_word_tokenizer):
 
 
 def wider(encoder: Encoder) -> Encoder:
-    return replace(encoder, layers=tuple(replace(x, window=None if x.window is None else x.window + 1) for x in encoder.layers))
+    return replace(
+        encoder,
+        layers=tuple(
+            replace(x, window=None if x.window is None else x.window + 1) for x in encoder.layers
+        ),
+    )
 
 
 WRONG = [
     ("modernbert", wider),
     ("esm", lambda encoder: replace(encoder, dropped=None)),
     ("esm", lambda encoder: replace(encoder, first_norm=None)),
-    ("esm", lambda encoder: replace(encoder, layers=tuple(replace(x, rotary=None) for x in encoder.layers))),
+    (
+        "esm",
+        lambda encoder: replace(
+            encoder, layers=tuple(replace(x, rotary=None) for x in encoder.layers)
+        ),
+    ),
 ]
 
 
 @pytest.mark.parametrize("kind, wrongly", WRONG)
-def test_a_wrong_description_is_caught_and_given_up(make_network, make_word_tokenizer, caplog, kind, wrongly):
+def test_a_wrong_description_is_caught_and_given_up(
+    make_network, make_word_tokenizer, caplog, kind, wrongly
+):
     model = MaskedLM(make_network(kind), make_word_tokenizer())
     rows, values = rows_and_values(model)
     with torch.no_grad():
@@ -99,7 +119,9 @@ def test_a_wrong_description_is_caught_and_given_up(make_network, make_word_toke
             if run == "one position":
                 got = model.logits(rows, torch.full((len(rows), 1), PREDICT))[:, 0]
             else:
-                got = torch.cat([logits for _, logits in model.substitutions(TEXT, VARY, values, PREDICT)])
+                got = torch.cat(
+                    [logits for _, logits in model.substitutions(TEXT, VARY, values, PREDICT)]
+                )
         assert model.encoder is None and "using the forward pass" in caplog.text, run
         torch.testing.assert_close(got.log_softmax(-1), exact, atol=5e-5, rtol=0)
 

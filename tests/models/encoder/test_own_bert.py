@@ -1,4 +1,6 @@
-"""Our own BERT against transformers' model: the same log-probabilities, and transformers itself for what is not understood."""
+"""Our own BERT against transformers' model: the same log-probabilities, and transformers itself
+for what is not understood.
+"""
 
 import json
 
@@ -11,7 +13,9 @@ from unmask.models.checkpoint_files import english_model_path
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
 
-ROWS = torch.tensor([[2, 5, 9, 4, 12, 7, 20, 3], [2, 30, 31, 8, 4, 4, 6, 3], [2, 0, 6, 5, 5, 25, 4, 3]])
+ROWS = torch.tensor(
+    [[2, 5, 9, 4, 12, 7, 20, 3], [2, 30, 31, 8, 4, 4, 6, 3], [2, 0, 6, 5, 5, 25, 4, 3]]
+)
 
 
 def log_probs(network, rows=ROWS):
@@ -24,7 +28,9 @@ ROUNDING = {"atol": 1e-5, "rtol": 1e-6}
 
 
 def check_equal(folder, own: bool = True):
-    """Loads as our own network, or as transformers', and either way gives what transformers gives."""
+    """Loads as our own network, or as transformers', and either way gives what transformers
+    gives.
+    """
     model = MaskedLM.load(folder)
     assert isinstance(model.network, BertMaskedLM) == own
     expected = log_probs(AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval())
@@ -33,7 +39,9 @@ def check_equal(folder, own: bool = True):
     torch.testing.assert_close(got, expected, **ROUNDING)
     positions = torch.tensor([[3, 1]] * len(ROWS))
     picked = model.logits(ROWS, positions).log_softmax(-1)
-    torch.testing.assert_close(picked, expected.gather(1, positions[..., None].expand_as(picked)), **ROUNDING)
+    torch.testing.assert_close(
+        picked, expected.gather(1, positions[..., None].expand_as(picked)), **ROUNDING
+    )
     return model
 
 
@@ -79,7 +87,9 @@ def test_half_precision_weights_and_other_heads_beside(copied, make_network):
 def test_names_of_old_checkpoints(copied):
     weights = load_file(copied / "model.safetensors")
     old = {
-        n.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): t
+        n.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): t
         for n, t in weights.items()
     }
     old["bert.embeddings.position_ids"] = torch.arange(24)[None]
@@ -94,7 +104,9 @@ def test_an_output_layer_stored_beside_the_embeddings(copied):
     weights["cls.predictions.decoder.weight"] = words.clone()
     save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
     model = check_equal(copied)
-    assert model.network.get_output_embeddings().weight is model.network.get_input_embeddings().weight
+    assert (
+        model.network.get_output_embeddings().weight is model.network.get_input_embeddings().weight
+    )
     weights["cls.predictions.decoder.weight"] = words.flip(0).contiguous()
     save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
     check_equal(copied, own=False)
@@ -120,9 +132,11 @@ def test_what_is_not_understood_goes_to_transformers(copied, changes):
 def test_other_number_formats(checkpoint, dtype):
     folder = checkpoint("bert")
     model = MaskedLM.load(folder, dtype=dtype)
-    assert isinstance(model.network, BertMaskedLM) and {p.dtype for p in model.network.bert.parameters()} == {
-        getattr(torch, dtype)
-    }
+    assert isinstance(model.network, BertMaskedLM) and {
+        p.dtype for p in model.network.bert.parameters()
+    } == {getattr(torch, dtype)}
     expected = log_probs(AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float64).eval())
-    distance = float((expected.exp() * (expected - log_probs(model.network).double())).sum(-1).max())
+    distance = float(
+        (expected.exp() * (expected - log_probs(model.network).double())).sum(-1).max()
+    )
     assert distance < {"bfloat16": 0.3, "float16": 0.02, "float64": 1e-11}[dtype]

@@ -33,7 +33,17 @@ def refusal(model, *arguments, **options) -> str:
 
 def test_blanks_of_a_text(bert):
     cloze = bert.cloze("the [MASK] sat on [MASK] mat.")
-    assert bert.decode(cloze.ids) == ["[CLS]", "the", "[MASK]", "sat", "on", "[MASK]", "mat", ".", "[SEP]"]
+    assert bert.decode(cloze.ids) == [
+        "[CLS]",
+        "the",
+        "[MASK]",
+        "sat",
+        "on",
+        "[MASK]",
+        "mat",
+        ".",
+        "[SEP]",
+    ]
     assert cloze.block == (2, 5) and cloze.gold is None
     assert all(cloze.ids[t] == bert.mask_id for t in cloze.block)
     assert bert.cloze("  the [MASK]\tsat\non [MASK] mat.  ") == cloze
@@ -78,17 +88,24 @@ def test_text_without_blank(bert):
 
 @pytest.mark.parametrize("written", ["<mask>", "[mask]", "___", "<extra_id_0>", "[blank]"])
 def test_a_blank_of_another_tool_is_named(bert, written):
-    assert refusal(bert, f"the {written} sat.").endswith(f"has no blank: write [MASK] instead of {written!r}")
+    assert refusal(bert, f"the {written} sat.").endswith(
+        f"has no blank: write [MASK] instead of {written!r}"
+    )
 
 
 @pytest.mark.parametrize("written", ["<mask>", "[mask]"])
 def test_a_mask_of_another_model_beside_blanks_is_no_text(bert, roberta, written):
     text = f"the [MASK] {written} sat."
-    assert refusal(bert, text) == f"the text {text!r} has {written!r} beside its blanks: write [MASK] for every blank"
+    assert (
+        refusal(bert, text)
+        == f"the text {text!r} has {written!r} beside its blanks: write [MASK] for every blank"
+    )
     assert len(roberta.cloze("the [MASK] <mask> sat.").block) == 2, "its own mask is one"
 
 
-@pytest.mark.parametrize("bad, name", [("\x00", "U+0000"), ("\x07", "U+0007"), ("\x85", "U+0085"), ("\ud800", "U+D800")])
+@pytest.mark.parametrize(
+    "bad, name", [("\x00", "U+0000"), ("\x07", "U+0007"), ("\x85", "U+0085"), ("\ud800", "U+D800")]
+)
 def test_control_character_is_named_with_its_place(bert, bad, name):
     assert f"{name} at place 5" in refusal(bert, f"the {bad}[MASK] sat.")
 
@@ -110,7 +127,9 @@ def test_longest_text_counts_the_added_tokens(bert, roberta):
     assert bert.max_length == 24
     assert len(bert.cloze("the " * 21 + "[MASK]").ids) == 24
     assert "25 tokens and the model takes 24" in refusal(bert, "the " * 22 + "[MASK]")
-    assert "25 tokens and the model takes 24" in refusal(bert, "the " * 20 + "[MASK] sat", targets=["walking"])
+    assert "25 tokens and the model takes 24" in refusal(
+        bert, "the " * 20 + "[MASK] sat", targets=["walking"]
+    )
     assert "25 tokens and the model takes 24" in refusal(bert, "the " * 23, positions=[3])
     assert roberta.max_length == 20, "22 positions, numbered from padding_idx + 1 = 2"
     longest = torch.tensor([roberta.cloze("The" + " the" * 16 + " [MASK]").ids])
@@ -125,7 +144,10 @@ def test_byte_level_blank_takes_its_space(roberta):
         assert cloze.filled(cloze.gold) == tuple(plain)
     assert roberta.token(cloze.gold[0]) == " cat"
     glued = roberta.cloze("(The[MASK]", targets=["cat"])
-    assert roberta.decode(glued.gold)[0][0] != " " and roberta.text(glued.filled(glued.gold)) == "(Thecat"
+    assert (
+        roberta.decode(glued.gold)[0][0] != " "
+        and roberta.text(glued.filled(glued.gold)) == "(Thecat"
+    )
     start = roberta.cloze("[MASK] cat sat.", targets=["The"])
     assert start.filled(start.gold) == tuple(roberta.words.encode("The cat sat."))
     assert roberta.text(cloze.ids) == "The[MASK] sat on the mat."
@@ -141,10 +163,14 @@ def test_sentencepiece_spaces(make_network):
     from transformers import PreTrainedTokenizerFast
 
     pieces = ["<pad>", "<unk>", "<mask>", "▁the", "▁cat", "cat", "▁sat", ",", "▁,", ".", "▁"]
-    core = Tokenizer(models.Unigram([(piece, -float(i)) for i, piece in enumerate(pieces)], unk_id=1))
+    core = Tokenizer(
+        models.Unigram([(piece, -float(i)) for i, piece in enumerate(pieces)], unk_id=1)
+    )
     core.pre_tokenizer = pre_tokenizers.Metaspace()
     core.add_special_tokens(["<mask>"])
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, pad_token="<pad>", unk_token="<unk>", mask_token="<mask>")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core, pad_token="<pad>", unk_token="<unk>", mask_token="<mask>"
+    )
     model = MaskedLM(make_network("albert", vocab_size=len(pieces)), tokenizer)
     spaced = model.cloze("the [MASK] sat.", targets=["cat"])
     assert model.decode(spaced.filled(spaced.gold))[:3] == [" the", " cat", " sat"]
@@ -158,7 +184,10 @@ def test_sentencepiece_spaces(make_network):
 def protein(tmp_path_factory):
     folder = tmp_path_factory.mktemp("protein")
     (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *"ACDEFGHIKLMNPQRSTVWY"]))
-    return MaskedLM(random_bert(25, 64, seed=0, spread=0.02), BertTokenizer.from_pretrained(folder, do_lower_case=False))
+    return MaskedLM(
+        random_bert(25, 64, seed=0, spread=0.02),
+        BertTokenizer.from_pretrained(folder, do_lower_case=False),
+    )
 
 
 def test_characters_are_tokens_when_all_tokens_are_characters(protein):
@@ -166,7 +195,9 @@ def test_characters_are_tokens_when_all_tokens_are_characters(protein):
     assert protein.decode(cloze.ids) == ["[CLS]", *"EVQL", "[MASK]", "[MASK]", *"SGG", "[SEP]"]
     assert protein.cloze("EV QL [MASK] [MASK]\nSGG") == cloze
     assert protein.text(cloze.ids) == "EVQL[MASK][MASK]SGG"
-    assert protein.text(cloze.filled(protein.cloze("EVQLVESGG", positions=[5, 6]).gold)) == "EVQLVESGG"
+    assert (
+        protein.text(cloze.filled(protein.cloze("EVQLVESGG", positions=[5, 6]).gold)) == "EVQLVESGG"
+    )
     filled = protein.cloze("EVQL[MASK]SGG", targets=["VE"])
     assert filled.block == (5, 6) and protein.decode(filled.gold) == ["V", "E"]
 
@@ -179,18 +210,30 @@ def test_character_outside_the_alphabet(protein):
 
 
 def test_places_of_letters_beside_special_tokens():
-    tokenizer = tokenizer_from_vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "*", *"ACDE"], special={"mask": "*"})
+    tokenizer = tokenizer_from_vocabulary(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "*", *"ACDE"], special={"mask": "*"}
+    )
     words = TextTokenizer(tokenizer, 9)
     text = "A C[UNK]D[MASK]*E"
     spans = words.tokens_of(text).spans
-    assert [text[start:stop] for start, stop in spans[1:-1]] == ["A", "C", "[UNK]", "D", "[MASK]", "*", "E"]
+    assert [text[start:stop] for start, stop in spans[1:-1]] == [
+        "A",
+        "C",
+        "[UNK]",
+        "D",
+        "[MASK]",
+        "*",
+        "E",
+    ]
     assert words.encode(text) == [2, 5, 6, 1, 7, 4, 4, 8, 3]
     with pytest.raises(InputError, match="'B' at place 8 "):
         words.encode("A[MASK]B")
 
 
 def test_tokens_of_a_tokenizer_without_spans(tmp_path):
-    (tmp_path / "vocab.txt").write_text("\n".join(["<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSE", "<mask>"]))
+    (tmp_path / "vocab.txt").write_text(
+        "\n".join(["<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSE", "<mask>"])
+    )
     words = TextTokenizer(EsmTokenizer(str(tmp_path / "vocab.txt")), 11)
     assert words.core is None
     for text, ids in (("LA", (4, 5)), ("<unk>LA", (3, 4, 5)), ("[MASK]", (10,)), ("<unk>", (3,))):
@@ -205,7 +248,8 @@ def test_a_regular_expression_that_panics_is_one_line_and_the_other_texts_are_re
     words = TextTokenizer(tokenizer_from_vocabulary(tokens, pattern=r"(a+)+$"), len(tokens))
     bad = "a" * 40 + "b"
     with pytest.raises(
-        InputError, match="the model's tokenizer cannot read 'aaaa.*: write it in the model's own tokens"
+        InputError,
+        match="the model's tokenizer cannot read 'aaaa.*: write it in the model's own tokens",
     ) as error:
         words.encode(bad)
     assert "\n" not in str(error.value)
@@ -219,9 +263,22 @@ def test_a_regular_expression_that_panics_is_one_line_and_the_other_texts_are_re
 
 
 def test_unused_places_of_a_vocabulary_are_not_regular():
-    tokens = ["[PAD]", "[unused1]", "[unused99]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "unused", "[used]", "the"]
+    tokens = [
+        "[PAD]",
+        "[unused1]",
+        "[unused99]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "unused",
+        "[used]",
+        "the",
+    ]
     words = TextTokenizer(tokenizer_from_vocabulary(tokens), len(tokens))
-    assert list(words.regular_tokens) == ["unused", "[used]", "the"] and words.special_ids == tuple(range(7))
+    assert list(words.regular_tokens) == ["unused", "[used]", "the"] and words.special_ids == tuple(
+        range(7)
+    )
 
 
 def test_tokens_that_the_tokenizer_marks_as_special_are_not_regular():
@@ -229,7 +286,11 @@ def test_tokens_that_the_tokenizer_marks_as_special_are_not_regular():
     tokenizer = tokenizer_of(["the", "cat", "sat"], pre_tokenizers.Whitespace())
     tokenizer.backend_tokenizer.add_special_tokens(["<|user|>"])
     words = TextTokenizer(tokenizer, len(tokenizer))
-    assert "<|user|>" not in tokenizer.all_special_tokens and list(words.regular_tokens) == ["the", "cat", "sat"]
+    assert "<|user|>" not in tokenizer.all_special_tokens and list(words.regular_tokens) == [
+        "the",
+        "cat",
+        "sat",
+    ]
     words = TextTokenizer(with_mask(tokenizer, words.regular_tokens["cat"]), len(tokenizer))
     assert list(words.regular_tokens) == ["the", "sat"]
 
@@ -238,4 +299,11 @@ def test_a_tokenizer_that_cuts_letters_itself_gets_no_spaces():
     words = TextTokenizer(tokenizer_of("ACDE", pre_tokenizers.Split("", "isolated")), 9)
     assert words.by_character and words.encode("CA[MASK] DE") == [2, 6, 5, 4, 7, 8, 3]
     read = words.tokens_of("CA DE")
-    assert read.ids == (2, 6, 5, 7, 8, 3) and list(read.spans) == [(0, 0), (0, 1), (1, 2), (3, 4), (4, 5), (0, 0)]
+    assert read.ids == (2, 6, 5, 7, 8, 3) and list(read.spans) == [
+        (0, 0),
+        (0, 1),
+        (1, 2),
+        (3, 4),
+        (4, 5),
+        (0, 0),
+    ]

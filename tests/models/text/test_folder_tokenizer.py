@@ -1,4 +1,6 @@
-"""tokenizer.json read by ourselves against transformers' tokenizer: the same ids, tokens, places and texts."""
+"""tokenizer.json read by ourselves against transformers' tokenizer: the same ids, tokens,
+places and texts.
+"""
 
 import json
 from functools import cache
@@ -10,7 +12,11 @@ from transformers import AutoTokenizer
 
 from unmask.models.checkpoint_files import english_model_path
 from unmask.models.text.text_tokenizer import TextTokenizer
-from unmask.models.text.vocabulary import FolderTokenizer, read_folder_tokenizer, tokenizer_from_vocabulary
+from unmask.models.text.vocabulary import (
+    FolderTokenizer,
+    read_folder_tokenizer,
+    tokenizer_from_vocabulary,
+)
 
 TEXTS = [
     "the cat sat on the mat.",
@@ -29,7 +35,9 @@ def as_trained(source, folder):
     """A copy of a tokenizer with the settings that `unmask train` writes."""
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
     (folder / "tokenizer.json").write_text((source / "tokenizer.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": CLASS, "model_max_length": 24, **names}))
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": CLASS, "model_max_length": 24, **names})
+    )
     (folder / "config.json").write_text('{"model_type": "bert"}')
     return folder
 
@@ -44,7 +52,9 @@ def pair(request, tmp_path_factory, checkpoint):
     else:
         words = "the cat The Cat dog ##s sat cafe Café un ##able don ' t , . ! 's".split()
         folder = tmp_path_factory.mktemp(request.param)
-        tokenizer_from_vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]).save_pretrained(folder)
+        tokenizer_from_vocabulary(
+            ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+        ).save_pretrained(folder)
     ours = read_folder_tokenizer(folder)
     assert isinstance(ours, FolderTokenizer)
     return ours, AutoTokenizer.from_pretrained(folder)
@@ -58,11 +68,16 @@ def text_tokenizer(tokenizer):
 def check_text(pair, text):
     ours, theirs = pair
     for special in (True, False):
-        assert ours(text, add_special_tokens=special)["input_ids"] == theirs(text, add_special_tokens=special)["input_ids"]
+        assert (
+            ours(text, add_special_tokens=special)["input_ids"]
+            == theirs(text, add_special_tokens=special)["input_ids"]
+        )
     ids = ours(text)["input_ids"]
     assert ours.convert_ids_to_tokens(ids) == theirs.convert_ids_to_tokens(ids)
     for clean in (True, False):
-        assert ours.decode(ids, clean_up_tokenization_spaces=clean) == theirs.decode(ids, clean_up_tokenization_spaces=clean)
+        assert ours.decode(ids, clean_up_tokenization_spaces=clean) == theirs.decode(
+            ids, clean_up_tokenization_spaces=clean
+        )
     places = theirs(text, return_offsets_mapping=True)["offset_mapping"]
     assert ours.backend_tokenizer.encode(text).offsets == places
     words = text_tokenizer(ours), text_tokenizer(theirs)
@@ -85,12 +100,17 @@ def test_drawn_texts_equal_transformers(pair, text):
 def test_names_and_vocabulary_equal_transformers(pair):
     ours, theirs = pair
     assert ours.get_vocab() == theirs.get_vocab() and len(ours) == len(theirs)
-    assert ours.all_special_tokens == theirs.all_special_tokens and ours.all_special_ids == theirs.all_special_ids
+    assert (
+        ours.all_special_tokens == theirs.all_special_tokens
+        and ours.all_special_ids == theirs.all_special_ids
+    )
     for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"):
         assert getattr(ours, f"{name}_token") == getattr(theirs, f"{name}_token")
         assert getattr(ours, f"{name}_token_id") == getattr(theirs, f"{name}_token_id")
     assert ours.model_max_length == theirs.model_max_length
-    assert ours.convert_tokens_to_ids(["the", "no-such-token"]) == theirs.convert_tokens_to_ids(["the", "no-such-token"])
+    assert ours.convert_tokens_to_ids(["the", "no-such-token"]) == theirs.convert_tokens_to_ids(
+        ["the", "no-such-token"]
+    )
     assert ours(["the cat", "sat"])["input_ids"] == theirs(["the cat", "sat"])["input_ids"]
 
 
@@ -98,7 +118,9 @@ def test_a_saved_tokenizer_is_the_same(pair, tmp_path):
     ours, _ = pair
     ours.save_pretrained(tmp_path)
     again = AutoTokenizer.from_pretrained(tmp_path)
-    assert [again(text)["input_ids"] for text in TEXTS] == [ours(text)["input_ids"] for text in TEXTS]
+    assert [again(text)["input_ids"] for text in TEXTS] == [
+        ours(text)["input_ids"] for text in TEXTS
+    ]
 
 
 @pytest.fixture
@@ -108,7 +130,12 @@ def folder(checkpoint, tmp_path):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"tokenizer_class": "BertTokenizer"}, {"extra_special_tokens": ["the"]}, {"a_setting": 1}, {"mask_token": "the"}],
+    [
+        {"tokenizer_class": "BertTokenizer"},
+        {"extra_special_tokens": ["the"]},
+        {"a_setting": 1},
+        {"mask_token": "the"},
+    ],
     ids=str,
 )
 def test_what_is_not_understood_is_left_to_transformers(folder, changes):

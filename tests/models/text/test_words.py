@@ -1,4 +1,6 @@
-"""Word starts and continuations of the three kinds of tokenizers, the ways to spell a word, and alphabets."""
+"""Word starts and continuations of the three kinds of tokenizers, the ways to spell a word, and
+alphabets.
+"""
 
 import pytest
 import torch
@@ -6,19 +8,55 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from unmask.errors import InputError
-from unmask.models.text.blanks import WordMarks, alphabet_ids, alphabet_tokens, read_blanks, readings_of
+from unmask.models.text.blanks import (
+    WordMarks,
+    alphabet_ids,
+    alphabet_tokens,
+    read_blanks,
+    readings_of,
+)
 from unmask.models.text.text_tokenizer import TextTokenizer
 
 
 def sentence_piece():
     """A Unigram tokenizer with "▁" before words, as ALBERT and XLM-R have it."""
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "▁the", "▁cat", "▁", "cat", "s", "at", "c", "▁c", "the", ".", ",", "é"]
-    core = Tokenizer(models.Unigram([(piece, -float(len(piece) < 3) - 1) for piece in pieces], unk_id=3))
+    pieces = [
+        "<s>",
+        "<pad>",
+        "</s>",
+        "<unk>",
+        "<mask>",
+        "▁the",
+        "▁cat",
+        "▁",
+        "cat",
+        "s",
+        "at",
+        "c",
+        "▁c",
+        "the",
+        ".",
+        ",",
+        "é",
+    ]
+    core = Tokenizer(
+        models.Unigram([(piece, -float(len(piece) < 3) - 1) for piece in pieces], unk_id=3)
+    )
     core.pre_tokenizer = pre_tokenizers.Metaspace()
     core.decoder = decoders.Metaspace()
-    core.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
-    names = {"bos_token": "<s>", "cls_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "sep_token": "</s>"}
-    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>", mask_token="<mask>", **names)
+    core.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    names = {
+        "bos_token": "<s>",
+        "cls_token": "<s>",
+        "pad_token": "<pad>",
+        "eos_token": "</s>",
+        "sep_token": "</s>",
+    }
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, unk_token="<unk>", mask_token="<mask>", **names
+    )
 
 
 def marks(tokenizer):
@@ -32,8 +70,18 @@ def tokens(tokenizer, mask):
 def test_word_pieces(make_word_tokenizer):
     tokenizer = make_word_tokenizer()
     found = marks(tokenizer)
-    begin, go_on = tokens(tokenizer, found.beginning(False, True)), tokens(tokenizer, found.continuing)
-    assert {"cat", "play", "a", "un"} <= begin and not begin & {".", ",", "!", "##s", "[MASK]", "[CLS]"}
+    begin, go_on = (
+        tokens(tokenizer, found.beginning(False, True)),
+        tokens(tokenizer, found.continuing),
+    )
+    assert {"cat", "play", "a", "un"} <= begin and not begin & {
+        ".",
+        ",",
+        "!",
+        "##s",
+        "[MASK]",
+        "[CLS]",
+    }
     assert {"##s", "##ing", "##able"} <= go_on and all(token.startswith("##") for token in go_on)
     ids = tokenizer.convert_tokens_to_ids(["play", "##ing"])
     assert found.spelled(ids) == "playing"
@@ -46,9 +94,16 @@ def test_word_pieces(make_word_tokenizer):
 def test_byte_level(make_byte_tokenizer):
     tokenizer = make_byte_tokenizer()
     found = marks(tokenizer)
-    after_space, inside = tokens(tokenizer, found.beginning(False, True)), tokens(tokenizer, found.continuing)
+    after_space, inside = (
+        tokens(tokenizer, found.beginning(False, True)),
+        tokens(tokenizer, found.continuing),
+    )
     assert {"Ġcat", "Ġthe"} <= after_space and all(token.startswith("Ġ") for token in after_space)
-    assert {"a", "z"} <= inside and not any(token.startswith("Ġ") for token in inside) and not inside & {".", ","}
+    assert (
+        {"a", "z"} <= inside
+        and not any(token.startswith("Ġ") for token in inside)
+        and not inside & {".", ","}
+    )
     assert tokens(tokenizer, found.beginning(True, False)) == inside
     for word in ("café", "naïve", "cats"):
         ids = tokenizer(" " + word)["input_ids"][1:-1]
@@ -79,12 +134,18 @@ def test_readings_have_as_many_masks_as_the_lengths_say(make_word_tokenizer):
     words = words_of(make_word_tokenizer())
     text = "the [WORD] sat on [GAP:2-3] [MASK]."
     blanks = read_blanks(words, text, pieces=2)
-    assert [(b.kind, b.least, b.most) for b in blanks] == [("word", 1, 2), ("gap", 2, 3), ("token", 1, 1)]
+    assert [(b.kind, b.least, b.most) for b in blanks] == [
+        ("word", 1, 2),
+        ("gap", 2, 3),
+        ("token", 1, 1),
+    ]
     readings = readings_of(words, text, blanks)
     assert [r.lengths for r in readings] == [(1, 2, 1), (1, 3, 1), (2, 2, 1), (2, 3, 1)]
     for reading in readings:
         assert len(reading.cloze.block) == sum(reading.lengths)
-        assert [len(part) for part in reading.parts(range(sum(reading.lengths)))] == list(reading.lengths)
+        assert [len(part) for part in reading.parts(range(sum(reading.lengths)))] == list(
+            reading.lengths
+        )
 
 
 def test_contexts(make_byte_tokenizer):
@@ -106,7 +167,11 @@ def test_contexts(make_byte_tokenizer):
         ("the [WORD]s", 3, "touches 's'"),
         ("un[WORD]", 3, "touches 'n'"),
         ("[WORD] [WORD] [WORD] [WORD]", 3, "more than 64 ways"),
-        ("the [GAP:30-40]", 3, "the blanks alone have 30 tokens at their shortest and the model takes 24"),
+        (
+            "the [GAP:30-40]",
+            3,
+            "the blanks alone have 30 tokens at their shortest and the model takes 24",
+        ),
     ],
 )
 def test_bad_blanks(make_word_tokenizer, text, pieces, said):
@@ -159,7 +224,10 @@ def test_unreadable_files_are_refused(tmp_path):
 
 
 def test_ids_are_single_regular_tokens(tiny):
-    assert alphabet_ids(tiny.words, ["cat", "dog", "cat"]) == [tiny.words.encode("cat")[1], tiny.words.encode("dog")[1]]
+    assert alphabet_ids(tiny.words, ["cat", "dog", "cat"]) == [
+        tiny.words.encode("cat")[1],
+        tiny.words.encode("dog")[1],
+    ]
     with pytest.raises(InputError, match="2 tokens of the model"):
         alphabet_ids(tiny.words, ["cat dog"])
     for wrong in ("zebra", "[SEP]"):
@@ -175,6 +243,8 @@ def test_both_spellings_of_a_word_are_meant():
             """Without a vocabulary: only `encode_word` is asked."""
 
         def encode_word(self, word, at_start, after_space):
-            return {"red": [8] if after_space else [7], "blue": [9] if after_space else [1, 2]}[word]
+            return {"red": [8] if after_space else [7], "blue": [9] if after_space else [1, 2]}[
+                word
+            ]
 
     assert alphabet_ids(Spaced(), ["red", "blue"]) == [7, 8, 9]

@@ -11,7 +11,14 @@ from sampling_cases import of, small_target, strictly_positive_joint
 
 from unmask.errors import ModelError
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.decoders.decoder import Ancestral, ConfidenceOrder, MaskPredict, Revise, blanks_left, decode
+from unmask.sampling.decoders.decoder import (
+    Ancestral,
+    ConfidenceOrder,
+    MaskPredict,
+    Revise,
+    blanks_left,
+    decode,
+)
 from unmask.sampling.decoders.revealing import EntropyBound
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.target import Target
@@ -26,7 +33,9 @@ def test_ancestral_probabilities_sum_to_one_for_every_order(proposal):
         log_prob = decoder.log_prob(texts, torch.tensor(order).expand(len(texts), -1))
         assert float(log_prob.exp().sum()) == pytest.approx(1.0, abs=1e-13)
         laws.append(log_prob.exp())
-    assert float((laws[0] - laws[-1]).abs().sum()) > 0.01, "incompatible conditionals: the order matters"
+    assert float((laws[0] - laws[-1]).abs().sum()) > 0.01, (
+        "incompatible conditionals: the order matters"
+    )
 
 
 def test_ancestral_probabilities_respect_constraints_and_sum_to_one():
@@ -121,7 +130,11 @@ def test_revision_predicts_every_token_from_the_whole_text_until_nothing_changes
     wanted = revised_by_hand(target.model, 8)
     still = next((s for s in range(1, 8) if wanted[s] == wanted[s - 1]), 7)
     for steps in (1, 2, 8):
-        state, passes = decode(of(Revise, target, passes=steps, decoding_temperature=0.0), 1, ChainStreams(0, [0]).at(0, 0))
+        state, passes = decode(
+            of(Revise, target, passes=steps, decoding_temperature=0.0),
+            1,
+            ChainStreams(0, [0]).at(0, 0),
+        )
         assert state.ids[0].tolist() == wanted[steps - 1]
         assert passes.tolist() == [min(steps, still + 1)]
 
@@ -132,21 +145,29 @@ def test_revision_mends_a_first_guess_if_the_model_corrects_what_it_sees_and_not
     table[:, :2, :2, :] = 0.0
     table[:, 0, :2, 0] = table[:, 1, :2, 1] = 2.0  # corrects: both follow the first token
     target = small_target(model=TabularMLM(table))
-    state, passes = decode(of(Revise, target, decoding_temperature=0.0), 1, ChainStreams(0, [0]).at(0, 0))
+    state, passes = decode(
+        of(Revise, target, decoding_temperature=0.0), 1, ChainStreams(0, [0]).at(0, 0)
+    )
     assert state.ids[0].tolist() == [0, 0] and passes.tolist() == [3]
     copies = table.clone()
     for x, y in ((x, y) for x in range(2) for y in range(2)):
         copies[:, x, y] = torch.eye(2, dtype=torch.float64)[[x, y]]
     state, _ = decode(
-        of(Revise, small_target(model=TabularMLM(copies)), decoding_temperature=0.0), 1, ChainStreams(0, [0]).at(0, 0)
+        of(Revise, small_target(model=TabularMLM(copies)), decoding_temperature=0.0),
+        1,
+        ChainStreams(0, [0]).at(0, 0),
     )
     assert state.ids[0].tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("decoder_class", [MaskPredict, ConfidenceOrder, Revise, Ancestral, EntropyBound])
+@pytest.mark.parametrize(
+    "decoder_class", [MaskPredict, ConfidenceOrder, Revise, Ancestral, EntropyBound]
+)
 @pytest.mark.parametrize("heat", [0.0, 1.0])
 def test_logits_that_are_no_numbers_are_an_error_and_no_token(decoder_class, heat):
-    target = small_target(model=TabularMLM(torch.full((3, 4, 4, 4, 3), torch.nan, dtype=torch.float64)))
+    target = small_target(
+        model=TabularMLM(torch.full((3, 4, 4, 4, 3), torch.nan, dtype=torch.float64))
+    )
     options = {} if decoder_class is Ancestral else {"decoding_temperature": heat}
     with pytest.raises(ModelError, match="not numbers"):
         decode(of(decoder_class, target, **options), 2, ChainStreams(0, [0, 1]).at(0, 0))

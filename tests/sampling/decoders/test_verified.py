@@ -1,4 +1,6 @@
-"""Verified sets: the draws follow the law of one token per pass, whatever they were drafted from; a wrong twin does not."""
+"""Verified sets: the draws follow the law of one token per pass, whatever they were drafted
+from; a wrong twin does not.
+"""
 
 import pytest
 import torch
@@ -40,18 +42,29 @@ def counted(decoder, ids):
 def p_value(decoder, ids):
     """Of the draws under the enumerated law of one token per pass; rare texts are one cell."""
     texts = all_texts(decoder.target)
-    expected = law(decoder, texts, ChainStreams(3, [0] * len(texts)).at(0, 0)).log_q.sum(1).exp() * len(ids)
+    expected = law(decoder, texts, ChainStreams(3, [0] * len(texts)).at(0, 0)).log_q.sum(
+        1
+    ).exp() * len(ids)
     counts, rare = counted(decoder, ids), expected < 5
-    cells = [torch.cat([x[~rare], x[rare].sum(0, keepdim=True)]).double() for x in (counts, expected)]
+    cells = [
+        torch.cat([x[~rare], x[rare].sum(0, keepdim=True)]).double() for x in (counts, expected)
+    ]
     cells = [x[cells[1] > 0] for x in cells]
     return chisquare(cells[0].numpy(), (cells[1] * cells[0].sum() / cells[1].sum()).numpy()).pvalue
 
 
 @pytest.mark.filterwarnings("ignore:.*has no dependence profile")
 @pytest.mark.parametrize("profile", [PROFILE, None])
-@pytest.mark.parametrize(("steps", "temperature", "seed"), [(1, 1.0, 5), (2, 1.0, 6), (2, 0.6, 7), (4, 1.0, 8)])
+@pytest.mark.parametrize(
+    ("steps", "temperature", "seed"), [(1, 1.0, 5), (2, 1.0, 6), (2, 0.6, 7), (4, 1.0, 8)]
+)
 def test_draws_follow_the_law_of_one_token_per_pass(profile, steps, temperature, seed):
-    decoder = verified(small_target(3, 4, seed=seed), profile=profile, passes=steps, decoding_temperature=temperature)
+    decoder = verified(
+        small_target(3, 4, seed=seed),
+        profile=profile,
+        passes=steps,
+        decoding_temperature=temperature,
+    )
     state, _ = drawn(decoder)
     assert p_value(decoder, state.ids) > 1e-4
     exact = law(decoder, state.ids[:200], ChainStreams(3, [0] * 200).at(0, 0)).log_q.sum(1)
@@ -99,7 +112,14 @@ def test_sets_begin_with_the_surest_and_go_on_with_the_least_dependent():
             left, order = blank[i].nonzero()[:, 0].tolist(), list[int]()
             while len(order) < int(size[i]):
                 near = {a: scale * sum(float(information[i, a, b]) for b in order) for a in left}
-                order.append(min(left, key=lambda a, near=near, h=entropy[i]: float(h[a]) + 64 * min(float(h[a]), near[a])))
+                order.append(
+                    min(
+                        left,
+                        key=lambda a, near=near, h=entropy[i]: (
+                            float(h[a]) + 64 * min(float(h[a]), near[a])
+                        ),
+                    )
+                )
                 left.remove(order[-1])
             expected = [order.index(a) if a in order else 7 for a in range(7)]
             assert places[i].tolist() == expected
@@ -134,11 +154,15 @@ def test_at_temperature_0_the_text_is_that_of_one_token_per_pass():
 
 @pytest.mark.parametrize("heat", [0.0, 1.0])
 def test_computing_everything_changes_nothing(monkeypatch, heat):
-    """A round of one shape, as a GPU records it: every draft and row that there may be, and those that are not needed unused."""
+    """A round of one shape, as a GPU records it: every draft and row that there may be, and
+    those that are not needed unused.
+    """
     decoder = verified(small_target(4, 4, seed=3), passes=2, decoding_temperature=heat)
     some, rows = drawn(decoder, 60)
     round_of = Verified._round
-    monkeypatch.setattr(Verified, "_round", lambda self, *parts: round_of(self, *parts, everywhere=True))
+    monkeypatch.setattr(
+        Verified, "_round", lambda self, *parts: round_of(self, *parts, everywhere=True)
+    )
     every, same = drawn(decoder, 60)
     for name in ("ids", "log_prob", "confidence", "rounds"):
         assert torch.equal(getattr(some, name), getattr(every, name))
@@ -147,7 +171,9 @@ def test_computing_everything_changes_nothing(monkeypatch, heat):
 
 @pytest.mark.parametrize("seed", [5, 6])
 def test_the_confidence_of_a_text_is_its_probability_at_temperature_1(seed):
-    """The probability of each token when it was chosen: together that of the text, in the order of the draws."""
+    """The probability of each token when it was chosen: together that of the text, in the order
+    of the draws.
+    """
     state, _ = drawn(verified(small_target(3, 4, seed=seed), passes=2), 300)
     assert bool((state.confidence < 1).all())
     assert torch.allclose(state.confidence.log().sum(1), state.log_prob, atol=1e-9)
@@ -155,8 +181,12 @@ def test_the_confidence_of_a_text_is_its_probability_at_temperature_1(seed):
 
 @pytest.mark.parametrize("heat", [0.0, 0.6, 1.0])
 def test_the_confidence_is_the_models_own_at_every_temperature(heat):
-    """Sites that are independent: whatever is revealed, a token's probability is that of its site."""
-    marginals = torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.25, 0.35, 0.4]], dtype=torch.float64)
+    """Sites that are independent: whatever is revealed, a token's probability is that of its
+    site.
+    """
+    marginals = torch.tensor(
+        [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.25, 0.35, 0.4]], dtype=torch.float64
+    )
     joint = torch.einsum("a,b,c->abc", *marginals)
     target = small_target(model=TabularMLM.from_joint(joint))
     decoder = verified(target, passes=2, decoding_temperature=heat)

@@ -21,17 +21,24 @@ SETTINGS = {"chains": 3, "sweeps": 3, "length": (6,), "passes": 3}
 @pytest.mark.parametrize("kernel", ["mh", "entropy-bound"])
 @pytest.mark.parametrize("keeps", ["logits", "states"])
 def test_chains_that_fit_grow_with_the_memory(tiny, kernel, keeps):
-    method, target = settings_of(kernel=kernel, **SETTINGS).kernel, Target(tiny, blank_template(tiny, 6))
+    method, target = (
+        settings_of(kernel=kernel, **SETTINGS).kernel,
+        Target(tiny, blank_template(tiny, 6)),
+    )
     fitting = [chains_that_fit(method, target, keeps, 2**power) for power in range(30)]
     assert fitting[0] == 1 and fitting == sorted(fitting)
     width = tiny.vocab_size if keeps == "logits" else tiny.cost.width
-    assert 0.5 < fitting[-1] * 2 * 6 * width * 4 / 2**29 < 1 or keeps == "logits", "conditionals of a text and of its proposal"
+    assert 0.5 < fitting[-1] * 2 * 6 * width * 4 / 2**29 < 1 or keeps == "logits", (
+        "conditionals of a text and of its proposal"
+    )
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_workers_get_a_group_each_by_the_memory_of_their_device(tiny, device):
     settings = settings_of(**{**SETTINGS, "chains": 700})
-    assert [len(run.group.chains) for run in group_runs(settings, tiny, workers=RayWorkers(3, device))] == [234, 234, 232]
+    assert [
+        len(run.group.chains) for run in group_runs(settings, tiny, workers=RayWorkers(3, device))
+    ] == [234, 234, 232]
 
 
 def test_kept_states_give_the_same_chain(tiny):

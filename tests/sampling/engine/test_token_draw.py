@@ -1,4 +1,6 @@
-"""Random numbers against published vectors, drawn tokens against exact frequencies, and the GPU's code against its plain twin."""
+"""Random numbers against published vectors, drawn tokens against exact frequencies, and the
+GPU's code against its plain twin.
+"""
 
 import os
 
@@ -43,12 +45,22 @@ def test_choices_of_a_run_have_counters_of_their_own():
     """Seeds beyond 32 bits, calls beyond 12, and neighbours along every coordinate."""
     chains, places = torch.arange(3), torch.arange(3).unsqueeze(0)
     at = [
-        (seed, sweep, step, call) for seed in (0, 1, 2**32, 2**62) for sweep in (0, 1) for step in (0, 1) for call in (0, 1, 4096)
+        (seed, sweep, step, call)
+        for seed in (0, 1, 2**32, 2**62)
+        for sweep in (0, 1)
+        for step in (0, 1)
+        for call in (0, 1, 4096)
     ]
     seen = torch.stack([plain_uniform(counter_words(*numbers), chains, places) for numbers in at])
     assert len(seen.unique()) == seen.numel() == 48 * 9
-    many = plain_uniform(counter_words(7, 3, 1, 0), torch.arange(20000), torch.zeros((1, 1), dtype=torch.long)).squeeze(1)
-    assert 0 < float(many.min()) and float(many.max()) < 1 and kstest(many.numpy(), "uniform").pvalue > 1e-3
+    many = plain_uniform(
+        counter_words(7, 3, 1, 0), torch.arange(20000), torch.zeros((1, 1), dtype=torch.long)
+    ).squeeze(1)
+    assert (
+        0 < float(many.min())
+        and float(many.max()) < 1
+        and kstest(many.numpy(), "uniform").pvalue > 1e-3
+    )
     assert kstest(many.numpy() ** 1.05, "uniform").pvalue < 1e-6, "the test sees small faults"
 
 
@@ -68,7 +80,13 @@ def cases(seed, rows, vocabulary, dtype=torch.float32):
     support = torch.rand((3, vocabulary), generator=generator) > 0.3
     support[:, 0] = True
     sites, current = (torch.randint(n, (rows,), generator=generator) for n in (3, vocabulary))
-    return logits, support, sites, current, torch.rand(rows, generator=generator, dtype=torch.float64)
+    return (
+        logits,
+        support,
+        sites,
+        current,
+        torch.rand(rows, generator=generator, dtype=torch.float64),
+    )
 
 
 @settings(max_examples=20)
@@ -97,17 +115,32 @@ def test_drawn_tokens_have_the_exact_frequencies(temperature):
     logits = torch.tensor([[0.4, -1.0, 0.0, 1.2, 0.7, 0.1, -0.5]])
     support = torch.tensor([[True, True, True, True, False, True, True]])
     n, rows = 20000, torch.arange(20000)
-    conditionals = Categoricals(logits.expand(n, -1), temperature, support, torch.zeros_like(rows), torch.zeros_like(rows))
+    conditionals = Categoricals(
+        logits.expand(n, -1), temperature, support, torch.zeros_like(rows), torch.zeros_like(rows)
+    )
     drawn = ChainStreams(1, range(n)).at(0, 0).tokens(rows, conditionals)
     expected = conditionals.log_weights()[0].exp().numpy() * n
     counts, possible = torch.bincount(drawn.tokens, minlength=7).numpy(), expected > 0
     assert possible.sum() == 6 and counts[~possible].sum() == 0
     assert chisquare(counts[possible], expected[possible]).pvalue > 1e-3
     flat = expected[possible] * 0.9 + 0.1 * n / 6
-    assert chisquare(counts[possible], flat).pvalue < 1e-6, "the test sees weights that are off by a tenth"
-    again = ChainStreams(1, [11, 5]).at(0, 0).tokens(torch.tensor([1, 0]), Categoricals(
-        logits.expand(2, -1), temperature, support, torch.zeros(2, dtype=torch.long), torch.zeros(2, dtype=torch.long)
-    ))  # fmt: skip
+    assert chisquare(counts[possible], flat).pvalue < 1e-6, (
+        "the test sees weights that are off by a tenth"
+    )
+    again = (
+        ChainStreams(1, [11, 5])
+        .at(0, 0)
+        .tokens(
+            torch.tensor([1, 0]),
+            Categoricals(
+                logits.expand(2, -1),
+                temperature,
+                support,
+                torch.zeros(2, dtype=torch.long),
+                torch.zeros(2, dtype=torch.long),
+            ),
+        )
+    )
     assert again.tokens.tolist() == drawn.tokens[[5, 11]].tolist(), "whoever is drawn for beside it"
 
 
@@ -118,7 +151,9 @@ def test_uniform_numbers_on_a_gpu_are_these(at):
 
     chains, places = torch.tensor([0, 1, 3_000_000]), torch.arange(5).unsqueeze(0)
     numbers = counter_words(*at)
-    assert torch.equal(uniform_on_gpu(numbers, chains, places), plain_uniform(numbers, chains, places))
+    assert torch.equal(
+        uniform_on_gpu(numbers, chains, places), plain_uniform(numbers, chains, places)
+    )
     own = torch.tensor([[4], [0], [9]])
     assert torch.equal(uniform_on_gpu(numbers, chains, own), plain_uniform(numbers, chains, own))
 
@@ -137,5 +172,10 @@ def test_tokens_drawn_on_a_gpu_are_these(dtype, temperature, monkeypatch):
         task = TokenDraw(logits, support, sites, current, temperature, u, tokens)
         plain, fused = plain_draw(task), triton_programs.draw_on_gpu(task)
         assert torch.equal(plain.tokens, fused.tokens)
-        assert all(torch.allclose(one, other, atol=close) for one, other in zip(plain[1:], fused[1:], strict=True))
-    assert torch.allclose(triton_programs.log_normaliser_on_gpu(logits), logits.double().logsumexp(-1), atol=close)
+        assert all(
+            torch.allclose(one, other, atol=close)
+            for one, other in zip(plain[1:], fused[1:], strict=True)
+        )
+    assert torch.allclose(
+        triton_programs.log_normaliser_on_gpu(logits), logits.double().logsumexp(-1), atol=close
+    )

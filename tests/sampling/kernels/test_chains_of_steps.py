@@ -1,10 +1,21 @@
-"""The vectorised chains that users run: their law, their caches, and their independence of the batch."""
+"""The vectorised chains that users run: their law, their caches, and their independence of the
+batch.
+"""
 
 import numpy as np
 import pytest
 import torch
 from enumeration import all_texts, energies, target_law, transition_matrix
-from sampling_cases import NaiveMetropolis, fixed_sweep, of, settings_of, site_matrices, small_target, stationary, total_variation
+from sampling_cases import (
+    NaiveMetropolis,
+    fixed_sweep,
+    of,
+    settings_of,
+    site_matrices,
+    small_target,
+    stationary,
+    total_variation,
+)
 from scipy.stats import chisquare
 
 from unmask.errors import ModelError
@@ -108,8 +119,13 @@ def test_kept_tables_and_energies_equal_fresh_ones(tiny, kernel_class, options, 
 def test_chains_do_not_depend_on_their_batch(english):
     template = blank_template(english, 6)
     target = Target(english, template)
-    words = torch.randint(1000, english.vocab_size, (2, 6), generator=torch.Generator().manual_seed(0))
-    ids = torch.cat([torch.tensor(template[:1]).expand(2, 1), words, torch.tensor(template[-1:]).expand(2, 1)], 1)
+    words = torch.randint(
+        1000, english.vocab_size, (2, 6), generator=torch.Generator().manual_seed(0)
+    )
+    ids = torch.cat(
+        [torch.tensor(template[:1]).expand(2, 1), words, torch.tensor(template[-1:]).expand(2, 1)],
+        1,
+    )
     kernel = of(MetropolisHastings, target)
     together = run(kernel, ids, 2)
     alone = [run(kernel, ids[c : c + 1], 2, chains=[c]) for c in range(2)]
@@ -120,7 +136,9 @@ def test_chains_do_not_depend_on_their_batch(english):
 
 def test_rows_have_the_same_bits_in_any_company(english):
     passes = Passes(english)
-    ids = torch.randint(1000, english.vocab_size, (37, 9), generator=torch.Generator().manual_seed(1))
+    ids = torch.randint(
+        1000, english.vocab_size, (37, 9), generator=torch.Generator().manual_seed(1)
+    )
     positions = torch.randint(0, 9, (37, 1), generator=torch.Generator().manual_seed(2))
     together = passes.logits(ids, positions)
     assert passes.count == 37
@@ -130,12 +148,19 @@ def test_rows_have_the_same_bits_in_any_company(english):
 
 
 def test_calls_are_never_cut_in_two(english):
-    """A call of more rows than the model takes at once would have two shapes, and a row's bits would depend on its place."""
+    """A call of more rows than the model takes at once would have two shapes, and a row's bits
+    would depend on its place.
+    """
     passes, most = Passes(english), english.rows_at_once(120, 1)
     assert 1 < most < passes.rows, "the text is long enough for the test to mean anything"
-    ids = torch.randint(1000, english.vocab_size, (passes.rows, 120), generator=torch.Generator().manual_seed(1))
+    ids = torch.randint(
+        1000, english.vocab_size, (passes.rows, 120), generator=torch.Generator().manual_seed(1)
+    )
     positions = torch.arange(1, passes.rows + 1).unsqueeze(1)
-    together, backwards = passes.logits(ids, positions), passes.logits(ids.flip(0), positions.flip(0)).flip(0)
+    together, backwards = (
+        passes.logits(ids, positions),
+        passes.logits(ids.flip(0), positions.flip(0)).flip(0),
+    )
     assert torch.equal(together, backwards)
 
 
@@ -148,11 +173,15 @@ def test_total_variation_falls_as_one_over_root_n_for_mh_and_stays_up_for_pseudo
     plan = SweepPlan(3, "fixed")
 
     def distances(kernel):
-        ids = all_texts(target)[torch.randint(8, (max(sizes),), generator=torch.Generator().manual_seed(0))]
+        ids = all_texts(target)[
+            torch.randint(8, (max(sizes),), generator=torch.Generator().manual_seed(0))
+        ]
         state = run(kernel, ids, 12, seed=2, plan=plan)
         place = state.ids @ torch.tensor([4, 2, 1])
         parts = [place[: size * (max(sizes) // size)].reshape(-1, size) for size in sizes]
-        frequencies = [[torch.bincount(p, minlength=8).double() / len(p) for p in part] for part in parts]
+        frequencies = [
+            [torch.bincount(p, minlength=8).double() / len(p) for p in part] for part in parts
+        ]
         return [float(np.mean([total_variation(f, law) for f in group])) for group in frequencies]
 
     right, wrong = distances(of(MetropolisHastings, target)), distances(of(PseudoGibbs, target))
@@ -162,7 +191,9 @@ def test_total_variation_falls_as_one_over_root_n_for_mh_and_stays_up_for_pseudo
     assert abs(wrong[-1] - total_variation(law, gibbs_law)) < 0.03 and wrong[-1] > 2 * right[-1]
 
 
-@pytest.mark.parametrize(("scan", "block"), [("random", 1), ("permutation", 1), ("fixed", 2), ("permutation", 3)])
+@pytest.mark.parametrize(
+    ("scan", "block"), [("random", 1), ("permutation", 1), ("fixed", 2), ("permutation", 3)]
+)
 def test_sweeps_cover_the_sites(scan, block):
     plan = SweepPlan(7, scan, block)
     sites = plan.draw(ChainStreams(0, range(5)).at(0, 0), torch.arange(5))
@@ -177,7 +208,14 @@ def test_sweeps_cover_the_sites(scan, block):
 
 def test_rows_of_a_call_follow_the_chains_of_the_target_and_the_tokens_of_the_text(tiny):
     assert [rows_for(tiny, chains) for chains in (1, 7, 8, 31, 32, 500)] == [4, 4, 8, 8, 16, 16]
-    assert [Passes(tiny, 4).rows_of_a_call(tokens, 1) for tokens in (8, 48, 49, 96, 97, 400)] == [4, 4, 2, 2, 1, 1]
+    assert [Passes(tiny, 4).rows_of_a_call(tokens, 1) for tokens in (8, 48, 49, 96, 97, 400)] == [
+        4,
+        4,
+        2,
+        2,
+        1,
+        1,
+    ]
 
 
 def test_chains_of_many_lengths_are_no_reason_for_large_calls(tiny):

@@ -1,4 +1,6 @@
-"""Every kernel that claims a target keeps it, by the transition matrix of its own step on enumerable models."""
+"""Every kernel that claims a target keeps it, by the transition matrix of its own step on
+enumerable models.
+"""
 
 import pytest
 import torch
@@ -27,17 +29,29 @@ seeds = st.integers(0, 10**6)
 
 
 @settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
-@given(seeds, st.sampled_from(["raw", "norm"]), st.sampled_from([1.0, 0.6, 1.7]), st.sampled_from([1.0, 1.4]))
+@given(
+    seeds,
+    st.sampled_from(["raw", "norm"]),
+    st.sampled_from([1.0, 0.6, 1.7]),
+    st.sampled_from([1.0, 1.4]),
+)
 def test_single_site_scans_keep_the_target(seed, kind, temperature, proposal_temperature):
     target = small_target(seed=seed, kind=kind)
     law = target_law(target, temperature)
-    kernel = of(MetropolisHastings, target, temperature=temperature, proposal_temperature=proposal_temperature)
+    kernel = of(
+        MetropolisHastings,
+        target,
+        temperature=temperature,
+        proposal_temperature=proposal_temperature,
+    )
     matrices = site_matrices(kernel)
     for matrix in (random_scan(matrices), fixed_sweep(matrices), permuted_sweep(matrices)):
         assert float((matrix.sum(1) - 1).abs().max()) < 1e-14
         assert gap_to_invariance(law, matrix) < EXACT
     assert imbalance(law, random_scan(matrices)) < 1e-15
-    assert imbalance(law, fixed_sweep(matrices)) > 1e-6, "a fixed sweep is invariant without detailed balance"
+    assert imbalance(law, fixed_sweep(matrices)) > 1e-6, (
+        "a fixed sweep is invariant without detailed balance"
+    )
 
 
 @pytest.mark.parametrize("kind", ["raw", "norm"])
@@ -88,14 +102,30 @@ def test_constraints_and_user_terms_are_part_of_the_target():
     target = Target(model, [3, 1, 3], energy, allowed={0: [0, 2]})
     law = target_law(target, 1.3)
     texts = all_texts(target)
-    assert len(texts) == 6 and set(texts[:, 0].tolist()) == {0, 2} and set(texts[:, 1].tolist()) == {1}
+    assert (
+        len(texts) == 6 and set(texts[:, 0].tolist()) == {0, 2} and set(texts[:, 1].tolist()) == {1}
+    )
     free = small_target(model=model)
-    everything = {tuple(t): e for t, e in zip(all_texts(free).tolist(), (-target_law(free).log()).tolist(), strict=True)}
-    weights = torch.tensor([-(everything[tuple(t)] + 0.7 * (t[0] == t[2])) / 1.3 for t in texts.tolist()], dtype=torch.float64)
-    assert torch.allclose(law, weights.softmax(0), atol=1e-14), "the free model given the constraints"
+    everything = {
+        tuple(t): e
+        for t, e in zip(all_texts(free).tolist(), (-target_law(free).log()).tolist(), strict=True)
+    }
+    weights = torch.tensor(
+        [-(everything[tuple(t)] + 0.7 * (t[0] == t[2])) / 1.3 for t in texts.tolist()],
+        dtype=torch.float64,
+    )
+    assert torch.allclose(law, weights.softmax(0), atol=1e-14), (
+        "the free model given the constraints"
+    )
     matrix = fixed_sweep(site_matrices(of(MetropolisHastings, target, temperature=1.3)))
     assert gap_to_invariance(law, matrix) < EXACT
-    assert gap_to_invariance(law, transition_matrix(of(SequentialBlock, target, temperature=1.3), torch.tensor([0, 1]))) < EXACT
+    assert (
+        gap_to_invariance(
+            law,
+            transition_matrix(of(SequentialBlock, target, temperature=1.3), torch.tensor([0, 1])),
+        )
+        < EXACT
+    )
 
 
 def test_special_tokens_are_outside_proposal_and_target():
@@ -114,6 +144,8 @@ def test_passes_of_a_step_are_counted_as_the_cost_model_says():
     kernel = MetropolisHastings(target, passes)
     state, spent = kernel.init(all_texts(target))
     assert spent.tolist() == [3] * 27 and passes.count == 81
-    state, info = kernel.step(state, ChainStreams(0, range(27)).at(0, 0), torch.zeros((27, 1), dtype=torch.long))
+    state, info = kernel.step(
+        state, ChainStreams(0, range(27)).at(0, 0), torch.zeros((27, 1), dtype=torch.long)
+    )
     assert info.passes.tolist() == [2 * int(p) for p in info.proposed[:, 0]]
     assert passes.count == 81 + int(info.passes.sum())

@@ -1,4 +1,6 @@
-"""What must fail, fails: each wrong kernel is caught by the same measurement that the right ones pass."""
+"""What must fail, fails: each wrong kernel is caught by the same measurement that the right
+ones pass.
+"""
 
 import pytest
 import torch
@@ -33,7 +35,10 @@ def test_pseudo_gibbs_has_neither_target_and_depends_on_the_order(kind):
     law = target_law(target)
     matrices = site_matrices(of(PseudoGibbs, target))
     assert gap_to_invariance(law, random_scan(matrices)) > CLEARLY_WRONG
-    laws = [stationary(m) for m in (fixed_sweep(matrices), fixed_sweep(matrices, [2, 1, 0]), permuted_sweep(matrices))]
+    laws = [
+        stationary(m)
+        for m in (fixed_sweep(matrices), fixed_sweep(matrices, [2, 1, 0]), permuted_sweep(matrices))
+    ]
     assert min(total_variation(law, other) for other in laws) > 0.05
     assert total_variation(laws[0], laws[1]) > 0.01
 
@@ -46,7 +51,9 @@ def test_compatible_conditionals_make_pseudo_gibbs_right_and_leave_the_norm_ener
     matrices = site_matrices(of(PseudoGibbs, target))
     for matrix in (random_scan(matrices), fixed_sweep(matrices), permuted_sweep(matrices)):
         assert gap_to_invariance(truth, matrix) < 1e-14
-    assert total_variation(truth, target_law(target)) > 0.01, "the norm energy's law is not the joint"
+    assert total_variation(truth, target_law(target)) > 0.01, (
+        "the norm energy's law is not the joint"
+    )
 
 
 @pytest.mark.parametrize("wrong", [Flipped, SubsetEnergy])
@@ -55,7 +62,9 @@ def test_wrong_acceptance_is_caught(wrong, kind):
     target = small_target(vocab=2, length=4, seed=0, kind=kind)
     law = target_law(target)
     assert gap_to_invariance(law, random_scan(site_matrices(of(wrong, target)))) > CLEARLY_WRONG
-    assert gap_to_invariance(law, random_scan(site_matrices(of(MetropolisHastings, target)))) < 1e-12
+    assert (
+        gap_to_invariance(law, random_scan(site_matrices(of(MetropolisHastings, target)))) < 1e-12
+    )
 
 
 def test_reverse_density_over_the_changed_positions_only_is_caught():
@@ -70,10 +79,14 @@ def test_reverse_density_over_the_changed_positions_only_is_caught():
 
 
 def test_a_block_that_is_chosen_by_the_current_text_is_caught():
-    """Every step is right by itself; which one is taken depends on the text, and its probability is not in the ratio."""
+    """Every step is right by itself; which one is taken depends on the text, and its
+    probability is not in the ratio.
+    """
     target = small_target(vocab=2, length=3, seed=11)
     law, texts = target_law(target), all_texts(target)
-    steps = [transition_matrix(of(ProductBlock, target), torch.tensor(pair)) for pair in ([0, 1], [1, 2])]
+    steps = [
+        transition_matrix(of(ProductBlock, target), torch.tensor(pair)) for pair in ([0, 1], [1, 2])
+    ]
     assert max(gap_to_invariance(law, step) for step in steps) < 1e-12
     by_text = torch.stack([steps[int(text.sum()) % 2][row] for row, text in enumerate(texts)])
     assert gap_to_invariance(law, by_text) > CLEARLY_WRONG

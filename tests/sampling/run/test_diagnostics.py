@@ -69,7 +69,9 @@ def test_what_cannot_be_told_is_nan():
 
 @pytest.mark.parametrize(("draws", "known"), [(30, False), (600, True)])
 def test_more_independent_draws_than_draws_are_believed_of_many_only(draws, known):
-    """Neighbouring draws on opposite sides of the mean, from chains that agree: the ESS is above their number."""
+    """Neighbouring draws on opposite sides of the mean, from chains that agree: the ESS is
+    above their number.
+    """
     signs = (-1.0) ** (np.arange(draws) + np.arange(4)[:, None])
     opposite = signs + np.random.default_rng(3).normal(size=(4, draws))
     found = measure("energy", 4, opposite, 100)
@@ -92,7 +94,11 @@ def test_runs_side_by_side():
     found = diagnose(runs)
     alone = [diagnose(run) for run in runs]
     assert found.names == ["run 1", "run 2", "run 3"]
-    assert found.to_dict() == {"runs": [{"run": name, **one.to_dict()} for name, one in zip(found.names, alone, strict=True)]}
+    assert found.to_dict() == {
+        "runs": [
+            {"run": name, **one.to_dict()} for name, one in zip(found.names, alone, strict=True)
+        ]
+    }
     frame = found.to_frame()
     assert frame["r_hat"][0] == max(f.r_hat for f in alone[0].functionals)
     assert frame["ess_bulk"][0] == min(f.ess_bulk for f in alone[0].functionals)
@@ -109,7 +115,9 @@ def test_the_verdict_says_when_chains_have_not_mixed():
     mixed = diagnose(made_up_run(rng.normal(size=(8, 300))))
     assert "No sign that the chains have not mixed" in " ".join(mixed.verdict)
     stuck = diagnose(made_up_run(rng.normal(size=(8, 300)) + 4 * np.arange(8)[:, None]))
-    assert any(said.startswith("The chains have NOT mixed: R-hat of the energy") for said in stuck.verdict)
+    assert any(
+        said.startswith("The chains have NOT mixed: R-hat of the energy") for said in stuck.verdict
+    )
     assert "NOT mixed" in repr(stuck)
     assert "invariant" in stuck.verdict[0]
     assert "only 11% of redrawn tokens changed" in " ".join(mixed.verdict)
@@ -140,7 +148,13 @@ def test_repetition_stutter_and_starts_are_reported():
     assert found.unique == pytest.approx(1 / 120)
     text = " ".join(found.verdict)
     assert "the texts stutter" in text and "started from" not in text
-    still = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 30)), tokens=tokens, starts=[[2, 9, 9, 9, 9, 3]] * 4))
+    still = diagnose(
+        made_up_run(
+            np.random.default_rng(0).normal(size=(4, 30)),
+            tokens=tokens,
+            starts=[[2, 9, 9, 9, 9, 3]] * 4,
+        )
+    )
     assert still.at_start == still.start_stutter == 1.0
     assert any("had left the text it started from" in said for said in still.verdict)
     assert [f for f in still.functionals if f.name == "unchanged"][0].mean == 4.0
@@ -150,16 +164,26 @@ def test_stutter_is_held_against_what_the_alphabet_gives_by_chance():
     """Half of the neighbours are equal: chance with two letters, a defect with fifty words."""
     rng = np.random.default_rng(0)
     tokens = rng.integers(0, 2, (64, 30, 4))
-    letters, words = ([[2, *row, 3] for row in rng.integers(0, n, (64, 4)).tolist()] for n in (2, 50))
+    letters, words = (
+        [[2, *row, 3] for row in rng.integers(0, n, (64, 4)).tolist()] for n in (2, 50)
+    )
     energy = rng.normal(size=(64, 30))
-    fair, unfair = (diagnose(made_up_run(energy, tokens=tokens, starts=texts)) for texts in (letters, words))
-    assert fair.stutter == unfair.stutter and 0.4 < fair.start_stutter < 0.6 and unfair.start_stutter < 0.1
+    fair, unfair = (
+        diagnose(made_up_run(energy, tokens=tokens, starts=texts)) for texts in (letters, words)
+    )
+    assert (
+        fair.stutter == unfair.stutter
+        and 0.4 < fair.start_stutter < 0.6
+        and unfair.start_stutter < 0.1
+    )
     assert not any("stutter" in said for said in fair.verdict)
     assert any("the texts stutter" in said and "in the starts" in said for said in unfair.verdict)
 
 
 def test_coming_back_to_the_start_is_no_sign_of_standing_still():
-    """Over two texts, half of the samples are the start's; what counts is whether the chain has left it."""
+    """Over two texts, half of the samples are the start's; what counts is whether the chain has
+    left it.
+    """
     rng = np.random.default_rng(0)
     tokens = np.stack([np.full((4, 100), 7)] * 3 + [rng.integers(5, 7, (4, 100))], -1)
     tokens[:, 0, 3], starts = 6, [[2, 7, 7, 7, 5, 3]] * 4

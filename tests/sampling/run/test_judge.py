@@ -21,11 +21,22 @@ def causal_folder(tiny, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("causal")
     torch.manual_seed(0)
-    shape = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32, "bos_token_id": 2, "eos_token_id": 3}
-    GPT2LMHeadModel(GPT2Config(vocab_size=tiny.vocab_size, initializer_range=0.5, **shape)).save_pretrained(folder)
+    shape = {
+        "n_embd": 16,
+        "n_layer": 2,
+        "n_head": 2,
+        "n_positions": 32,
+        "bos_token_id": 2,
+        "eos_token_id": 3,
+    }
+    GPT2LMHeadModel(
+        GPT2Config(vocab_size=tiny.vocab_size, initializer_range=0.5, **shape)
+    ).save_pretrained(folder)
     tiny.tokenizer.save_pretrained(folder)
     settings = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "bos_token": "[CLS]", "eos_token": "[SEP]"}))
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({**settings, "bos_token": "[CLS]", "eos_token": "[SEP]"})
+    )
     return folder
 
 
@@ -35,7 +46,12 @@ def test_the_score_is_the_mean_of_the_conditionals(causal_folder, tiny):
     total = 0.0
     for t in range(1, len(ids)):
         with torch.no_grad():
-            total -= float(judge.network(input_ids=torch.tensor([ids[:t]])).logits[0, -1].double().log_softmax(-1)[ids[t]])
+            total -= float(
+                judge.network(input_ids=torch.tensor([ids[:t]]))
+                .logits[0, -1]
+                .double()
+                .log_softmax(-1)[ids[t]]
+            )
     assert judge(["the cat sat on the mat"])[0] == pytest.approx(total / (len(ids) - 1), abs=1e-5)
     assert judge(["the mat sat on the cat"])[0] != pytest.approx(total / (len(ids) - 1), abs=1e-3)
 
@@ -49,23 +65,34 @@ def test_a_judge_that_looks_ahead_is_refused(tiny_folder):
 
 
 def test_a_judge_with_a_foreign_tokenizer_is_refused_or_reported(causal_folder, tiny, tmp_path):
-    """Texts of which it knows no word, of which the tokenizer leaves nothing, and tokens that mean others."""
+    """Texts of which it knows no word, of which the tokenizer leaves nothing, and tokens that
+    mean others.
+    """
     draw_samples(settings_of(chains=2, sweeps=2, length=(6,)), tiny, tmp_path / "run")
-    folder, file = shutil.copytree(causal_folder, tmp_path / "judge"), tmp_path / "judge" / "tokenizer.json"
+    folder, file = (
+        shutil.copytree(causal_folder, tmp_path / "judge"),
+        tmp_path / "judge" / "tokenizer.json",
+    )
     own = json.loads(file.read_text())
 
     def judged(rule):
         file.write_text(json.dumps(rule))
         return unmask("diagnose", tmp_path / "run", "--judge", folder)
 
-    unknown = own | {"model": own["model"] | {"vocab": {f"{t}x" if i > 4 else t: i for t, i in own["model"]["vocab"].items()}}}
+    unknown = own | {
+        "model": (
+            own["model"]
+            | {"vocab": {f"{t}x" if i > 4 else t: i for t, i in own["model"]["vocab"].items()}}
+        )
+    }
     nothing = own | {"normalizer": {"type": "Replace", "pattern": {"Regex": "."}, "content": ""}}
     for rule, told in ((unknown, "tokens are unknown"), (nothing, "they have no token")):
         refused = judged(rule)
         assert refused.exit_code == 2 and refused.output.count("\n") == 1
         assert "cannot read the texts" in refused.output and told in refused.output
     assert (
-        not (tmp_path / "run" / "diagnostics.json").exists() or "judge" not in (tmp_path / "run" / "diagnostics.json").read_text()
+        not (tmp_path / "run" / "diagnostics.json").exists()
+        or "judge" not in (tmp_path / "run" / "diagnostics.json").read_text()
     )
 
 
@@ -77,10 +104,18 @@ def test_runs_are_judged_by_their_last_texts_and_starts(causal_folder, tiny, tin
     assert told["samples"] == pytest.approx(float(np.mean(judge(last))))
     assert told["starts"] == pytest.approx(float(np.mean(judge(list(run.starts["text"])))))
     shown = unmask("diagnose", tmp_path / "run", "--judge", causal_folder)
-    assert shown.exit_code == 0 and "nats per token for the last texts" in " ".join(shown.output.split())
-    assert json.loads((tmp_path / "run" / "diagnostics.json").read_text())["judge"]["samples"] == pytest.approx(told["samples"])
+    assert shown.exit_code == 0 and "nats per token for the last texts" in " ".join(
+        shown.output.split()
+    )
+    assert json.loads((tmp_path / "run" / "diagnostics.json").read_text())["judge"][
+        "samples"
+    ] == pytest.approx(told["samples"])
     refused = unmask("diagnose", tmp_path / "run", "--judge", tiny_folder)
-    assert refused.exit_code == 2 and "looks ahead" in refused.output and refused.output.count("\n") == 1
+    assert (
+        refused.exit_code == 2
+        and "looks ahead" in refused.output
+        and refused.output.count("\n") == 1
+    )
     decoded = draw_samples(settings_of(kernel="ancestral", chains=2, sweeps=2, length=(5,)), tiny)
     assert judge_run(judge, decoded)["starts"] is None
 

@@ -37,8 +37,21 @@ def test_another_function_of_the_same_name_is_noticed(tiny, tmp_path, stop_at, k
         return lambda ids: weight * (ids % 7).sum(-1)
 
     with pytest.raises(KeyboardInterrupt):
-        draw_samples(settings, tiny, tmp_path / "run", energy=Energy(user_terms=[term(0.1)]), progress=stop_at(2))
-    with pytest.raises(InputError, match="holds a run whose user_terms have other values .*: give the same functions"):
+        draw_samples(
+            settings,
+            tiny,
+            tmp_path / "run",
+            energy=Energy(user_terms=[term(0.1)]),
+            progress=stop_at(2),
+        )
+    with pytest.raises(
+        InputError,
+        match="holds a run whose user_terms have other values .*: give the same functions",
+    ):
         draw_samples(settings, tiny, tmp_path / "run", energy=Energy(user_terms=[term(0.2)]))
     run = draw_samples(settings, tiny, tmp_path / "run", energy=Energy(user_terms=[term(0.1)]))
-    same(run.samples, draw_samples(settings, tiny, energy=Energy(user_terms=[term(0.1)])).samples, check_dtype=False)
+    same(
+        run.samples,
+        draw_samples(settings, tiny, energy=Energy(user_terms=[term(0.1)])).samples,
+        check_dtype=False,
+    )

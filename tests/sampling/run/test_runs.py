@@ -1,4 +1,6 @@
-"""Runs: the same samples whatever the batch, wherever they were interrupted, and whenever they were lengthened."""
+"""Runs: the same samples whatever the batch, wherever they were interrupted, and whenever they
+were lengthened.
+"""
 
 import json
 import shutil
@@ -23,14 +25,25 @@ SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "passes": 3, "seed": 7}
 
 
 def same(one, other):
-    pandas.testing.assert_frame_equal(one.reset_index(drop=True), other.reset_index(drop=True), check_dtype=False)
+    pandas.testing.assert_frame_equal(
+        one.reset_index(drop=True), other.reset_index(drop=True), check_dtype=False
+    )
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_samples_do_not_depend_on_how_many_chains_run_at_once(tiny, kernel):
     settings = settings_of(kernel=kernel, **{**SMALL, "chains": 3})
     together, alone = draw_samples(settings, tiny), draw_samples(settings, tiny, chains_at_once=1)
-    assert list(together.samples.columns) == ["chain", "sweep", "text", "energy", "log_prob", "passes", "length", "ids"]
+    assert list(together.samples.columns) == [
+        "chain",
+        "sweep",
+        "text",
+        "energy",
+        "log_prob",
+        "passes",
+        "length",
+        "ids",
+    ]
     assert len(together.samples) == 12 and set(together.samples["length"]) == {4, 6}
     same(together.samples, alone.samples)
     same(together.rates, alone.rates)
@@ -54,19 +67,30 @@ class Killed(BaseException):
     ],
 )
 def test_an_interrupted_run_goes_on_exactly(tiny, tmp_path, stop_at, kernel, blow):
-    """Five sweeps of two groups, stopped in the first and in the second, where each sweep leaves a checkpoint."""
+    """Five sweeps of two groups, stopped in the first and in the second, where each sweep
+    leaves a checkpoint.
+    """
     settings = settings_of(kernel=kernel, **{**SMALL, "sweeps": 5, "chains": 4})
     whole = draw_samples(settings, tiny, tmp_path / "whole")
     for sweeps in (3, 7):
         with pytest.raises(blow):
-            draw_samples(settings, tiny, tmp_path / "cut", progress=stop_at(sweeps, blow), seconds_between_checkpoints=0.0)
+            draw_samples(
+                settings,
+                tiny,
+                tmp_path / "cut",
+                progress=stop_at(sweeps, blow),
+                seconds_between_checkpoints=0.0,
+            )
     resumed = draw_samples(settings, tiny, tmp_path / "cut")
     same(resumed.samples, whole.samples)
     same(resumed.rates, whole.rates)
     same(resumed.starts, whole.starts)
     cut, uncut = (load_run(tmp_path / name).diagnosis.to_dict() for name in ("cut", "whole"))
     assert cut == uncut, "diagnostics.json"
-    same(pandas.read_parquet(tmp_path / "cut" / "samples.parquet"), pandas.read_parquet(tmp_path / "whole" / "samples.parquet"))
+    same(
+        pandas.read_parquet(tmp_path / "cut" / "samples.parquet"),
+        pandas.read_parquet(tmp_path / "whole" / "samples.parquet"),
+    )
 
 
 def test_an_interrupt_in_the_burn_in_leaves_a_checkpoint(tiny, tmp_path, stop_at):
@@ -78,15 +102,27 @@ def test_an_interrupt_in_the_burn_in_leaves_a_checkpoint(tiny, tmp_path, stop_at
 
 
 def test_a_part_without_its_checkpoint_is_drawn_again(tiny, tmp_path, stop_at):
-    """A kill between the two files: the part of sweep 3 is there, the checkpoint is that of sweep 2."""
+    """A kill between the two files: the part of sweep 3 is there, the checkpoint is that of
+    sweep 2.
+    """
     settings = settings_of(**SMALL)
     for sweeps in (2, 3):
         with pytest.raises(KeyboardInterrupt):
-            draw_samples(settings, tiny, tmp_path / "run", progress=stop_at(sweeps), seconds_between_checkpoints=0.0)
+            draw_samples(
+                settings,
+                tiny,
+                tmp_path / "run",
+                progress=stop_at(sweeps),
+                seconds_between_checkpoints=0.0,
+            )
         shutil.copytree(tmp_path / "run" / "checkpoints", tmp_path / f"checkpoints-{sweeps}")
-    shutil.copytree(tmp_path / "checkpoints-2", tmp_path / "run" / "checkpoints", dirs_exist_ok=True)
+    shutil.copytree(
+        tmp_path / "checkpoints-2", tmp_path / "run" / "checkpoints", dirs_exist_ok=True
+    )
     assert len(list((tmp_path / "run" / "parts").iterdir())) == 3
-    same(draw_samples(settings, tiny, tmp_path / "run").samples, draw_samples(settings, tiny).samples)
+    same(
+        draw_samples(settings, tiny, tmp_path / "run").samples, draw_samples(settings, tiny).samples
+    )
 
 
 def test_more_sweeps_of_the_same_settings_go_on(tiny, tmp_path):
@@ -115,12 +151,16 @@ def test_a_run_with_other_settings_or_weights_is_refused(tiny, tiny_folder, tmp_
         next(iter(other.network.parameters())).view(-1)[-1] += 1e-6
     with pytest.raises(InputError, match="model 'in memory"):
         draw_samples(settings_of(**SMALL), other, tmp_path)
-    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}, "nothing was touched"
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}, (
+        "nothing was touched"
+    )
 
 
 def test_burn_in_and_thinning_choose_among_the_same_sweeps(tiny):
     everything = draw_samples(settings_of(**{**SMALL, "sweeps": 9}), tiny).samples
-    some = draw_samples(settings_of(**{**SMALL, "sweeps": 9, "burn_in": 2, "thin": 3}), tiny).samples
+    some = draw_samples(
+        settings_of(**{**SMALL, "sweeps": 9, "burn_in": 2, "thin": 3}), tiny
+    ).samples
     assert sorted(some["sweep"].unique()) == [5, 8]
     same(some, everything[everything["sweep"].isin([5, 8])])
 
@@ -134,10 +174,15 @@ def test_random_starts_are_uniform_over_the_support(tiny):
 
 
 def test_templates_hold_their_tokens_and_allowed_sets(tiny):
-    settings = settings_of(template="the [MASK] sat on [MASK] .", allow={2: ["cat", "dog"]}, chains=6, sweeps=5)
+    settings = settings_of(
+        template="the [MASK] sat on [MASK] .", allow={2: ["cat", "dog"]}, chains=6, sweeps=5
+    )
     texts = draw_samples(settings, tiny).samples["text"]
     assert all(
-        text.split()[0] == "the" and text.split()[1] in ("cat", "dog") and text.split()[2:4] == ["sat", "on"] for text in texts
+        text.split()[0] == "the"
+        and text.split()[1] in ("cat", "dog")
+        and text.split()[2:4] == ["sat", "on"]
+        for text in texts
     )
     assert len(set(texts)) > 3
 
@@ -145,7 +190,9 @@ def test_templates_hold_their_tokens_and_allowed_sets(tiny):
 def test_energies_of_samples_are_those_of_their_texts(tiny):
     for kernel in ("mh", "gibbs", "ancestral"):
         for energy in ("raw", "norm"):
-            frame = draw_samples(settings_of(kernel=kernel, energy=energy, chains=3, sweeps=2, length=(5,)), tiny).samples
+            frame = draw_samples(
+                settings_of(kernel=kernel, energy=energy, chains=3, sweeps=2, length=(5,)), tiny
+            ).samples
             fresh = energies(tiny, torch.tensor(np.stack(frame["ids"])).long(), energy)
             assert np.allclose(frame["energy"], fresh.numpy(), atol=1e-4)
 
@@ -156,7 +203,9 @@ def test_passes_are_those_that_the_model_is_asked_for(tiny):
     counted, rows = copy(tiny), []
     counted.logits = lambda ids, positions: rows.append(len(ids)) or tiny.logits(ids, positions)
     run = draw_samples(settings, counted)
-    asked = int(run.samples.groupby("chain")["passes"].max().sum()) + int(run.rates["scoring_passes"].sum())
+    asked = int(run.samples.groupby("chain")["passes"].max().sum()) + int(
+        run.rates["scoring_passes"].sum()
+    )
     assert int(run.rates["scoring_passes"].sum()) == 0
     assert asked <= sum(rows) <= asked + 7 * 100
 
@@ -170,7 +219,9 @@ def test_an_unfinished_run_can_be_read(tiny, tmp_path, stop_at):
         load_run(tmp_path / "nowhere")
 
 
-def test_a_run_that_goes_on_while_it_is_read_has_no_part_missing(tiny, tmp_path, stop_at, monkeypatch):
+def test_a_run_that_goes_on_while_it_is_read_has_no_part_missing(
+    tiny, tmp_path, stop_at, monkeypatch
+):
     """A part and its checkpoint appear after the parts were listed."""
     with pytest.raises(KeyboardInterrupt):
         draw_samples(settings_of(**SMALL), tiny, tmp_path / "run", progress=stop_at(2))

@@ -1,4 +1,6 @@
-"""Chains shared out among workers: the samples, the files and the resumption of a run in one process."""
+"""Chains shared out among workers: the samples, the files and the resumption of a run in one
+process.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def test_shares_have_the_samples_of_one_process_bit_for_bit(shared, tiny, tmp_pa
     assert shared.losing.deaths
     for frame in ("samples", "starts", "rates"):
         same(getattr(found, frame), getattr(local, frame))
-    one, other = (read_object(tmp_path / folder / "settings.json") for folder in ("shared", "local"))
+    one, other = (
+        read_object(tmp_path / folder / "settings.json") for folder in ("shared", "local")
+    )
     assert {**one, "begun": 0, "chains_at_once": 0} == {**other, "begun": 0, "chains_at_once": 0}
     same(draw_samples(settings, tiny, shared=shared(settings)).samples, local.samples)
 
@@ -60,7 +64,13 @@ def test_a_run_changes_engines_in_the_middle(shared, tiny, tmp_path, stop_at):
         out = tmp_path / str(number)
         for stop, on_workers in zip((4, 9), order[:2], strict=True):
             with pytest.raises(KeyboardInterrupt):
-                draw_samples(settings, tiny, out, progress=stop_at(stop), shared=shared(settings) if on_workers else None)
+                draw_samples(
+                    settings,
+                    tiny,
+                    out,
+                    progress=stop_at(stop),
+                    shared=shared(settings) if on_workers else None,
+                )
         begun = sum(int(np.load(file)["done"]) for file in (out / "checkpoints").glob("*.npz"))
         assert begun >= 8
         found = draw_samples(settings, tiny, out, shared=shared(settings) if order[2] else None)
@@ -70,7 +80,11 @@ def test_a_run_changes_engines_in_the_middle(shared, tiny, tmp_path, stop_at):
 
 def test_a_failure_on_a_worker_is_the_error_of_the_run(shared, tiny, monkeypatch):
     settings = settings_of(**SETTINGS["mh"])
-    monkeypatch.setattr(advance.ChainWorker, "__call__", lambda *_: (_ for _ in ()).throw(UnmaskError("no memory: give more")))
+    monkeypatch.setattr(
+        advance.ChainWorker,
+        "__call__",
+        lambda *_: (_ for _ in ()).throw(UnmaskError("no memory: give more")),
+    )
     with pytest.raises(UnmaskError, match=r"^no memory: give more$"):
         draw_samples(settings, tiny, shared=shared(settings))
 
@@ -93,10 +107,18 @@ def one_thread(monkeypatch):
 def test_workers_take_up_a_local_run_and_lose_one_and_this_process_finishes_it(
     request, one_thread, tiny_folder, tmp_path, engine
 ):
-    """Workers have one thread, as this process has here: then numbers are the same, too, bit for bit."""
+    """Workers have one thread, as this process has here: then numbers are the same, too, bit
+    for bit.
+    """
     if engine == "ray":
         request.getfixturevalue("ray_here")
-    asked = {"model": partial(unmask.load, tiny_folder, device="cpu"), "length": 4, "chains": 6, "sweeps": 60, "seed": 5}
+    asked = {
+        "model": partial(unmask.load, tiny_folder, device="cpu"),
+        "length": 4,
+        "chains": 6,
+        "sweeps": 60,
+        "seed": 5,
+    }
     whole, out, killed = unmask.sample(**asked), tmp_path / "run", []
 
     def stop(done: int, total: int, what: str = "") -> None:

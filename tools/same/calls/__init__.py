@@ -26,7 +26,17 @@ Call = dict[str, Any]
 
 def all_calls() -> list[Call]:
     """Every call, in the order in which they are made."""
-    from same.calls import bundled, commands, joints, models, page, sampling, scoring, studies, texts
+    from same.calls import (
+        bundled,
+        commands,
+        joints,
+        models,
+        page,
+        sampling,
+        scoring,
+        studies,
+        texts,
+    )
 
     modules = (joints, models, texts, scoring, sampling, studies, page, bundled, commands)
     calls = [call for module in modules for call in module.calls()]

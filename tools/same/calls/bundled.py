@@ -30,7 +30,9 @@ def of_blanks() -> Iterator[Call]:
         size = 6 if number == 3 else 12
         for construction in CONSTRUCTIONS:
             where = f"bundled/fill/{number}/{construction}"
-            yield call(where, "fill", text=text, model=BUNDLED, joint=construction, candidates=size, top=8)
+            yield call(
+                where, "fill", text=text, model=BUNDLED, joint=construction, candidates=size, top=8
+            )
         if number != 1:
             yield call(
                 f"bundled/compare/{number}",
@@ -42,7 +44,9 @@ def of_blanks() -> Iterator[Call]:
             )
             for construction in ("pseudo_gibbs", "balanced"):
                 where = f"bundled/dependence/{number}/{construction}"
-                yield call(where, "dependence", text=text, model=BUNDLED, joint=construction, candidates=8)
+                yield call(
+                    where, "dependence", text=text, model=BUNDLED, joint=construction, candidates=8
+                )
     for number, text in enumerate(ENGLISH[:3]):
         yield call(
             f"bundled/positions/{number}",
@@ -118,14 +122,18 @@ def of_scores() -> Iterator[Call]:
             )
     pairs = [{"sentence_good": "The cats sit here.", "sentence_bad": "The cats sits here."}]
     for score in ("pll", "left_to_right", "any_order"):
-        yield call(f"bundled/pairs/{score}", "score", minimal_pairs=pairs, score=score, model=BUNDLED)
+        yield call(
+            f"bundled/pairs/{score}", "score", minimal_pairs=pairs, score=score, model=BUNDLED
+        )
 
 
 def of_samples() -> Iterator[Call]:
     """Samples of kernels and decoders."""
     for name, kernel in KERNELS.items():
         options = {"kernel": kernel, "chains": 2, "sweeps": 2, "seed": 1}
-        yield call(f"bundled/sample/{name}", "sample", template=BLANKED[3], model=BUNDLED, **options)
+        yield call(
+            f"bundled/sample/{name}", "sample", template=BLANKED[3], model=BUNDLED, **options
+        )
         yield call(f"bundled/sample/{name}/length", "sample", length=7, model=BUNDLED, **options)
     for name, kernel in DECODERS.items():
         own = {key: value for key, value in kernel.items() if key != "profile"}
@@ -137,7 +145,10 @@ def of_samples() -> Iterator[Call]:
 def of_studies() -> Iterator[Call]:
     """Evaluation, frontiers, mutants of words, and the check."""
     for scheme in ("random", "contiguous"):
-        words = "cat,mat,man,street,park,woman,book,people,shop,dog,field,boy,cup,tea,table,a,the,on,in,of,at,is,to,her"
+        words = (
+            "cat,mat,man,street,park,woman,book,people,shop,dog,field,boy,cup,tea,table,"
+            "a,the,on,in,of,at,is,to,her"
+        )
         options = {
             "alphabet": words,
             "pairs": 2,
@@ -159,7 +170,9 @@ def of_studies() -> Iterator[Call]:
             "first": True,
             "sentences": 4,
         }
-        yield call(f"bundled/frontier/{decoder}", "frontier", data=list(ENGLISH), model=BUNDLED, **options)
+        yield call(
+            f"bundled/frontier/{decoder}", "frontier", data=list(ENGLISH), model=BUNDLED, **options
+        )
     for construction in ("balanced", "chain", "pseudo_gibbs"):
         options = {
             "mutations": ["cat2dog", "mat6bed", "cat2dog+mat6bed"],

@@ -17,13 +17,21 @@ LETTERS = ("--model", "materials/letters", "--device", "cpu")
 
 def calls() -> list[Call]:
     """All calls of this file."""
-    return [*of_texts(), *of_corpora(), *of_samples(), *of_sequences(), *of_mistakes(), *in_processes()]
+    return [
+        *of_texts(),
+        *of_corpora(),
+        *of_samples(),
+        *of_sequences(),
+        *of_mistakes(),
+        *in_processes(),
+    ]
 
 
 def command(words: Sequence[str], standard_input: str = "", process: bool = False) -> Call:
     """A command, named by its words."""
     end = "/process" if process else ""
-    name = f"command{end}/{' '.join(words)}{'/' + standard_input[:20].strip() if standard_input else ''}"
+    read = "/" + standard_input[:20].strip() if standard_input else ""
+    name = f"command{end}/{' '.join(words)}{read}"
     return call(name, "command", words=list(words), standard_input=standard_input, process=process)
 
 
@@ -36,14 +44,20 @@ def both(*words: str) -> Iterator[Call]:
 def of_texts() -> Iterator[Call]:
     """fill, compare, dependence, mutants."""
     for construction in ("product", "restarted", "chain"):
-        yield from both("fill", PAIR, *WORDS, "--joint", construction, "--candidates", "5", "--top", "4")
+        yield from both(
+            "fill", PAIR, *WORDS, "--joint", construction, "--candidates", "5", "--top", "4"
+        )
     yield from both("fill", "the [MASK] sat .", *WORDS, "--exact")
     yield from both("fill", PAIR, *WORDS, "--passes", "30", "--answers", "cat mat,dog bed")
     yield from both("fill", "the old man sat .", *WORDS, "--positions", "2,3", "--candidates", "4")
     yield from both("fill", PAIR, *WORDS, "--alphabet", "cat,dog,mat")
     yield command(("fill", "--file", "materials/blanks.txt", *WORDS, "--candidates", "4", "--json"))
-    yield command(("fill", "--file", "materials/blanks_and_gaps.txt", *WORDS, "--candidates", "4", "--json"))
-    yield command(("fill", "--file", "-", *WORDS, "--candidates", "4", "--json"), "the [MASK] ran .\n")
+    yield command(
+        ("fill", "--file", "materials/blanks_and_gaps.txt", *WORDS, "--candidates", "4", "--json")
+    )
+    yield command(
+        ("fill", "--file", "-", *WORDS, "--candidates", "4", "--json"), "the [MASK] ran .\n"
+    )
     yield from both("compare", PAIR, *WORDS, "--candidates", "4", "--top", "3")
     yield from both(
         "compare",
@@ -57,7 +71,9 @@ def of_texts() -> Iterator[Call]:
         "cat,mat",
     )
     yield from both("dependence", "the [MASK] [MASK] on the [MASK] .", *WORDS, "--candidates", "4")
-    yield from both("dependence", "the cat sat .", *WORDS, "--candidates", "3", "--others", "masked")
+    yield from both(
+        "dependence", "the cat sat .", *WORDS, "--candidates", "3", "--others", "masked"
+    )
     yield command(
         (
             "dependence",
@@ -100,7 +116,9 @@ def of_corpora() -> Iterator[Call]:
     for score in ("pll", "left_to_right,any_order", "decoder:interleaved@2"):
         yield from both("score", "the cat sat .", "the dog dog .", *WORDS, "--score", score)
     for rows in ("words", "tokens"):
-        yield command(("score", "the cat sat .", *WORDS, "--score", "pll", "--rows", rows, "--format", "csv"))
+        yield command(
+            ("score", "the cat sat .", *WORDS, "--score", "pll", "--rows", rows, "--format", "csv")
+        )
     for name in ("table.csv", "table.jsonl", "sentences.txt"):
         yield command(("score", "--file", f"materials/{name}", *WORDS, "--score", "pll"))
         yield command(
@@ -117,9 +135,15 @@ def of_corpora() -> Iterator[Call]:
                 "bits",
             )
         )
-    yield command(("score", "--file", "-", *WORDS, "--score", "pll"), "the cat sat .\na dog ran .\n")
-    yield command(("score", "--file", "materials/table.csv", *WORDS, "--score", "pll", "--out", "out/scores"))
-    yield from both("score", "--minimal-pairs", "materials/pairs.jsonl", *WORDS, "--score", "pll,any_order")
+    yield command(
+        ("score", "--file", "-", *WORDS, "--score", "pll"), "the cat sat .\na dog ran .\n"
+    )
+    yield command(
+        ("score", "--file", "materials/table.csv", *WORDS, "--score", "pll", "--out", "out/scores")
+    )
+    yield from both(
+        "score", "--minimal-pairs", "materials/pairs.jsonl", *WORDS, "--score", "pll,any_order"
+    )
     yield from both(
         "evaluate",
         "--data",
@@ -199,12 +223,23 @@ def of_samples() -> Iterator[Call]:
     """sample, diagnose, lab."""
     short = ("--chains", "2", "--sweeps", "3", "--seed", "1")
     without_passes = ("mh", "gibbs", "block", "sequential-block", "ancestral")
-    with_passes = ("mask-predict", "confidence", "revise", "entropy-bound", "lowest-entropy", "random", "interleaved", "verified")
+    with_passes = (
+        "mask-predict",
+        "confidence",
+        "revise",
+        "entropy-bound",
+        "lowest-entropy",
+        "random",
+        "interleaved",
+        "verified",
+    )
     for kernel in (*without_passes, *with_passes):
         passes = ("--passes", "2") if kernel in with_passes else ()
         yield from both("sample", PAIR, *WORDS, "--kernel", kernel, *passes, *short)
     yield command(("sample", "--length", "5,6", *WORDS, "--kernel", "mh", *short, "--json"))
-    yield command(("sample", PAIR, *WORDS, "--kernel", "gibbs", *short, "--out", "out/run", "--json"))
+    yield command(
+        ("sample", PAIR, *WORDS, "--kernel", "gibbs", *short, "--out", "out/run", "--json")
+    )
     spins = ("--sites", "3", "--coupling", "0.3", "--fields", "0", "--graph", "complete")
     for study in ("dictionary", "dependence", "parallel", "schedule", "decoding"):
         yield command(("lab", study, *spins, "--out", "out/lab", "--json"))
@@ -216,17 +251,66 @@ def of_samples() -> Iterator[Call]:
 def of_sequences() -> Iterator[Call]:
     """Commands that read what others wrote."""
     for kernel in ("mh", "ancestral"):
-        sampled = ("sample", PAIR, *WORDS, "--kernel", kernel, "--chains", "2", "--sweeps", "4", "--out", "out/run")
+        sampled = (
+            "sample",
+            PAIR,
+            *WORDS,
+            "--kernel",
+            kernel,
+            "--chains",
+            "2",
+            "--sweeps",
+            "4",
+            "--out",
+            "out/run",
+        )
         again = [*sampled[:-3], "6", "--out", "out/run", "--json"]
-        several = [[*sampled, "--json"], ["diagnose", "out/run"], ["diagnose", "out/run", "--json"], again]
+        several = [
+            [*sampled, "--json"],
+            ["diagnose", "out/run"],
+            ["diagnose", "out/run", "--json"],
+            again,
+        ]
         yield call(f"commands/sample, diagnose, sample/{kernel}", "commands", several=several)
     for kernel in ("auto", "mh"):
         trained = {"$trained": "masked-pairs"}
-        words = ["translate", "materials/few_sources.txt", "--model", trained, "--kernel", kernel, "--lengths", "2"]
-        several = [[*words, "--json"], [*words, "--reference", "materials/few_targets.txt", "--out", "out/run", "--json"]]
+        words = [
+            "translate",
+            "materials/few_sources.txt",
+            "--model",
+            trained,
+            "--kernel",
+            kernel,
+            "--lengths",
+            "2",
+        ]
+        several = [
+            [*words, "--json"],
+            [*words, "--reference", "materials/few_targets.txt", "--out", "out/run", "--json"],
+        ]
         yield call(f"commands/translate/{kernel}", "commands", several=several)
-    profile = ["dependence", "--profile", "materials/many.txt", *WORDS, "--candidates", "4", "--save", "out/profile.json"]
-    decoded = ["sample", PAIR, *WORDS, "--chains", "2", "--sweeps", "1", "--profile", "out/profile.json", "--json"]
+    profile = [
+        "dependence",
+        "--profile",
+        "materials/many.txt",
+        *WORDS,
+        "--candidates",
+        "4",
+        "--save",
+        "out/profile.json",
+    ]
+    decoded = [
+        "sample",
+        PAIR,
+        *WORDS,
+        "--chains",
+        "2",
+        "--sweeps",
+        "1",
+        "--profile",
+        "out/profile.json",
+        "--json",
+    ]
     for kernel in ("verified", "least-dependent"):
         several = [profile, [*decoded, "--kernel", kernel, "--passes", "2"]]
         yield call(f"commands/profile, sample/{kernel}", "commands", several=several)
@@ -255,7 +339,11 @@ def of_mistakes() -> Iterator[Call]:
 
 def in_processes() -> Iterator[Call]:
     """What only a process of its own shows: the entry point, streams, exit codes."""
-    yield command(("fill", PAIR, *WORDS, "--joint", "mrf", "--candidates", "4", "--json"), process=True)
-    yield command(("score", "--file", "-", *WORDS, "--score", "pll"), "the cat sat .\n", process=True)
+    yield command(
+        ("fill", PAIR, *WORDS, "--joint", "mrf", "--candidates", "4", "--json"), process=True
+    )
+    yield command(
+        ("score", "--file", "-", *WORDS, "--score", "pll"), "the cat sat .\n", process=True
+    )
     yield command(("fill", "the cat .", *WORDS), process=True)
     yield command(("fill", "the [MASK] sat .", *WORDS, "--candidates", "4"), process=True)

@@ -17,7 +17,9 @@ CONSTRUCTIONS = (
     "restarted",
     "chain",
 )
-MEMBERS = tuple(f"family:{alpha},{restart}" for alpha in (0, 0.3, 0.75, 1) for restart in (0, 0.1, 0.6))
+MEMBERS = tuple(
+    f"family:{alpha},{restart}" for alpha in (0, 0.3, 0.75, 1) for restart in (0, 0.1, 0.6)
+)
 SHAPES = {"3x3": (3, 2), "6x6": (6, 2), "2x2x2": (2, 3), "3x3x3": (3, 3), "2x2x2x2": (2, 4)}
 """Tokens and positions of a tabular model, all of whose positions are blanks."""
 

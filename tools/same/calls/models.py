@@ -14,7 +14,9 @@ TEXTS = {
     "roberta": ("the cat sat on the mat .",),
 }
 BLANKED = {
-    **dict.fromkeys(OF_WORDS, ("the [MASK] sat on the [MASK] .", "a [MASK] dog .", "the [MASK] [MASK] [MASK] .")),
+    **dict.fromkeys(
+        OF_WORDS, ("the [MASK] sat on the [MASK] .", "a [MASK] dog .", "the [MASK] [MASK] [MASK] .")
+    ),
     "pieces": ("[MASK] [MASK] .", "ab [MASK] cd ."),
     "letters": ("A [MASK] D [MASK] F", "[MASK] C D"),
     "roberta": ("the<mask> sat on the<mask> .", "a<mask> ran ."),
@@ -59,4 +61,6 @@ def of_checks() -> Iterator[Call]:
         yield call(f"check/{name}/model", "check", model=f"materials/{name}")
         data = file("letters.fasta" if name == "letters" else "sentences.txt")
         yield call(f"check/{name}/texts", "check", model=f"materials/{name}", data=data)
-    yield call("refused/check/letters", "check", model="materials/letters", data=file("sentences.txt"))
+    yield call(
+        "refused/check/letters", "check", model="materials/letters", data=file("sentences.txt")
+    )

@@ -31,7 +31,11 @@ QUESTIONS: dict[str, list[dict[str, Any]]] = {
     ],
     "batch": [
         {"content": "the cat sat .\na dog ran .\n", "name": "a.txt"},
-        {"content": "text,n\nthe cat sat .,1\na dog ran .,2\n", "name": "a.csv", "score": ["energy_norm"]},
+        {
+            "content": "text,n\nthe cat sat .,1\na dog ran .,2\n",
+            "name": "a.csv",
+            "score": ["energy_norm"],
+        },
     ],
     "sample": [
         {"template": PAIR, "kernel": "mh", "chains": 2, "sweeps": 3, "seed": 1},
@@ -55,10 +59,18 @@ def answered() -> Iterator[Call]:
         yield call(f"page/about/{name}", "page", model=model(name), path="about")
     for changes in (1, 2):
         body = {"sequence": PROTEIN, "positions": [1, 3], "changes": changes}
-        yield call(f"page/mutants/{changes}", "page", model=model("letters"), path="mutants", body=body)
+        yield call(
+            f"page/mutants/{changes}", "page", model=model("letters"), path="mutants", body=body
+        )
     body = {"sequence": PROTEIN, "positions": [2]}
     yield call("page/mutants/copy", "page", model=model("letters"), path="mutants/copy", body=body)
-    yield call("page/letters/fill", "page", model=model("letters"), path="fill", body={"text": "A [MASK] D [MASK] F"})
+    yield call(
+        "page/letters/fill",
+        "page",
+        model=model("letters"),
+        path="fill",
+        body={"text": "A [MASK] D [MASK] F"},
+    )
 
 
 def not_answered() -> Iterator[Call]:

@@ -37,7 +37,9 @@ DECODERS: dict[str, dict[str, Any]] = {
     "interleaved": method("Interleaved", passes=2),
     "interleaved-cold": method("Interleaved", passes=3, decoding_temperature=0.0),
     "verified": method("Verified", passes=2, profile={"$profile": "words"}),
-    "verified-hot": method("Verified", passes=3, decoding_temperature=1.4, profile={"$profile": "words"}),
+    "verified-hot": method(
+        "Verified", passes=3, decoding_temperature=1.4, profile={"$profile": "words"}
+    ),
     "least-dependent": method("LeastDependent", profile={"$profile": "words"}),
     "least-dependent-passes": method("LeastDependent", passes=2, profile={"$profile": "words"}),
     "least-dependent-loose": method("LeastDependent", gamma=1.0, profile={"$profile": "words"}),
@@ -47,7 +49,15 @@ SMALL = {"chains": 3, "sweeps": 4}
 
 def calls() -> list[Call]:
     """All calls of this file."""
-    return [*of_kernels(), *of_decoders(), *of_options(), *of_folders(), *of_judges(), *of_several(), *refused()]
+    return [
+        *of_kernels(),
+        *of_decoders(),
+        *of_options(),
+        *of_folders(),
+        *of_judges(),
+        *of_several(),
+        *refused(),
+    ]
 
 
 def of_kernels() -> Iterator[Call]:
@@ -75,7 +85,9 @@ def of_decoders() -> Iterator[Call]:
                 model=model("words"),
                 **options,
             )
-            yield call(f"sample/length/{name}/{seed}", "sample", length=8, model=model("words"), **options)
+            yield call(
+                f"sample/length/{name}/{seed}", "sample", length=8, model=model("words"), **options
+            )
     for name in ("distilbert", "electra", "roberta"):
         for kernel in ("mh", "ancestral", "mask-predict", "lowest-entropy"):
             options = {"kernel": {**KERNELS, **DECODERS}[kernel], "seed": 4, "length": 5, **SMALL}
@@ -146,7 +158,9 @@ def of_options() -> Iterator[Call]:
         for kernel in ("mh", "gibbs", "ancestral", "entropy-bound"):
             options = {"kernel": {**KERNELS, **DECODERS}[kernel], "seed": 9, **SMALL}
             loaded = model("words", dtype=dtype)
-            yield call(f"sample/{dtype}/{kernel}", "sample", template=TEMPLATE, model=loaded, **options)
+            yield call(
+                f"sample/{dtype}/{kernel}", "sample", template=TEMPLATE, model=loaded, **options
+            )
     options = {"kernel": "mh", "template": TEMPLATE, "chains": 4, "sweeps": 120, "seed": 11}
     yield call("sample/long-run", "sample", model=model("words"), **options)
 
@@ -168,7 +182,9 @@ def of_folders() -> Iterator[Call]:
             "chains": 3,
             "seed": 12,
         }
-        yield call(f"sample/again/{kernel}", "sample_again", model=model("words"), sweeps=[2, 5], **options)
+        yield call(
+            f"sample/again/{kernel}", "sample_again", model=model("words"), sweeps=[2, 5], **options
+        )
     options = {"length": [4, 6], "chains": 4, "sweeps": 3, "seed": 13, "out": out("run")}
     yield call("sample/out/lengths", "sample", model=model("words"), kernel="mh", **options)
 
@@ -190,18 +206,28 @@ def of_several() -> Iterator[Call]:
     for kernels in (("mh", "gibbs"), ("ancestral", "block", "interleaved")):
         chosen = [{**KERNELS, **DECODERS}[kernel] for kernel in kernels]
         options = {"template": TEMPLATE, "seed": 15, "chains": 2, "sweeps": 30}
-        yield call(f"diagnose/{'+'.join(kernels)}", "several_runs", model=model("words"), kernels=chosen, **options)
+        yield call(
+            f"diagnose/{'+'.join(kernels)}",
+            "several_runs",
+            model=model("words"),
+            kernels=chosen,
+            **options,
+        )
 
 
 def refused() -> Iterator[Call]:
     """Samples that cannot be drawn: the kind of error is the result."""
     loaded = model("words")
-    yield call("refused/sample/kernel", "sample", template=TEMPLATE, kernel="metropolis", model=loaded)
+    yield call(
+        "refused/sample/kernel", "sample", template=TEMPLATE, kernel="metropolis", model=loaded
+    )
     yield call("refused/sample/energy", "sample", template=TEMPLATE, energy="low", model=loaded)
     yield call("refused/sample/length", "sample", template=TEMPLATE, length=5, model=loaded)
     yield call("refused/sample/no-blank", "sample", template="the cat sat .", model=loaded)
     yield call("refused/sample/too-long", "sample", length=500, model=loaded)
-    yield call("refused/sample/burn-in", "sample", template=TEMPLATE, burn_in=20, sweeps=20, model=loaded)
+    yield call(
+        "refused/sample/burn-in", "sample", template=TEMPLATE, burn_in=20, sweeps=20, model=loaded
+    )
     yield call("refused/sample/chains", "sample", template=TEMPLATE, chains=0, model=loaded)
     yield call("refused/sample/seed", "sample", template=TEMPLATE, seed=-1, model=loaded)
     yield call(

@@ -32,7 +32,9 @@ def of_scores() -> Iterator[Call]:
     """Every score of every model; rows of texts, words and tokens."""
     for name, texts in BY_MODEL.items():
         for score in (*WITH_TOKENS, "any_order"):
-            yield call(f"score/{name}/{score}", "score", texts=texts, score=score, model=model(name))
+            yield call(
+                f"score/{name}/{score}", "score", texts=texts, score=score, model=model(name)
+            )
         for rows in ("words", "tokens", "nested"):
             yield call(
                 f"score/{name}/rows/{rows}",
@@ -46,7 +48,9 @@ def of_scores() -> Iterator[Call]:
         for score in WITH_TOKENS:
             for rows in ("words", "tokens", "nested"):
                 where = f"score/{name}/{score}/rows/{rows}"
-                yield call(where, "score", texts=BY_MODEL[name], score=score, rows=rows, model=model(name))
+                yield call(
+                    where, "score", texts=BY_MODEL[name], score=score, rows=rows, model=model(name)
+                )
 
 
 def of_options() -> Iterator[Call]:
@@ -74,7 +78,9 @@ def of_options() -> Iterator[Call]:
     for unit in ("nats", "bits"):
         for rows in ("texts", "tokens"):
             options = {"unit": unit, "rows": rows, "model": model("sure")}
-            yield call(f"score/unit/{unit}/{rows}", "score", texts=TEXTS, score="left_to_right", **options)
+            yield call(
+                f"score/unit/{unit}/{rows}", "score", texts=TEXTS, score="left_to_right", **options
+            )
     for dtype in ("float64", "bfloat16"):
         for score in ("pll", "energy_norm", "any_order"):
             loaded = model("words", dtype=dtype)
@@ -97,7 +103,14 @@ def of_options() -> Iterator[Call]:
             )
     for score in ("pll", "left_to_right", "pll,energy_norm"):
         two = ["the cat sat .", "the dog sat ."]
-        yield call(f"score/difference/{score}", "difference", texts=two, score=score, rows="nested", model=model("words"))
+        yield call(
+            f"score/difference/{score}",
+            "difference",
+            texts=two,
+            score=score,
+            rows="nested",
+            model=model("words"),
+        )
     parts = [
         {"before": "the cat", "target": "sat", "after": "."},
         {"before": "a dog ran on", "target": "the bed", "after": "."},
@@ -112,10 +125,14 @@ def of_laws() -> Iterator[Call]:
         for decoder in LAWS:
             for passes in (1, 3, None):
                 score = f"decoder:{decoder}" if passes is None else f"decoder:{decoder}@{passes}"
-                yield call(f"score/{name}/{score}", "score", texts=TEXTS, score=score, model=model(name))
+                yield call(
+                    f"score/{name}/{score}", "score", texts=TEXTS, score=score, model=model(name)
+                )
     for seed in (0, 9):
         score = method("DecoderLaw", decoder="random", passes=3, seed=seed)
-        yield call(f"score/law/random/{seed}", "score", texts=TEXTS, score=[score], model=model("words"))
+        yield call(
+            f"score/law/random/{seed}", "score", texts=TEXTS, score=[score], model=model("words")
+        )
 
 
 def of_files() -> Iterator[Call]:
@@ -150,23 +167,41 @@ def of_files() -> Iterator[Call]:
         field="text",
         model=model("words"),
     )
-    yield call("score/frame", "score", texts={"$rows": "table.jsonl"}, score="pll", model=model("words"))
-    yield call("score/file/items", "score", texts=file("items.csv"), score="pll", model=model("words"))
-    yield call("score/frame/items", "score", texts={"$rows": "items.jsonl"}, score="pll", rows="tokens", model=model("words"))
+    yield call(
+        "score/frame", "score", texts={"$rows": "table.jsonl"}, score="pll", model=model("words")
+    )
+    yield call(
+        "score/file/items", "score", texts=file("items.csv"), score="pll", model=model("words")
+    )
+    yield call(
+        "score/frame/items",
+        "score",
+        texts={"$rows": "items.jsonl"},
+        score="pll",
+        rows="tokens",
+        model=model("words"),
+    )
     for kind in ("jsonl", "csv", "parquet"):
         for rows in ("texts", "tokens"):
             options = {"rows": rows, "format": kind, "out": out("scores"), "model": model("words")}
-            yield call(f"score/out/{kind}/{rows}", "score", texts=file("table.csv"), score="pll", **options)
+            yield call(
+                f"score/out/{kind}/{rows}", "score", texts=file("table.csv"), score="pll", **options
+            )
     options = {"score": "any_order,energy_norm", "out": out("scores"), "model": model("sure")}
     yield call("score/out/several", "score", texts=file("sentences.txt"), **options)
 
 
 def of_pairs() -> Iterator[Call]:
     """Minimal pairs."""
-    rows = [{"sentence_good": good, "sentence_bad": bad, "field": field} for good, bad, field in GOOD_AND_BAD]
+    rows = [
+        {"sentence_good": good, "sentence_bad": bad, "field": field}
+        for good, bad, field in GOOD_AND_BAD
+    ]
     for name in ("words", "sure", "electra"):
         for score in ("pll", "left_to_right", "any_order", "energy_norm", "decoder:interleaved@2"):
-            yield call(f"pairs/{name}/{score}", "score", minimal_pairs=rows, score=score, model=model(name))
+            yield call(
+                f"pairs/{name}/{score}", "score", minimal_pairs=rows, score=score, model=model(name)
+            )
     for name in ("pairs.jsonl", "pairs.csv"):
         yield call(
             f"pairs/file/{name}",
@@ -189,9 +224,15 @@ def refused() -> Iterator[Call]:
     loaded = model("words")
     yield call("refused/score/nothing", "score", model=loaded)
     yield call("refused/score/name", "score", texts=TEXTS, score="perplexity", model=loaded)
-    yield call("refused/score/law", "score", texts=TEXTS, score="decoder:mask-predict@4", model=loaded)
-    yield call("refused/score/both", "score", texts=TEXTS, minimal_pairs=file("pairs.csv"), model=loaded)
-    yield call("refused/score/rows", "score", texts=TEXTS, score="pll", rows="letters", model=loaded)
+    yield call(
+        "refused/score/law", "score", texts=TEXTS, score="decoder:mask-predict@4", model=loaded
+    )
+    yield call(
+        "refused/score/both", "score", texts=TEXTS, minimal_pairs=file("pairs.csv"), model=loaded
+    )
+    yield call(
+        "refused/score/rows", "score", texts=TEXTS, score="pll", rows="letters", model=loaded
+    )
     yield call(
         "score/reason/unknown",
         "score",
@@ -199,12 +240,22 @@ def refused() -> Iterator[Call]:
         score="pll,any_order",
         model=loaded,
     )
-    yield call("score/reason/empty", "score", texts=["", "the cat sat ."], score="pll", model=loaded)
+    yield call(
+        "score/reason/empty", "score", texts=["", "the cat sat ."], score="pll", model=loaded
+    )
     yield call("score/reason/long", "score", texts=["the cat " * 20], score="pll", model=loaded)
-    yield call("refused/score/no-file", "score", texts=file("nofile.csv"), score="pll", model=loaded)
-    yield call("refused/score/empty-file", "score", texts=file("empty.txt"), score="pll", model=loaded)
-    yield call("refused/score/broken", "score", texts=file("broken.jsonl"), score="pll", model=loaded)
-    yield call("refused/score/format", "score", texts=TEXTS, score="pll", format="xlsx", model=loaded)
+    yield call(
+        "refused/score/no-file", "score", texts=file("nofile.csv"), score="pll", model=loaded
+    )
+    yield call(
+        "refused/score/empty-file", "score", texts=file("empty.txt"), score="pll", model=loaded
+    )
+    yield call(
+        "refused/score/broken", "score", texts=file("broken.jsonl"), score="pll", model=loaded
+    )
+    yield call(
+        "refused/score/format", "score", texts=TEXTS, score="pll", format="xlsx", model=loaded
+    )
     yield call(
         "score/reason/profile",
         "score",
@@ -212,5 +263,7 @@ def refused() -> Iterator[Call]:
         score="decoder:least-dependent@2",
         model=loaded,
     )
-    yield call("refused/pairs/rows", "score", minimal_pairs=file("pairs.csv"), rows="tokens", model=loaded)
+    yield call(
+        "refused/pairs/rows", "score", minimal_pairs=file("pairs.csv"), rows="tokens", model=loaded
+    )
     yield call("refused/pairs/columns", "score", minimal_pairs=file("table.csv"), model=loaded)

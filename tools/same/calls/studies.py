@@ -40,7 +40,9 @@ def of_evaluation() -> Iterator[Call]:
                 "model": model(name),
             }
             yield call(f"evaluate/{name}/support/{support}", "evaluate", data=texts, **options)
-        yield call(f"evaluate/{name}/paper", "evaluate", data=texts, pairs=4, paper=True, model=model(name))
+        yield call(
+            f"evaluate/{name}/paper", "evaluate", data=texts, pairs=4, paper=True, model=model(name)
+        )
         options = {
             "alphabet": "cat,dog,man,mat,tree,bed,sat,ran,the,a,on",
             "pairs": 2,
@@ -66,7 +68,14 @@ def of_frontiers() -> Iterator[Call]:
     """Nats per token against passes."""
     texts = list(SENTENCES)
     for name in ("words", "sure"):
-        for decoder in ("entropy-bound", "lowest-entropy", "random", "interleaved", "verified", "least-dependent"):
+        for decoder in (
+            "entropy-bound",
+            "lowest-entropy",
+            "random",
+            "interleaved",
+            "verified",
+            "least-dependent",
+        ):
             options = {
                 "decoders": [decoder],
                 "passes": [2, 3],
@@ -75,7 +84,9 @@ def of_frontiers() -> Iterator[Call]:
                 "sentences": 5,
                 "seed": 1,
             }
-            yield call(f"frontier/{name}/{decoder}", "frontier", data=texts, model=model(name), **options)
+            yield call(
+                f"frontier/{name}/{decoder}", "frontier", data=texts, model=model(name), **options
+            )
         options = {
             "decoders": ["interleaved", "random"],
             "passes": [2],
@@ -91,7 +102,9 @@ def of_frontiers() -> Iterator[Call]:
         "first": True,
         "out": out("frontier"),
     }
-    yield call("frontier/out", "frontier", data=file("sentences.txt"), model=model("words"), **options)
+    yield call(
+        "frontier/out", "frontier", data=file("sentences.txt"), model=model("words"), **options
+    )
 
 
 def of_training() -> Iterator[Call]:
@@ -141,17 +154,35 @@ def of_training() -> Iterator[Call]:
         corpus=file("corpus.txt"),
         **{**common, "optimisation": steps},
     )
-    words = {"corpus": file("many.txt"), "held_out": method("HeldOut", valid_share=0.1), "seed": 1, "optimisation": steps}
+    words = {
+        "corpus": file("many.txt"),
+        "held_out": method("HeldOut", valid_share=0.1),
+        "seed": 1,
+        "optimisation": steps,
+    }
     for name in ("words", "sure"):
-        yield call(f"train/init/{name}", "train_weights", init=f"materials/{name}", shape=method("Shape", max_length=16), **words)
-        shape = method("Shape", layers=1, width=16, heads=2, max_length=24, tokenizer=f"materials/{name}")
+        yield call(
+            f"train/init/{name}",
+            "train_weights",
+            init=f"materials/{name}",
+            shape=method("Shape", max_length=16),
+            **words,
+        )
+        shape = method(
+            "Shape", layers=1, width=16, heads=2, max_length=24, tokenizer=f"materials/{name}"
+        )
         yield call(f"train/tokenizer/{name}", "train_weights", shape=shape, **words)
     for objective in ("masked", "causal"):
         whole = method("Optimisation", dropout=0.0, epochs=1, batch_tokens=512, warmup=1, lr=0.01)
         options = {**common, "objective": objective, "optimisation": whole}
         yield call(f"train/epochs/{objective}", "train_weights", corpus=texts, **options)
     shape = method("Shape", layers=1, width=16, heads=2, max_length=32)
-    yield call("train/own-vocabulary", "train_weights", corpus=texts, **{**common, "shape": shape, "optimisation": steps})
+    yield call(
+        "train/own-vocabulary",
+        "train_weights",
+        corpus=texts,
+        **{**common, "shape": shape, "optimisation": steps},
+    )
     weighted = {
         "corpus": [file("corpus.txt"), file("valid.txt")],
         "weight": [1, 3],
@@ -200,7 +231,9 @@ def of_translation() -> Iterator[Call]:
     for name, kernel in kernels.items():
         for seed in (0, 1):
             options = {"model": masked, "kernel": kernel, "seed": seed, "lengths": 2}
-            yield call(f"translate/{name}/{seed}", "translate", data=file("few_sources.txt"), **options)
+            yield call(
+                f"translate/{name}/{seed}", "translate", data=file("few_sources.txt"), **options
+            )
     for name in ("mh", "gibbs", "block", "sequential-block"):
         for start in ("mask-predict@2", "random"):
             for energy in ("norm", "raw"):
@@ -269,14 +302,18 @@ def of_lab() -> Iterator[Call]:
     yield call("lab/stutter/out", "lab.stutter", out=out("lab"))
     for fits in (2, 3):
         yield call(f"lab/all/{fits}", "lab.all", fits=fits)
-    yield call("lab/out", "lab.parallel", model=method("SpinModel", **models["complete"]), out=out("lab"))
+    yield call(
+        "lab/out", "lab.parallel", model=method("SpinModel", **models["complete"]), out=out("lab")
+    )
 
 
 def refused() -> Iterator[Call]:
     """Studies that cannot be made: the kind of error is the result."""
     texts = corpus(20, seed=1)
     loaded = model("words")
-    yield call("refused/evaluate/no-data", "evaluate", data=file("nofile.txt"), pairs=2, model=loaded)
+    yield call(
+        "refused/evaluate/no-data", "evaluate", data=file("nofile.txt"), pairs=2, model=loaded
+    )
     yield call(
         "refused/evaluate/joints",
         "evaluate",
@@ -325,8 +362,14 @@ def refused() -> Iterator[Call]:
         out=out("model"),
         shape=method("Shape", width=15, heads=2, vocab=70),
     )
-    yield call("refused/train/empty", "train", corpus=file("empty.txt"), out=out("model"), shape=SHAPE)
+    yield call(
+        "refused/train/empty", "train", corpus=file("empty.txt"), out=out("model"), shape=SHAPE
+    )
     yield call("refused/translate/model", "translate", data=["kalo"], model="materials/words")
     yield call("refused/lab/sites", "lab.parallel", model=method("SpinModel", sites=40))
-    yield call("refused/lab/fields", "lab.parallel", model=method("SpinModel", sites=4, fields="1,2"))
-    yield call("refused/lab/coupling", "lab.parallel", model=method("SpinModel", sites=4, coupling=1e5))
+    yield call(
+        "refused/lab/fields", "lab.parallel", model=method("SpinModel", sites=4, fields="1,2")
+    )
+    yield call(
+        "refused/lab/coupling", "lab.parallel", model=method("SpinModel", sites=4, coupling=1e5)
+    )

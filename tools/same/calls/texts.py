@@ -113,7 +113,9 @@ def of_fill() -> Iterator[Call]:
         several = [PAIR, "a [MASK] ran under the [MASK] .", "the [MASK] [MASK] ."]
         for construction in ("product", "arnold_gokhale", "restarted"):
             where = f"fill/{name}/several/{construction}"
-            yield call(where, "fill", text=several, model=model(name), joint=construction, candidates=5)
+            yield call(
+                where, "fill", text=several, model=model(name), joint=construction, candidates=5
+            )
         for dtype in ("float64", "bfloat16"):
             where = f"fill/{name}/{dtype}"
             yield call(
@@ -148,11 +150,15 @@ def of_search() -> Iterator[Call]:
         for passes in (60, 120):
             search = method("Search", passes=passes)
             where = f"fill/{name}/search/three/{passes}"
-            yield call(where, "fill", text=THREE, model=model(name), joint="chain", search=search, top=6)
+            yield call(
+                where, "fill", text=THREE, model=model(name), joint="chain", search=search, top=6
+            )
         for top in (3, 60):
             search = method("Search", passes=40)
             where = f"fill/{name}/search/one/{top}"
-            yield call(where, "fill", text="the [MASK] sat .", model=model(name), search=search, top=top)
+            yield call(
+                where, "fill", text="the [MASK] sat .", model=model(name), search=search, top=top
+            )
     for text in ("[WORD] ab .", "ab [WORD] cd .", "[GAP:1-2] ab .", "[GAP:2-3] ."):
         for passes in (20, 80):
             search = method("Search", passes=passes)
@@ -202,7 +208,9 @@ def of_compare() -> Iterator[Call]:
     for name in ("words", "sure"):
         for positions in ([2, 3], [2, 6], [1, 4, 5]):
             where = f"compare/{name}/positions/{'-'.join(map(str, positions))}"
-            yield call(where, "compare", text=WHOLE, model=model(name), positions=positions, candidates=4)
+            yield call(
+                where, "compare", text=WHOLE, model=model(name), positions=positions, candidates=4
+            )
         yield call(
             f"compare/{name}/targets",
             "compare",
@@ -211,8 +219,12 @@ def of_compare() -> Iterator[Call]:
             targets=["cat", "mat"],
             candidates=6,
         )
-        yield call(f"compare/{name}/exact", "compare", text=PAIR, model=model(name), exact=True, top=3)
-        yield call(f"compare/{name}/alphabet", "compare", text=PAIR, model=model(name), alphabet=ALPHABET)
+        yield call(
+            f"compare/{name}/exact", "compare", text=PAIR, model=model(name), exact=True, top=3
+        )
+        yield call(
+            f"compare/{name}/alphabet", "compare", text=PAIR, model=model(name), alphabet=ALPHABET
+        )
         yield call(
             f"compare/{name}/several",
             "compare",
@@ -291,7 +303,9 @@ def of_profiles() -> Iterator[Call]:
                     "candidates": size,
                     "sentences": sentences,
                 }
-                yield call(where, "dependence", model=model(name), save=out("profile.json"), **options)
+                yield call(
+                    where, "dependence", model=model(name), save=out("profile.json"), **options
+                )
         yield call(f"profile/{name}/loaded", "loaded_profile", path={"$profile": name})
 
 
@@ -311,7 +325,9 @@ def of_mutants() -> Iterator[Call]:
             yield call(where, "mutants", sequence=PROTEIN, model=model("letters"), **options)
     for ranked in ("log_prob", "effect", "singles", "epistasis", "interaction"):
         options = {"positions": [1, 3], "changes": 2, "alphabet": letters, "by": ranked, "top": 5}
-        yield call(f"mutants/by/{ranked}", "mutants", sequence=PROTEIN, model=model("letters"), **options)
+        yield call(
+            f"mutants/by/{ranked}", "mutants", sequence=PROTEIN, model=model("letters"), **options
+        )
     yield call(
         "mutants/four",
         "mutants",
@@ -330,7 +346,9 @@ def of_mutants() -> Iterator[Call]:
         changes=1,
     )
     named = ["A1C", "C2A", "A1C+C2A", "D3E+E4D+F5A"]
-    yield call("mutants/named", "mutants", sequence=PROTEIN, mutations=named, model=model("letters"))
+    yield call(
+        "mutants/named", "mutants", sequence=PROTEIN, mutations=named, model=model("letters")
+    )
     yield call(
         "mutants/file",
         "mutants",
@@ -408,7 +426,9 @@ def refused() -> Iterator[Call]:
     yield call("refused/fill/targets", "fill", text=PAIR, model=loaded, targets=["cat"])
     yield call("refused/fill/positions", "fill", text=WHOLE, model=loaded, positions=[40])
     yield call("refused/fill/long", "fill", text="the [MASK] " * 12, model=loaded, candidates=2)
-    yield call("refused/fill/many", "fill", text="[MASK] " * 9, model=loaded, joint="mrf", candidates=12)
+    yield call(
+        "refused/fill/many", "fill", text="[MASK] " * 9, model=loaded, joint="mrf", candidates=12
+    )
     yield call(
         "refused/fill/unknown",
         "fill",

@@ -1,12 +1,15 @@
 """BERT as a masked language model, its parts named as Hugging Face's checkpoints name them.
 
 Embedding   e_j = LayerNorm(word[x_j] + type[0] + position[j])
-Layer       a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),   h' = LayerNorm(a + W_2 act(W_1 a))
-Head        logits = D LayerNorm(act(W h)) + b                       (D: the word embeddings, if the two are tied)
+Layer       a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),
+            h' = LayerNorm(a + W_2 act(W_1 a))
+Head        logits = D LayerNorm(act(W h)) + b
+            (D: the word embeddings, if the two are tied)
 
-The forward pass is the plain definition, without dropout; no position attends to the token `BertEncoder.unseen`, if there is one
-(padding between a source and its translation). With a `KeyCache` new tokens also attend to those that were read before. Importing
-transformers would take longer than a small model's answer. With any unknown setting `BertShape.of` gives None, and
+The forward pass is the plain definition, without dropout; no position attends to the token
+`BertEncoder.unseen`, if there is one (padding between a source and its translation). With a
+`KeyCache` new tokens also attend to those that were read before. Importing transformers would
+take longer than a small model's answer. With any unknown setting `BertShape.of` gives None, and
 the caller takes transformers' own code instead.
 """
 
@@ -24,7 +27,12 @@ from torch import Tensor, nn
 from unmask.models.encoder.encoder import BERT, layer_of
 from unmask.models.encoder.layers import Stream
 
-ACTIVATIONS = {"gelu": nn.GELU(), "gelu_new": nn.GELU("tanh"), "gelu_pytorch_tanh": nn.GELU("tanh"), "relu": nn.ReLU()}
+ACTIVATIONS = {
+    "gelu": nn.GELU(),
+    "gelu_new": nn.GELU("tanh"),
+    "gelu_pytorch_tanh": nn.GELU("tanh"),
+    "relu": nn.ReLU(),
+}
 ONLY_AS_HERE: dict[str, tuple[object, ...]] = {
     "model_type": ("bert",),
     "position_embedding_type": ("absolute",),
@@ -36,11 +44,13 @@ ONLY_AS_HERE: dict[str, tuple[object, ...]] = {
 """Settings that would make another network: understood with these values only."""
 WITHOUT_EFFECT = frozenset(
     """
-    _name_or_path architectures attention_probs_dropout_prob bos_token_id chunk_size_feed_forward classifier_dropout cls_token_id
-    directionality dtype eos_token_id finetuning_task gradient_checkpointing hidden_dropout_prob id2label initializer_range
-    label2id mask_token_id output_attentions output_hidden_states output_past pad_token_id pooler_fc_size
-    pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type problem_type return_dict sep_token_id
-    tokenizer_class torch_dtype transformers_version use_cache
+    _name_or_path architectures attention_probs_dropout_prob bos_token_id chunk_size_feed_forward
+    classifier_dropout cls_token_id directionality dtype eos_token_id finetuning_task
+    gradient_checkpointing hidden_dropout_prob id2label initializer_range label2id mask_token_id
+    output_attentions output_hidden_states output_past pad_token_id pooler_fc_size
+    pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
+    problem_type return_dict sep_token_id tokenizer_class torch_dtype transformers_version
+    use_cache
     """.split()
 )
 """Settings that do not enter the logits: training, other heads, bookkeeping."""
@@ -64,11 +74,18 @@ class BertShape:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> BertShape | None:
-        """The shape that a config.json states, or None if it states anything that is not understood here."""
+        """The shape that a config.json states, or None if it states anything that is not
+        understood here.
+        """
         ours = {field.name for field in fields(cls)}
-        if config.get("model_type") != "bert" or set(config) - ours - set(ONLY_AS_HERE) - WITHOUT_EFFECT:
+        if (
+            config.get("model_type") != "bert"
+            or set(config) - ours - set(ONLY_AS_HERE) - WITHOUT_EFFECT
+        ):
             return None
-        if any(config[key] not in allowed for key, allowed in ONLY_AS_HERE.items() if key in config):
+        if any(
+            config[key] not in allowed for key, allowed in ONLY_AS_HERE.items() if key in config
+        ):
             return None
         try:
             shape = cls(**{key: config[key] for key in ours if key in config})
@@ -94,7 +111,9 @@ def _table(rows: int, width: int) -> nn.Embedding:
 
 
 class BertMaskedLM(nn.Module):
-    """An encoder, `bert`, and the head, `cls.predictions`; built without memory, to be filled with a checkpoint's tensors."""
+    """An encoder, `bert`, and the head, `cls.predictions`; built without memory, to be filled
+    with a checkpoint's tensors.
+    """
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
@@ -147,19 +166,24 @@ class BertMaskedLM(nn.Module):
             setattr(self.get_submodule(place), last, self.get_parameter(of))
 
     def without_positions(self, first: int, end: int) -> BertMaskedLM:
-        """The same network, its weights shared, for texts that leave out the positions `first` ... `end` - 1: the token
-        at `first` of such a text is taken as the one at `end`."""
+        """The same network, its weights shared, for texts that leave out the positions `first`
+        ... `end` - 1: the token at `first` of such a text is taken as the one at `end`."""
         table = self.bert.embeddings.position_embeddings.weight
         remaining = torch.cat([table[:first], table[end:]])
         network = BertMaskedLM(replace(self.config, max_position_embeddings=len(remaining)))
-        network.load_state_dict(self.state_dict() | {"bert.embeddings.position_embeddings.weight": remaining}, assign=True)
+        network.load_state_dict(
+            self.state_dict() | {"bert.embeddings.position_embeddings.weight": remaining},
+            assign=True,
+        )
         network.set_output_embeddings(self.get_output_embeddings())
         network.bert.unseen = self.bert.unseen
         return network.eval()
 
 
 class KeyCache:
-    """Keys and values of n texts that were read, for each layer, and which of their tokens may be attended to."""
+    """Keys and values of n texts that were read, for each layer, and which of their tokens may
+    be attended to.
+    """
 
     def __init__(self) -> None:
         self.layers: list[tuple[Tensor, Tensor]] = []
@@ -170,10 +194,15 @@ class KeyCache:
         self.seen = seen if self.seen is None else torch.cat([self.seen, seen], 1)
         return self.seen
 
-    def add(self, layer: int, key: Float[Tensor, "n t d"], value: Float[Tensor, "n t d"]) -> tuple[Tensor, Tensor]:
+    def add(
+        self, layer: int, key: Float[Tensor, "n t d"], value: Float[Tensor, "n t d"]
+    ) -> tuple[Tensor, Tensor]:
         """Add the keys and values of these tokens in a layer; those of all tokens."""
         if layer < len(self.layers):
-            key, value = (torch.cat([old, new], 1) for old, new in zip(self.layers[layer], (key, value), strict=True))
+            key, value = (
+                torch.cat([old, new], 1)
+                for old, new in zip(self.layers[layer], (key, value), strict=True)
+            )
         self.layers[layer : layer + 1] = [(key, value)]
         return key, value
 
@@ -191,10 +220,16 @@ class BertEncoder(nn.Module):
         self.unseen: int | None = None
         self.embeddings = Embeddings(config)
         self.encoder: Any = nn.Module()
-        self.encoder.layer = nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers))
+        self.encoder.layer = nn.ModuleList(
+            BertLayer(config) for _ in range(config.num_hidden_layers)
+        )
 
-    def forward(self, input_ids: Int[Tensor, "n T"], first: int = 0, cache: KeyCache | None = None) -> Float[Tensor, "n T d"]:
-        """Last hidden states of tokens from position `first` on; a cache is read, and then holds these tokens, too."""
+    def forward(
+        self, input_ids: Int[Tensor, "n T"], first: int = 0, cache: KeyCache | None = None
+    ) -> Float[Tensor, "n T d"]:
+        """Last hidden states of tokens from position `first` on; a cache is read, and then
+        holds these tokens, too.
+        """
         states = self.embeddings(input_ids, first)
         seen = None if self.unseen is None else input_ids != self.unseen
         if cache is not None:
@@ -203,7 +238,9 @@ class BertEncoder(nn.Module):
             query, key, value = layer.parts.project(states)
             if cache is not None:
                 key, value = cache.add(number, key, value)
-            states = layer.parts.after_attention(Stream(states, states), layer.parts.attend(query, key, value, seen)).normed
+            states = layer.parts.after_attention(
+                Stream(states, states), layer.parts.attend(query, key, value, seen)
+            ).normed
         return states
 
 
@@ -220,26 +257,36 @@ class Embeddings(nn.Module):
     def forward(self, input_ids: Int[Tensor, "n t"], first: int = 0) -> Float[Tensor, "n t d"]:
         """The first layer's input, for tokens from position `first` on."""
         placed = self.word_embeddings(input_ids) + self.token_type_embeddings.weight[0]
-        normed: Tensor = self.LayerNorm(placed + self.position_embeddings.weight[first : first + input_ids.shape[1]])
+        normed: Tensor = self.LayerNorm(
+            placed + self.position_embeddings.weight[first : first + input_ids.shape[1]]
+        )
         return normed
 
 
 class BertLayer(nn.Module):
-    """The modules of one layer, nested as the checkpoints' names are; `parts` computes with them, by plain operations."""
+    """The modules of one layer, nested as the checkpoints' names are; `parts` computes with
+    them, by plain operations.
+    """
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
         width, inner = config.hidden_size, nn.Linear(config.hidden_size, config.intermediate_size)
         self.attention: Any = nn.Module()
-        self.attention.self = nn.ModuleDict({name: nn.Linear(width, width) for name in ("query", "key", "value")})
+        self.attention.self = nn.ModuleDict(
+            {name: nn.Linear(width, width) for name in ("query", "key", "value")}
+        )
         self.attention.output = _dense_and_norm(width, config)
-        self.intermediate = nn.ModuleDict({"dense": inner, "intermediate_act_fn": ACTIVATIONS[config.hidden_act]})
+        self.intermediate = nn.ModuleDict(
+            {"dense": inner, "intermediate_act_fn": ACTIVATIONS[config.hidden_act]}
+        )
         self.output = _dense_and_norm(config.intermediate_size, config)
         self.parts = layer_of(self, BERT, config.num_attention_heads, fused=False)
 
 
 class Predictions(nn.Module):
-    """The head; `bias` lies beside the decoder, whose bias it is, because checkpoints store it there."""
+    """The head; `bias` lies beside the decoder, whose bias it is, because checkpoints store it
+    there.
+    """
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
@@ -250,7 +297,9 @@ class Predictions(nn.Module):
 
     def forward(self, hidden: Float[Tensor, "... d"]) -> Float[Tensor, "... V"]:
         """Logits."""
-        logits: Tensor = self.decoder(self.transform["LayerNorm"](self.activation(self.transform["dense"](hidden))))
+        logits: Tensor = self.decoder(
+            self.transform["LayerNorm"](self.activation(self.transform["dense"](hidden)))
+        )
         return logits
 
 

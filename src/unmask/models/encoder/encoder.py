@@ -1,12 +1,16 @@
-"""Encoders that run fast: where each type of transformers keeps its parts, and the passes that compute only what is needed.
+"""Encoders that run fast: where each type of transformers keeps its parts, and the passes that
+compute only what is needed.
 
-Embedding   e_j = P N(c word[x_j] + position[j + offset] + type[0])          (P: ELECTRA's projection, else 1)
+Embedding   e_j = P N(c word[x_j] + position[j + offset] + type[0])
+            (P: ELECTRA's projection, else 1)
 Layers      see `layers`
 
-c is 1, except in networks with token dropout (ESM): there a mask's embedding is 0 and c = 0.88 / (1 - share of masks in a text).
-A network is recognised by its type and checked by shape: plain linear maps, heads of one width. An `Encoder` holds the network's
-own modules, never copies of their weights. `MaskedLM` compares its answers with those of the network's own forward pass on the
-first rows of each length (`agree`), and falls back to the forward pass if they differ: a wrong entry costs only speed.
+c is 1, except in networks with token dropout (ESM): there a mask's embedding is 0 and c = 0.88
+/ (1 - share of masks in a text). A network is recognised by its type and checked by shape:
+plain linear maps, heads of one width. An `Encoder` holds the network's own modules, never
+copies of their weights. `MaskedLM` compares its answers with those of the network's own forward
+pass on the first rows of each length (`agree`), and falls back to the forward pass if they
+differ: a wrong entry costs only speed.
 """
 
 from __future__ import annotations
@@ -27,10 +31,16 @@ from torch.nn import functional
 from unmask.models.encoder.layers import HALF_TYPES, Layer, Rotary, Stream, Turn
 
 logger = logging.getLogger(__name__)
-KEPT_IN_TRAINING = 1 - 0.15 * 0.8  # The share of tokens that token dropout kept in training, the same for all its models
-LARGEST_DIFFERENCE = 1e-3  # In log-probability, between the fast path and the forward pass; above it the fast path is given up
+KEPT_IN_TRAINING = (
+    1 - 0.15 * 0.8
+)  # The share of tokens that token dropout kept in training, the same for all its models
+# In log-probability, between the fast path and the forward pass; above it the fast path is
+# given up
+LARGEST_DIFFERENCE = 1e-3
 ROUNDING_UNITS = 32
-"""The same in half precision: the expected difference, in units of rounding. Right paths are mostly a few units apart."""
+"""The same in half precision: the expected difference, in units of rounding. Right paths are
+mostly a few units apart.
+"""
 Turns = dict[Rotary | None, Turn | None]
 
 
@@ -38,10 +48,10 @@ Turns = dict[Rotary | None, Turn | None]
 class Encoder:
     """Embedding tables and layers.
 
-    `first_norm`: what the first layer reads through, if norms are before.
-    `pad_id`: the token that shifts the positions after it (RoBERTa counts positions over all other tokens), if any.
-    `dropped`: the mask of a network with token dropout, if it is one.
-    `unseen`: the token that no position attends to, if any.
+    `first_norm`: what the first layer reads through, if norms are before. `pad_id`: the token
+    that shifts the positions after it (RoBERTa counts positions over all other tokens), if any.
+    `dropped`: the mask of a network with token dropout, if it is one. `unseen`: the token that
+    no position attends to, if any.
     """
 
     word: nn.Embedding
@@ -56,8 +66,15 @@ class Encoder:
     dropped: int | None = None
     unseen: int | None = None
 
-    def embed(self, ids: Int[Tensor, "n t"], positions: Int[Tensor, " t"], masked: Float[Tensor, " n"] | None = None) -> Stream:
-        """The first layer's input for tokens `ids` at `positions`; `masked`: the share of masks in each text [that in `ids`]."""
+    def embed(
+        self,
+        ids: Int[Tensor, "n t"],
+        positions: Int[Tensor, " t"],
+        masked: Float[Tensor, " n"] | None = None,
+    ) -> Stream:
+        """The first layer's input for tokens `ids` at `positions`; `masked`: the share of masks
+        in each text [that in `ids`].
+        """
         states: Tensor = self.word(ids)
         if self.dropped is not None:
             dropped = ids == self.dropped
@@ -79,16 +96,22 @@ class Encoder:
         return self.pad_id is not None and bool((ids == self.pad_id).any())
 
     def turns(self, length: int, like: Tensor) -> Turns:
-        """The rotation of queries and keys at every position of a text, by kind of layer; None without rotary positions."""
+        """The rotation of queries and keys at every position of a text, by kind of layer; None
+        without rotary positions.
+        """
         places = torch.arange(length, device=like.device)
         kinds = {layer.rotary for layer in self.layers}
         return {kind: None if kind is None else kind.turn(places, like.dtype) for kind in kinds}
 
-    def hidden_at(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p d"]:
+    def hidden_at(
+        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
+    ) -> Float[Tensor, "n p d"]:
         """Last hidden states at `positions` of each row."""
         stream = self.embed(ids, torch.arange(ids.shape[1], device=ids.device))
         seen = None if self.unseen is None else ids != self.unseen
-        return self.finish(stream, self.layers, positions, self.turns(ids.shape[1], stream.total), seen)
+        return self.finish(
+            stream, self.layers, positions, self.turns(ids.shape[1], stream.total), seen
+        )
 
     def finish(
         self,
@@ -100,8 +123,9 @@ class Encoder:
     ) -> Float[Tensor, "n p d"]:
         """Last hidden states at `positions` after the remaining `layers`.
 
-        The last layer runs at those positions only. At one position its values are never formed, nor, without rotary positions,
-        its keys (`Layer.at_one`), which leaves about L - 1 of the L layers.
+        The last layer runs at those positions only. At one position its values are never
+        formed, nor, without rotary positions, its keys (`Layer.at_one`), which leaves about L -
+        1 of the L layers.
         """
         *before, last = layers
         for layer in before:
@@ -112,21 +136,33 @@ class Encoder:
 
 
 class Substitution:
-    """Last hidden states at `predict` for rows of values at `vary` of the text `ids`: the inner loop of a pair table.
+    """Last hidden states at `predict` for rows of values at `vary` of the text `ids`: the inner
+    loop of a pair table.
 
-    Every row is the same text except for the tokens at `vary`. In the first layer queries, keys and values are functions of one
-    token each: those of the tokens that stay are computed once for all rows. With token dropout they depend on how many masks a
-    row has, so there is one set of them for each number. The last layer runs at one token per row (`Layer.at_one`). With 6 layers
-    of width d and 16 tokens this leaves 911 of the 1,152 d^2 multiplications.
+    Every row is the same text except for the tokens at `vary`. In the first layer queries, keys
+    and values are functions of one token each: those of the tokens that stay are computed once
+    for all rows. With token dropout they depend on how many masks a row has, so there is one
+    set of them for each number. The last layer runs at one token per row (`Layer.at_one`). With
+    6 layers of width d and 16 tokens this leaves 911 of the 1,152 d^2 multiplications.
     """
 
-    def __init__(self, encoder: Encoder, ids: Int[Tensor, " T"], vary: Int[Tensor, " v"], predict: int) -> None:
-        self.encoder, self.ids, self.vary, self.predict, self.length = encoder, ids, vary, predict, len(ids)
+    def __init__(
+        self, encoder: Encoder, ids: Int[Tensor, " T"], vary: Int[Tensor, " v"], predict: int
+    ) -> None:
+        self.encoder, self.ids, self.vary, self.predict, self.length = (
+            encoder,
+            ids,
+            vary,
+            predict,
+            len(ids),
+        )
         sets = 1 if encoder.dropped is None else len(vary) + 1
         self.mask = -1 if encoder.dropped is None else encoder.dropped
         self.masks = (ids == self.mask).index_fill(0, vary, False).sum()
         masked = (self.masks + torch.arange(sets, device=ids.device)).float() / self.length
-        self.embedded = encoder.embed(ids.repeat(sets, 1), torch.arange(self.length, device=ids.device), masked)
+        self.embedded = encoder.embed(
+            ids.repeat(sets, 1), torch.arange(self.length, device=ids.device), masked
+        )
         self.projected = encoder.layers[0].project(self.embedded.normed)
         self.turns = encoder.turns(self.length, self.embedded.total)
 
@@ -134,57 +170,85 @@ class Substitution:
         """The encoder's last hidden state at `predict`, a row of `values` each."""
         first, *others = self.encoder.layers
         own_masks = (values == self.mask).sum(1)
-        varied = self.encoder.embed(values, self.vary, (self.masks + own_masks).float() / self.length)
+        varied = self.encoder.embed(
+            values, self.vary, (self.masks + own_masks).float() / self.length
+        )
         places = self._places(own_masks)
         total = filled(self.embedded.total, varied.total, places)
-        query, key, value = (filled(x, y, places) for x, y in zip(self.projected, first.project(varied.normed), strict=True))
+        query, key, value = (
+            filled(x, y, places)
+            for x, y in zip(self.projected, first.project(varied.normed), strict=True)
+        )
         mixed = first.attend(query, key, value, turn=self.turns[first.rotary])
         stream = first.after_attention(Stream(total, total), mixed)
         predict = torch.full((len(values), 1), self.predict, device=values.device)
         return self.encoder.finish(stream, others, predict, self.turns)[:, 0]
 
     def _places(self, own_masks: Int[Tensor, " n"]) -> Int[Tensor, "n T"]:
-        """For each row and token, the index of its vector in the list of the shared vectors followed by those that vary."""
+        """For each row and token, the index of its vector in the list of the shared vectors
+        followed by those that vary.
+        """
         rows, varied, device = len(own_masks), len(self.vary), own_masks.device
         places = torch.arange(self.length, device=device).repeat(rows, 1)
         if self.encoder.dropped is not None:
             places = places + own_masks[:, None] * self.length
         shared = self.embedded.total.shape[:2].numel()
-        places[:, self.vary] = torch.arange(shared, shared + rows * varied, device=device).reshape(rows, varied)
+        places[:, self.vary] = torch.arange(shared, shared + rows * varied, device=device).reshape(
+            rows, varied
+        )
         return places
 
 
-def filled(shared: Float[Tensor, "s T d"], varied: Float[Tensor, "n v d"], places: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
+def filled(
+    shared: Float[Tensor, "s T d"], varied: Float[Tensor, "n v d"], places: Int[Tensor, "n T"]
+) -> Float[Tensor, "n T d"]:
     """The vectors at `places` of the list of shared and varied ones; each is written once."""
     vectors = torch.cat([shared.flatten(0, 1), varied.flatten(0, 1)])
     return vectors.index_select(0, places.flatten()).unflatten(0, places.shape)
 
 
 def plain_logits(
-    head: Any, text: Int[Tensor, " T"], vary: Int[Tensor, " v"], predict: int, values: Int[Tensor, "n v"]
+    head: Any,
+    text: Int[Tensor, " T"],
+    vary: Int[Tensor, " v"],
+    predict: int,
+    values: Int[Tensor, "n v"],
 ) -> Float[Tensor, "n V"]:
-    """Logits at `predict` with rows of `values` at `vary`, by the network's own forward pass; for any architecture."""
+    """Logits at `predict` with rows of `values` at `vary`, by the network's own forward pass;
+    for any architecture.
+    """
     rows = text.repeat(len(values), 1)
     rows[:, vary] = values
     logits: Tensor = head(rows, torch.full((len(rows), 1), predict, device=text.device))
     return logits[:, 0]
 
 
-def shared_logits(head: Any, shared: Substitution, values: Int[Tensor, "n v"]) -> Float[Tensor, "n V"]:
-    """The logits of `plain_logits`, by the encoder. A padding token shifts positions: its rows go through `plain_logits`."""
+def shared_logits(
+    head: Any, shared: Substitution, values: Int[Tensor, "n v"]
+) -> Float[Tensor, "n V"]:
+    """The logits of `plain_logits`, by the encoder. A padding token shifts positions: its rows
+    go through `plain_logits`.
+    """
     logits: Tensor = head.of_hidden(shared.hidden(values).unsqueeze(1))[:, 0]
     pad = shared.encoder.pad_id
     if pad is not None and bool((shifted := (values == pad).any(1)).any()):
-        logits[shifted] = plain_logits(head, shared.ids, shared.vary, shared.predict, values[shifted])
+        logits[shifted] = plain_logits(
+            head, shared.ids, shared.vary, shared.predict, values[shifted]
+        )
     return logits
 
 
-def agree(fast: Tensor, slow: Tensor, dtype: torch.dtype, name: str, wide: Callable[[], Tensor]) -> bool:
-    """Whether the logits of the fast path give the forward pass's log-probabilities; logs a warning if not.
+def agree(
+    fast: Tensor, slow: Tensor, dtype: torch.dtype, name: str, wide: Callable[[], Tensor]
+) -> bool:
+    """Whether the logits of the fast path give the forward pass's log-probabilities; logs a
+    warning if not.
 
-    In half precision both are rounded, by tenths in unlikely tokens, so the expected difference counts. If it is too large, the
-    logits of the forward pass in float32, `wide()`, decide: the fast path may be ROUNDING_UNITS further from them than twice the
-    forward pass's own distance. So the verdict does not depend on the first text, and a resumed run takes the same path.
+    In half precision both are rounded, by tenths in unlikely tokens, so the expected difference
+    counts. If it is too large, the logits of the forward pass in float32, `wide()`, decide: the
+    fast path may be ROUNDING_UNITS further from them than twice the forward pass's own
+    distance. So the verdict does not depend on the first text, and a resumed run takes the same
+    path.
     """
     log_q = slow.log_softmax(-1)
     apart = (fast.log_softmax(-1) - log_q).abs()
@@ -197,7 +261,10 @@ def agree(fast: Tensor, slow: Tensor, dtype: torch.dtype, name: str, wide: Calla
     else:
         difference, allowed = float(apart.max()), LARGEST_DIFFERENCE
     if difference > allowed:
-        message = "the fast path for %s differs from its forward pass by %.2g in log-probability: using the forward pass"
+        message = (
+            "the fast path for %s differs from its forward pass by %.2g in log-probability: using"
+            " the forward pass"
+        )
         logger.warning(message, name, difference)
     return difference <= allowed
 
@@ -209,7 +276,8 @@ def _expected(apart: Tensor, log_q: Tensor) -> float:
 
 @dataclass(frozen=True)
 class Architecture:
-    """Names of a type's parts. Those of a layer are inside it; names of norms are in the order in which they are applied.
+    """Names of a type's parts. Those of a layer are inside it; names of norms are in the order
+    in which they are applied.
 
     `before`: norms come before each half of a layer; `final_norm` then follows the last.
     `activation`: its name in a layer; None is GELU, which some types write out.
@@ -239,7 +307,9 @@ BERT = Architecture(
     outer="output.dense",
     layers="encoder.layer",
 )
-ARCHITECTURES = dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "data2vec-text"), BERT) | {
+ARCHITECTURES = dict.fromkeys(
+    ("bert", "roberta", "xlm-roberta", "camembert", "data2vec-text"), BERT
+) | {
     "electra": changed(BERT, projection="embeddings_project"),
     "distilbert": Architecture(
         projections=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
@@ -277,9 +347,14 @@ ARCHITECTURES = dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "d
 
 
 def find_encoder(network: Any) -> Encoder | None:
-    """The parts of `network`'s encoder, or None if its type has no description or its parts are not as described."""
+    """The parts of `network`'s encoder, or None if its type has no description or its parts are
+    not as described.
+    """
     config, described = network.config, ARCHITECTURES.get(getattr(network.config, "model_type", ""))
-    other_positions = getattr(config, "position_embedding_type", "absolute") not in ("absolute", "rotary")
+    other_positions = getattr(config, "position_embedding_type", "absolute") not in (
+        "absolute",
+        "rotary",
+    )
     if described is None or other_positions or getattr(config, "is_decoder", False):
         return None
     try:
@@ -289,8 +364,12 @@ def find_encoder(network: Any) -> Encoder | None:
     return encoder if _sound(encoder) else None
 
 
-def layer_of(module: Any, described: Architecture, heads: int, fused: bool = True, **more: Any) -> Layer:
-    """A layer whose parts are those of `module` with these names; its norms in the order in which they are applied."""
+def layer_of(
+    module: Any, described: Architecture, heads: int, fused: bool = True, **more: Any
+) -> Layer:
+    """A layer whose parts are those of `module` with these names; its norms in the order in
+    which they are applied.
+    """
 
     def part(name: str) -> Any:
         return attrgetter(name)(module)
@@ -306,7 +385,11 @@ def layer_of(module: Any, described: Architecture, heads: int, fused: bool = Tru
         heads=heads,
         gates=described.gates,
         before=described.before,
-        window=module.config.sliding_window if getattr(module, "attention_type", None) == "sliding_attention" else None,
+        window=(
+            module.config.sliding_window
+            if getattr(module, "attention_type", None) == "sliding_attention"
+            else None
+        ),
         fused=fused,
         **more,
     )
@@ -316,13 +399,25 @@ def _encoder(network: Any, described: Architecture) -> Encoder:
     config, base = network.config, network.base_model
     modules = attrgetter(described.layers)(base)
     layers = [
-        layer_of(module, described, config.num_attention_heads, rotary=_rotary(network, module, described)) for module in modules
+        layer_of(
+            module,
+            described,
+            config.num_attention_heads,
+            rotary=_rotary(network, module, described),
+        )
+        for module in modules
     ]
     first_norm = None
     if described.before:
         first_norm = layers[0].attention_norm
-        after = [*(layer.attention_norm for layer in layers[1:]), attrgetter(described.final_norm or "")(base)]
-        layers = [changed(layer, attention_norm=layer.norm, norm=norm) for layer, norm in zip(layers, after, strict=True)]
+        after = [
+            *(layer.attention_norm for layer in layers[1:]),
+            attrgetter(described.final_norm or "")(base),
+        ]
+        layers = [
+            changed(layer, attention_norm=layer.norm, norm=norm)
+            for layer, norm in zip(layers, after, strict=True)
+        ]
     embeddings = getattr(base, "embeddings", None)
     position = getattr(embeddings, "position_embeddings", None)
     pad_id = None if position is None else position.padding_idx
@@ -345,18 +440,27 @@ def _rotary(network: Any, module: Any, described: Architecture) -> Rotary | None
     kind = getattr(network.config, "position_embedding_type", "rotary")
     if described.rotary is None or kind != "rotary":
         return None
-    place, _, name = described.rotary.format(attention_type=getattr(module, "attention_type", None)).rpartition(".")
+    place, _, name = described.rotary.format(
+        attention_type=getattr(module, "attention_type", None)
+    ).rpartition(".")
     turning = _or_none(network.base_model, place) or attrgetter(f"attention.self.{place}")(module)
     rope_type = str(getattr(turning, "rope_type", ""))
     if getattr(turning, name) is None or "dynamic" in rope_type or "longrope" in rope_type:
         raise AttributeError(f"{place} changes its frequencies")
-    return Rotary(turning, name, _rounds(network), early=_or_none(module, "attention.self.scaling") == 1.0)
+    return Rotary(
+        turning, name, _rounds(network), early=_or_none(module, "attention.self.scaling") == 1.0
+    )
 
 
 def _rounds(network: Any) -> bool:
-    """Whether this version of the network's code rounds queries and keys to float32 before it turns them."""
+    """Whether this version of the network's code rounds queries and keys to float32 before it
+    turns them.
+    """
     turn = sys.modules[type(network).__module__].apply_rotary_pos_emb
-    third, one = torch.full((1, 1, 1, 2), 1 / 3, dtype=torch.float64), torch.ones((1, 1, 2), dtype=torch.float64)
+    third, one = (
+        torch.full((1, 1, 1, 2), 1 / 3, dtype=torch.float64),
+        torch.ones((1, 1, 2), dtype=torch.float64),
+    )
     try:
         return bool((turn(third, third, one, 0 * one)[0] != third).any())
     except TypeError:
@@ -371,11 +475,18 @@ def _or_none(base: Any, name: str | None) -> Any:
 
 
 def _sound(encoder: Encoder) -> bool:
-    """Whether there are at least two layers, and all maps are plain (no adapters, no quantisation) and fit the heads' width."""
+    """Whether there are at least two layers, and all maps are plain (no adapters, no
+    quantisation) and fit the heads' width.
+    """
     for layer in encoder.layers:
-        linear, width = (*layer.projections, layer.attention_out, layer.inner, layer.outer), layer.attention_out.in_features
+        linear, width = (
+            (*layer.projections, layer.attention_out, layer.inner, layer.outer),
+            layer.attention_out.in_features,
+        )
         if any(type(module) is not nn.Linear for module in linear) or width % layer.heads:
             return False
-        if any(len(part.weight) * len(layer.projections) != 3 * width for part in layer.projections):
+        if any(
+            len(part.weight) * len(layer.projections) != 3 * width for part in layer.projections
+        ):
             return False
     return len(encoder.layers) >= 2

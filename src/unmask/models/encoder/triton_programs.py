@@ -1,27 +1,32 @@
 """An encoder layer's operations on a GPU, as Triton programs.
 
-Attention of many short texts, softmax(Q K^T / sqrt(d)) V, has one program per text and head, with everything in registers:
-kernels made for long texts work on tiles of 64 or 128 tokens, most of which is padding for a sentence of 16. Rotary positions
-turn queries and keys as they are loaded. For longer texts they are a program of their own, and so is attention within a window,
-which leaves out the tiles that no token sees. The norm of x + r, the end of both halves of a layer, takes one pass over memory.
+Attention of many short texts, softmax(Q K^T / sqrt(d)) V, has one program per text and head,
+with everything in registers: kernels made for long texts work on tiles of 64 or 128 tokens,
+most of which is padding for a sentence of 16. Rotary positions turn queries and keys as they
+are loaded. For longer texts they are a program of their own, and so is attention within a
+window, which leaves out the tiles that no token sees. The norm of x + r, the end of both halves
+of a layer, takes one pass over memory.
 
-act(x W^T + b), and act(x G^T + c) * (x U^T + b) of a gated layer, have the activation within the product: a separate one reads
-and writes the widest states of an encoder again. cuBLAS has only the GELU with tanh within its products. Here, with z = |x|,
+act(x W^T + b), and act(x G^T + c) * (x U^T + b) of a gated layer, have the activation within
+the product: a separate one reads and writes the widest states of an encoder again. cuBLAS has
+only the GELU with tanh within its products. Here, with z = |x|,
 
     GELU(x) = x Phi(x) = max(x, 0) - z Phi(-z),       Phi(-z) = 2^P(z),
 
-P of degree 6, closest to log2 Phi(-z) in the GELU that it makes: within 1e-7, a thousandth of what half precision rounds off.
-From z = 6 on GELU is max(x, 0) to 1e-8. A processor of the GPU computes one tile of it after the other, and loads its next
-factors while a tile is activated. Tiles are as large as registers hold.
+P of degree 6, closest to log2 Phi(-z) in the GELU that it makes: within 1e-7, a thousandth of
+what half precision rounds off. From z = 6 on GELU is max(x, 0) to 1e-8. A processor of the GPU
+computes one tile of it after the other, and loads its next factors while a tile is activated.
+Tiles are as large as registers hold.
 
-Products in float32 run on tensor cores, too, which read only the first 11 bits of a factor. Of x = x1 + x2 and w = w1 + w2, where
-x1 and w1 have 11 bits,
+Products in float32 run on tensor cores, too, which read only the first 11 bits of a factor. Of
+x = x1 + x2 and w = w1 + w2, where x1 and w1 have 11 bits,
 
     x w = x1 w1 + x1 w2 + x2 w1        up to 2^-22 of it.
 
-Tensor cores do not round where they add, they cut off. So only DEEP terms are added there, and such sums by plain additions.
-The result is about as near to the exact one as that of a plain product, in about half the time or less. Weights that were stored
-in half precision have w2 = 0, and its product is left out.
+Tensor cores do not round where they add, they cut off. So only DEEP terms are added there, and
+such sums by plain additions. The result is about as near to the exact one as that of a plain
+product, in about half the time or less. Weights that were stored in half precision have w2 = 0,
+and its product is left out.
 """
 
 from __future__ import annotations
@@ -37,16 +42,18 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from unmask.models.encoder.layers import SHORT, Rows, Turn
 
 PROGRAM = {"TALL": 128, "WIDE": 256, "DEEP": 64, "TOGETHER": 8, "num_warps": 8, "num_stages": 3}
-"""A tile has TALL x WIDE numbers, computed with DEEP terms of each at a time; TOGETHER lines of tiles go column by column, so
-that they find both factors near."""
+"""A tile has TALL x WIDE numbers, computed with DEEP terms of each at a time; TOGETHER lines of
+tiles go column by column, so that they find both factors near."""
 IN_PARTS = {**PROGRAM, "WIDE": 128, "DEEP": 32}  # The same in float32
-LEADING = tl.constexpr(-(1 << 13))  # The bits of a float32 that are its sign, its exponent and the first bits of its fraction
+LEADING = tl.constexpr(
+    -(1 << 13)
+)  # The bits of a float32 that are its sign, its exponent and the first bits of its fraction
 TILE = 64  # Queries of a program of attention in long texts, and keys that it takes at a time
 LOG2_E = 1.4426950408889634
 DIVISOR = 8  # Widths must be multiples of it, for lines to be loaded by their address
 AMPERE, HOPPER = 8, 9
-"""The compute capability from which on tensor cores read float32, and the one whose registers and memory the tiles are made for;
-elsewhere an activation is an operation by itself."""
+"""The compute capability from which on tensor cores read float32, and the one whose registers
+and memory the tiles are made for; elsewhere an activation is an operation by itself."""
 
 
 def short_attention(
@@ -57,29 +64,65 @@ def short_attention(
     turn: Turn | None = None,
     window: int | None = None,
 ) -> Float[Tensor, "n T d"]:
-    """Attention of every text over itself, queries and keys turned by `turn`; the three may be slices of one tensor."""
+    """Attention of every text over itself, queries and keys turned by `turn`; the three may be
+    slices of one tensor.
+    """
     if keys.stride() != values.stride():
         keys, values = keys.contiguous(), values.contiguous()
-    queries, keys, values = (x if x.stride(-1) == 1 else x.contiguous() for x in (queries, keys, values))
+    queries, keys, values = (
+        x if x.stride(-1) == 1 else x.contiguous() for x in (queries, keys, values)
+    )
     n, length, width = queries.shape
     out = torch.empty((n, length, width), dtype=queries.dtype, device=queries.device)
     head_width = width // heads
     cos, sin = (queries, queries) if turn is None else turn
     _attend[(n, heads)](
-        queries, keys, values, out, cos, sin, queries.stride(0), queries.stride(1), keys.stride(0),
-        keys.stride(1), out.stride(0), out.stride(1), length, SHORT if window is None else window, head_width**-0.5,
-        TOKENS=max(16, triton.next_power_of_2(length)), WIDTH=head_width, TURNED=turn is not None,
-        PRECISION="tf32x3" if queries.dtype == torch.float32 else "ieee", num_warps=1 if length <= 32 else 4,
-    )  # fmt: skip
+        queries,
+        keys,
+        values,
+        out,
+        cos,
+        sin,
+        queries.stride(0),
+        queries.stride(1),
+        keys.stride(0),
+        keys.stride(1),
+        out.stride(0),
+        out.stride(1),
+        length,
+        SHORT if window is None else window,
+        head_width**-0.5,
+        TOKENS=max(16, triton.next_power_of_2(length)),
+        WIDTH=head_width,
+        TURNED=turn is not None,
+        PRECISION="tf32x3" if queries.dtype == torch.float32 else "ieee",
+        num_warps=1 if length <= 32 else 4,
+    )
     return out
 
 
 @triton.jit(do_not_specialize=["length", "window"])
 def _attend(
-    queries, keys, values, out, cos, sin, text_stride, token_stride, key_text_stride, key_token_stride,
-    out_text_stride, out_token_stride, length, window, scale,
-    TOKENS: tl.constexpr, WIDTH: tl.constexpr, TURNED: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
+    queries,
+    keys,
+    values,
+    out,
+    cos,
+    sin,
+    text_stride,
+    token_stride,
+    key_text_stride,
+    key_token_stride,
+    out_text_stride,
+    out_token_stride,
+    length,
+    window,
+    scale,
+    TOKENS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TURNED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
     text, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     token, feature = tl.arange(0, TOKENS), tl.arange(0, WIDTH)
     inside = token < length
@@ -99,12 +142,16 @@ def _attend(
         q = (q.to(tl.float32) * c + q_other.to(tl.float32) * s).to(v.dtype)
         k = (k.to(tl.float32) * c + k_other.to(tl.float32) * s).to(v.dtype)
     seen = inside[None, :] & (tl.abs(token[:, None] - token[None, :]) <= window)
-    score = tl.dot(q, tl.trans(k), input_precision=PRECISION)  # of float32: in two parts each, see above
+    score = tl.dot(
+        q, tl.trans(k), input_precision=PRECISION
+    )  # of float32: in two parts each, see above
     score = tl.where(seen, score * scale, float("-inf"))
     weight = tl.exp(score - tl.max(score, 1)[:, None])
     weight = weight / tl.sum(weight, 1)[:, None]
     mixed = tl.dot(weight.to(v.dtype), v, input_precision=PRECISION)
-    place = text * out_text_stride + token[:, None] * out_token_stride + head * WIDTH + feature[None, :]
+    place = (
+        text * out_text_stride + token[:, None] * out_token_stride + head * WIDTH + feature[None, :]
+    )
     tl.store(out + place, mixed.to(v.dtype), inside[:, None])
 
 
@@ -116,36 +163,74 @@ def long_attention(
     window: int | None = None,
 ) -> Float[Tensor, "n T d"]:
     """Attention of every text over what is near."""
-    queries, keys, values = (x if x.stride(-1) == 1 else x.contiguous() for x in (queries, keys, values))
+    queries, keys, values = (
+        x if x.stride(-1) == 1 else x.contiguous() for x in (queries, keys, values)
+    )
     n, length, width = queries.shape
     out = torch.empty((n, length, width), dtype=queries.dtype, device=queries.device)
     head_width = width // heads
     _attend_long[(n * triton.cdiv(length, TILE), heads)](
-        queries, keys, values, out, queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1),
-        values.stride(0), values.stride(1), length, length if window is None else window, head_width**-0.5 * LOG2_E,
-        TILE=TILE, WIDTH=head_width, num_warps=4, num_stages=2,
-    )  # fmt: skip
+        queries,
+        keys,
+        values,
+        out,
+        queries.stride(0),
+        queries.stride(1),
+        keys.stride(0),
+        keys.stride(1),
+        values.stride(0),
+        values.stride(1),
+        length,
+        length if window is None else window,
+        head_width**-0.5 * LOG2_E,
+        TILE=TILE,
+        WIDTH=head_width,
+        num_warps=4,
+        num_stages=2,
+    )
     return out
 
 
 @triton.jit(do_not_specialize=["length", "window"])
 def _attend_long(
-    queries, keys, values, out, text_stride, token_stride, key_text_stride, key_token_stride,
-    value_text_stride, value_token_stride, length, window, scale,
-    TILE: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
+    queries,
+    keys,
+    values,
+    out,
+    text_stride,
+    token_stride,
+    key_text_stride,
+    key_token_stride,
+    value_text_stride,
+    value_token_stride,
+    length,
+    window,
+    scale,
+    TILE: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
     tiles = (length + TILE - 1) // TILE
-    text, start, head = (tl.program_id(0) // tiles).to(tl.int64), tl.program_id(0) % tiles * TILE, tl.program_id(1)
+    text, start, head = (
+        (tl.program_id(0) // tiles).to(tl.int64),
+        tl.program_id(0) % tiles * TILE,
+        tl.program_id(1),
+    )
     i, feature = start + tl.arange(0, TILE), tl.arange(0, WIDTH)
     q = tl.load(
-        queries + text * text_stride + i[:, None] * token_stride + head * WIDTH + feature[None, :], i[:, None] < length, 0.0
+        queries + text * text_stride + i[:, None] * token_stride + head * WIDTH + feature[None, :],
+        i[:, None] < length,
+        0.0,
     )
     of_key = keys + text * key_text_stride + head * WIDTH + feature[None, :]
     of_value = values + text * value_text_stride + head * WIDTH + feature[None, :]
     highest = tl.full((TILE,), float("-inf"), tl.float32)
     total = tl.zeros((TILE,), tl.float32)
     mixed = tl.zeros((TILE, WIDTH), tl.float32)
-    for begin in range(tl.maximum(start - window, 0) // TILE * TILE, tl.minimum(start + TILE + window, length), TILE):
+    for begin in range(
+        tl.maximum(start - window, 0) // TILE * TILE,
+        tl.minimum(start + TILE + window, length),
+        TILE,
+    ):
         j = begin + tl.arange(0, TILE)
         inside = j < length
         k = tl.load(of_key + j[:, None] * key_token_stride, inside[:, None], 0.0)
@@ -161,7 +246,9 @@ def _attend_long(
         mixed = mixed * left[:, None] + tl.dot(weight.to(v.dtype), v)
         highest = higher
     mixed /= tl.where(total == 0.0, 1.0, total)[:, None]
-    place = (text * length + i[:, None]) * tl.num_programs(1) * WIDTH + head * WIDTH + feature[None, :]
+    place = (
+        (text * length + i[:, None]) * tl.num_programs(1) * WIDTH + head * WIDTH + feature[None, :]
+    )
     tl.store(out + place, mixed.to(out.dtype.element_ty), i[:, None] < length)
 
 
@@ -171,9 +258,17 @@ def turned(x: Float[Tensor, "n t d"], turn: Turn) -> Float[Tensor, "n t d"]:
     x = x if x.stride(2) == 1 and x.stride(0) == tokens * x.stride(1) else x.contiguous()
     out = torch.empty((n, tokens, width), dtype=x.dtype, device=x.device)
     _turn[(n * tokens,)](
-        x, turn.cos, turn.sin, out, x.stride(1), tokens, width,
-        HEAD=turn.cos.shape[-1], WIDTH=triton.next_power_of_2(width), num_warps=2,
-    )  # fmt: skip
+        x,
+        turn.cos,
+        turn.sin,
+        out,
+        x.stride(1),
+        tokens,
+        width,
+        HEAD=turn.cos.shape[-1],
+        WIDTH=triton.next_power_of_2(width),
+        num_warps=2,
+    )
     return out
 
 
@@ -192,25 +287,49 @@ def _turn(x, cos, sin, out, stride, tokens, width, HEAD: tl.constexpr, WIDTH: tl
 
 
 def add_norm(
-    norm: nn.LayerNorm, x: Float[Tensor, "... d"], residual: Float[Tensor, "... d"], before: bool = False
+    norm: nn.LayerNorm,
+    x: Float[Tensor, "... d"],
+    residual: Float[Tensor, "... d"],
+    before: bool = False,
 ) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"]]:
-    """The stream after x + residual, whose moments are in float32: the sum itself (`before`) or its norm, and its norm."""
+    """The stream after x + residual, whose moments are in float32: the sum itself (`before`) or
+    its norm, and its norm.
+    """
     width = x.shape[-1]
     x, residual = x.contiguous(), residual.contiguous()
     out = torch.empty_like(x)
     total = torch.empty_like(x) if before else out
     _add_norm[(x.numel() // width,)](
-        x, residual, norm.weight, norm.weight if norm.bias is None else norm.bias, total, out, width, norm.eps,
-        WIDTH=triton.next_power_of_2(width), BEFORE=before, BIASED=norm.bias is not None, num_warps=2,
-    )  # fmt: skip
+        x,
+        residual,
+        norm.weight,
+        norm.weight if norm.bias is None else norm.bias,
+        total,
+        out,
+        width,
+        norm.eps,
+        WIDTH=triton.next_power_of_2(width),
+        BEFORE=before,
+        BIASED=norm.bias is not None,
+        num_warps=2,
+    )
     return total, out
 
 
 @triton.jit
 def _add_norm(
-    x, residual, weight, bias, sums, out, width, eps,
-    WIDTH: tl.constexpr, BEFORE: tl.constexpr, BIASED: tl.constexpr,
-):  # fmt: skip
+    x,
+    residual,
+    weight,
+    bias,
+    sums,
+    out,
+    width,
+    eps,
+    WIDTH: tl.constexpr,
+    BEFORE: tl.constexpr,
+    BIASED: tl.constexpr,
+):
     start = tl.program_id(0).to(tl.int64) * width
     feature = tl.arange(0, WIDTH)
     inside = feature < width
@@ -229,11 +348,16 @@ def _add_norm(
 def linear_activated(
     module: nn.Linear | Rows, activation: str, x: Float[Tensor, "... d"], gates: bool = False
 ) -> Float[Tensor, "... inner"]:
-    """activation(module(x)), or activation of its first half times the second; accumulated and activated in float32.
+    """activation(module(x)), or activation of its first half times the second; accumulated and
+    activated in float32.
 
     activation   gelu, swish or relu; none: the product itself
     """
-    (outputs, inner), halves, in_parts = module.weight.shape, 2 if gates else 1, x.dtype == torch.float32
+    (outputs, inner), halves, in_parts = (
+        module.weight.shape,
+        2 if gates else 1,
+        x.dtype == torch.float32,
+    )
     rows, width = x.reshape(-1, inner).contiguous(), outputs // halves
     out = torch.empty((len(rows), width), dtype=x.dtype, device=x.device)
     program = IN_PARTS if in_parts else PROGRAM
@@ -242,18 +366,30 @@ def linear_activated(
     down, across = triton.cdiv(len(rows), tall), triton.cdiv(width, wide)
     weight, rest = parts(module.weight.detach()) if in_parts else (module.weight.detach(), None)
     exact = rest is None or is_exact(module.weight)
-    if rest is not None and exact:  # weights that were changed where torch does not count it must not lose their second parts
+    if (
+        rest is not None and exact
+    ):  # weights that were changed where torch does not count it must not lose their second parts
         weight = weight.masked_fill(rest.any(), torch.nan)
     of_weight = [
         TensorDescriptor.from_tensor(part.unflatten(0, (halves, -1)), [halves, wide, deep])
         for part in (weight, weight if rest is None else rest)
     ]
     _product[(min(_processors(x.device), down * across),)](
-        TensorDescriptor.from_tensor(rows, [tall, deep]), *of_weight,
-        module.weight if module.bias is None else module.bias, TensorDescriptor.from_tensor(out, [tall, wide]),
-        inner, width, down, across,
-        ACTIVATION=activation, BIASED=module.bias is not None, HALVES=halves, IN_PARTS=in_parts, EXACT=exact, **program,
-    )  # fmt: skip
+        TensorDescriptor.from_tensor(rows, [tall, deep]),
+        *of_weight,
+        module.weight if module.bias is None else module.bias,
+        TensorDescriptor.from_tensor(out, [tall, wide]),
+        inner,
+        width,
+        down,
+        across,
+        ACTIVATION=activation,
+        BIASED=module.bias is not None,
+        HALVES=halves,
+        IN_PARTS=in_parts,
+        EXACT=exact,
+        **program,
+    )
     return out.unflatten(0, x.shape[:-1])
 
 
@@ -267,7 +403,9 @@ _EXACT = WeakTensorKeyDictionary()
 
 
 def is_exact(weight: Tensor) -> bool:
-    """Whether 11 bits hold every weight; a parameter is looked at when it is first met, and when it has changed."""
+    """Whether 11 bits hold every weight; a parameter is looked at when it is first met, and
+    when it has changed.
+    """
     if not isinstance(weight, nn.Parameter):
         return False
     version = 0 if weight.is_inference() else weight._version
@@ -279,27 +417,52 @@ def is_exact(weight: Tensor) -> bool:
 
 def read_float32(device: torch.device) -> bool:
     """Whether the GPU's tensor cores read float32."""
-    return device.type != "cuda" or (torch.version.hip is None and torch.cuda.get_device_capability(device)[0] >= AMPERE)
+    return device.type != "cuda" or (
+        torch.version.hip is None and torch.cuda.get_device_capability(device)[0] >= AMPERE
+    )
 
 
 def serves(module: nn.Linear | Rows, x: Tensor) -> bool:
     """Whether the GPU is one that this is made for, and the module has the widths for it."""
-    if x.device.type != "cuda" or torch.version.hip is not None or torch.cuda.get_device_capability(x.device)[0] != HOPPER:
+    if (
+        x.device.type != "cuda"
+        or torch.version.hip is not None
+        or torch.cuda.get_device_capability(x.device)[0] != HOPPER
+    ):
         return False
     outputs, inner = module.weight.shape
     return inner % DIVISOR == 0 and outputs % (2 * DIVISOR) == 0
 
 
 def _processors(device: torch.device) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 3
+    return (
+        torch.cuda.get_device_properties(device).multi_processor_count
+        if device.type == "cuda"
+        else 3
+    )
 
 
 @triton.jit(do_not_specialize=["down"])
 def _product(
-    x, weight, rest, bias, out, inner, width, down, across,
-    TALL: tl.constexpr, WIDE: tl.constexpr, DEEP: tl.constexpr, TOGETHER: tl.constexpr, ACTIVATION: tl.constexpr,
-    BIASED: tl.constexpr, HALVES: tl.constexpr, IN_PARTS: tl.constexpr, EXACT: tl.constexpr,
-):  # fmt: skip
+    x,
+    weight,
+    rest,
+    bias,
+    out,
+    inner,
+    width,
+    down,
+    across,
+    TALL: tl.constexpr,
+    WIDE: tl.constexpr,
+    DEEP: tl.constexpr,
+    TOGETHER: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+    BIASED: tl.constexpr,
+    HALVES: tl.constexpr,
+    IN_PARTS: tl.constexpr,
+    EXACT: tl.constexpr,
+):
     for tile in tl.range(tl.program_id(0), down * across, tl.num_programs(0), flatten=True):
         group = tile // (TOGETHER * across) * TOGETHER
         tall = tl.minimum(down - group, TOGETHER)
@@ -307,13 +470,19 @@ def _product(
         column = tile % (TOGETHER * across) // tall * WIDE
         total = tl.zeros((TALL, HALVES * WIDE), tl.float32)
         for term in range(0, inner, DEEP):
-            a, b = x.load([row, term]), weight.load([0, column, term]).reshape(HALVES * WIDE, DEEP).T
+            a, b = (
+                x.load([row, term]),
+                weight.load([0, column, term]).reshape(HALVES * WIDE, DEEP).T,
+            )
             if IN_PARTS:
                 first = (a.to(tl.int32, bitcast=True) & LEADING).to(tl.float32, bitcast=True)
                 part = tl.dot(a - first, b, input_precision="tf32")
                 if not EXACT:
                     part = tl.dot(
-                        first, rest.load([0, column, term]).reshape(HALVES * WIDE, DEEP).T, part, input_precision="tf32"
+                        first,
+                        rest.load([0, column, term]).reshape(HALVES * WIDE, DEEP).T,
+                        part,
+                        input_precision="tf32",
                     )
                 total += tl.dot(first, b, part, input_precision="tf32")
             else:
@@ -321,7 +490,9 @@ def _product(
         if BIASED:
             feature = tl.arange(0, HALVES * WIDE)
             place = column + feature % WIDE
-            total += tl.load(bias + feature // WIDE * width + place, place < width, 0.0).to(tl.float32)[None, :]
+            total += tl.load(bias + feature // WIDE * width + place, place < width, 0.0).to(
+                tl.float32
+            )[None, :]
         if HALVES == 2:
             total, other = tl.split(total.reshape(TALL, 2, WIDE).permute(0, 2, 1))
         if ACTIVATION == "gelu":

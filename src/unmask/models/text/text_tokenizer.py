@@ -2,12 +2,14 @@
 
 Five rules on top of a Hugging Face tokenizer:
 
-- `[MASK]` means the model's own mask token.
-- A space before a blank belongs to the token that fills it, if tokens carry their space ("Ġthe", "▁the").
-- A vocabulary whose regular tokens are all single characters (amino acids; names in brackets such as "<null_1>" aside) is
-  read character by character; a character outside it is refused, since a text of unknowns would be scored without a warning.
-- Control characters are refused: tokenizers drop them silently, and positions would shift.
-- A warning names words that the model reads as its unknown token; a cloze of nothing else is refused.
+- `[MASK]` means the model's own mask token. - A space before a blank belongs to the token that
+fills it, if tokens carry their space ("Ġthe", "▁the"). - A vocabulary whose regular tokens are
+all single characters (amino acids; names in brackets such as "<null_1>" aside) is
+  read character by character; a character outside it is refused, since a text of unknowns would
+  be scored without a warning.
+- Control characters are refused: tokenizers drop them silently, and positions would shift. - A
+warning names words that the model reads as its unknown token; a cloze of nothing else is
+refused.
 
 Other rooms ask `TextTokenizer` only, never the tokenizer below it.
 """
@@ -34,14 +36,20 @@ MOST_NAMED = 50  # Unknown words that all warnings together name
 UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, except tab and line ends, and halves of surrogate pairs."""
 UNUSED = re.compile(r"[\[<]unused_?\d+[\]>]", re.IGNORECASE)
-"""Places in a vocabulary that no text has: [unused12] of BERT, or ids between a tokenizer's last token and a given mask."""
+"""Places in a vocabulary that no text has: [unused12] of BERT, or ids between a tokenizer's
+last token and a given mask.
+"""
 LONGEST_WORD = 100_000
-"""Characters without a space. Longer than the longest protein, and than a text of a model in a script without spaces."""
+"""Characters without a space. Longer than the longest protein, and than a text of a model in a
+script without spaces.
+"""
 CHARACTERS_PER_TOKEN = 1_000  # No text that a model can take has more on average
 
 
 class Placed(NamedTuple):
-    """Words and spans of a text under the names of the library `tokenizers`, for tokenizers that do not use it."""
+    """Words and spans of a text under the names of the library `tokenizers`, for tokenizers
+    that do not use it.
+    """
 
     word_ids: Sequence[int | None]
     offsets: Sequence[tuple[int, int]]
@@ -65,14 +73,17 @@ class Tokens(NamedTuple):
 
     @property
     def spans(self) -> Sequence[tuple[int, int]]:
-        """Places in the text, in characters; (0, 0) for start and end tokens, and for all if the tokenizer does not know them."""
+        """Places in the text, in characters; (0, 0) for start and end tokens, and for all if
+        the tokenizer does not know them.
+        """
         return self.source.offsets
 
 
 class TextTokenizer:
     """A Hugging Face tokenizer with the rules that a cloze needs.
 
-    special_ids     ids below `vocab_size`, the width of the model's logits, that no text has: special, unused and nameless ones
+    special_ids     ids below `vocab_size`, the width of the model's logits, that no text has:
+                    special, unused and nameless ones
     nameless        ids of logits for which the tokenizer has no token
     regular_tokens  the other tokens and their ids, in the order of the ids
     by_character    whether every regular token is one character
@@ -87,22 +98,30 @@ class TextTokenizer:
         self.mask_id: int = tokenizer.mask_token_id
         self.mask_token = str(tokenizer.mask_token)
         self.unknown_id: int | None = tokenizer.unk_token_id
-        vocabulary: dict[str, int] = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))
+        vocabulary: dict[str, int] = dict(
+            sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+        )
         self.size = len(vocabulary)
         unused = {i for token, i in vocabulary.items() if UNUSED.fullmatch(token)}
         added = {} if self.core is None else self.core.get_added_tokens_decoder()
-        marked = {i for i, token in added.items() if token.special}  # also by tokenizer.json alone, without a name
+        marked = {
+            i for i, token in added.items() if token.special
+        }  # also by tokenizer.json alone, without a name
         self._named_special = special = set(tokenizer.all_special_ids) | marked | unused
         self.special_tokens = tuple(str(token) for token in tokenizer.all_special_tokens)
         self.nameless = set(range(vocab_size)) - set(vocabulary.values())
-        self.special_ids: tuple[int, ...] = tuple(sorted(i for i in special | self.nameless if i < vocab_size))
+        self.special_ids: tuple[int, ...] = tuple(
+            sorted(i for i in special | self.nameless if i < vocab_size)
+        )
         self.regular_tokens = {token: i for token, i in vocabulary.items() if i not in special}
         self.by_character = are_letters(self.regular_tokens)
         self._named: set[str] = set()
         self._ends: tuple[int, int] | None = None
 
     def encode(self, text: str) -> list[int]:
-        """Ids of the whole text, the model's start and end tokens included; warns of words that the model does not know."""
+        """Ids of the whole text, the model's start and end tokens included; warns of words that
+        the model does not know.
+        """
         prepared = self.prepared(text)
         with read_by_tokenizer(shortened(text)):
             ids = list(self.tokenizer(prepared, verbose=False)["input_ids"])
@@ -114,17 +133,27 @@ class TextTokenizer:
         if self.unknown_id not in ids or len(self._named) >= MOST_NAMED:
             return
         mark, spans = self.tokenizer.unk_token, self.spans(prepared)
-        words = [prepared[start:stop] for (start, stop), i in zip(spans or [], ids, strict=False) if i == self.unknown_id]
+        words = [
+            prepared[start:stop]
+            for (start, stop), i in zip(spans or [], ids, strict=False)
+            if i == self.unknown_id
+        ]
         words = words if spans else [f"{ids.count(self.unknown_id)} of its words"]
         unknown = [word for word in words if word and word != mark and word not in self._named]
         if not unknown:
             return
         self._named.update(unknown)
-        shown = ", ".join(shortened(word) for word in dict.fromkeys(unknown[:SHOWN])) + (", ..." if len(unknown) > SHOWN else "")
-        warnings.warn(f"the model does not know {shown} and reads {mark} instead", UnmaskWarning, stacklevel=4)
+        shown = ", ".join(shortened(word) for word in dict.fromkeys(unknown[:SHOWN])) + (
+            ", ..." if len(unknown) > SHOWN else ""
+        )
+        warnings.warn(
+            f"the model does not know {shown} and reads {mark} instead", UnmaskWarning, stacklevel=4
+        )
 
     def spans(self, text: str) -> list[tuple[int, int]] | None:
-        """Start and end of each token in a prepared text; None for a tokenizer that does not know them."""
+        """Start and end of each token in a prepared text; None for a tokenizer that does not
+        know them.
+        """
         return None if self.core is None else list(self.core.encode(text).offsets)
 
     def tokens_of(self, text: str) -> Tokens:
@@ -136,7 +165,9 @@ class TextTokenizer:
         try:
             return [*self._read(texts)]
         except InputError as error:
-            return [error] if len(texts) == 1 else [self.tokens_of_each([text])[0] for text in texts]
+            return (
+                [error] if len(texts) == 1 else [self.tokens_of_each([text])[0] for text in texts]
+            )
 
     def _read(self, texts: Sequence[str]) -> list[Tokens]:
         if self.core is None:
@@ -145,11 +176,17 @@ class TextTokenizer:
             prepared = [self.prepared(text) for text in texts]
             with read_by_tokenizer(shortened(prepared[0] if prepared else "")):
                 tokens = [self._tokens(encoding) for encoding in self.core.encode_batch(prepared)]
-        return [self._by_letter(*both) for both in zip(texts, tokens, strict=True)] if self.by_character else tokens
+        return (
+            [self._by_letter(*both) for both in zip(texts, tokens, strict=True)]
+            if self.by_character
+            else tokens
+        )
 
     def _tokens(self, encoding: Encoding) -> Tokens:
         ids = tuple(encoding.ids)
-        if self._ends is None:  # a text's own tokens are of a word, the start and end tokens around all texts are not
+        if (
+            self._ends is None
+        ):  # a text's own tokens are of a word, the start and end tokens around all texts are not
             in_words = [t for t, word in enumerate(encoding.word_ids) if word is not None]
             self._ends = (in_words[0], len(ids) - 1 - in_words[-1]) if in_words else None
         before, after = self._ends or (len(ids), 0)
@@ -167,7 +204,10 @@ class TextTokenizer:
         """The special ids before and after a text."""
         ids = list(self.tokenizer(self.mask_token, verbose=False)["input_ids"])
         place = ids.index(self.mask_id)
-        before, after = ([i for i in part if i in self._named_special] for part in (ids[:place], ids[place + 1 :]))
+        before, after = (
+            [i for i in part if i in self._named_special]
+            for part in (ids[:place], ids[place + 1 :])
+        )
         return before, after
 
     def refuse_unknown(self, text: str, ids: Sequence[int]) -> None:
@@ -175,19 +215,28 @@ class TextTokenizer:
         if self.unknown_id in ids and not set(ids) - set(self.special_ids):
             examples = ", ".join(repr(token) for token in list(self.regular_tokens)[:SHOWN])
             raise InputError(
-                f"all words of {shortened(text)} are unknown to the model, whose tokens look like {examples}: write it in them"
+                f"all words of {shortened(text)} are unknown to the model, whose tokens look like"
+                f" {examples}: write it in them"
             )
 
     def prepared(self, text: str) -> str:
-        """The text as the tokenizer needs it: checked, with the model's mask tokens, single characters apart."""
+        """The text as the tokenizer needs it: checked, with the model's mask tokens, single
+        characters apart.
+        """
         refuse_unreadable(text)
         if self.by_character:
             return self._spread(text)
         text = text.replace(BLANK, self.mask_token)
-        return re.sub(r"\s+(?=" + re.escape(self.mask_token) + ")", "", text) if self.spaces_in_tokens else text
+        return (
+            re.sub(r"\s+(?=" + re.escape(self.mask_token) + ")", "", text)
+            if self.spaces_in_tokens
+            else text
+        )
 
     def encode_word(self, word: str, at_start: bool, after_space: bool) -> list[int]:
-        """Ids of a word that fills a blank at the start of a text, after a space, or right after another token."""
+        """Ids of a word that fills a blank at the start of a text, after a space, or right
+        after another token.
+        """
         refuse_unreadable(word)
         if word.startswith("##") and word in self.regular_tokens:
             return [self.regular_tokens[word]]
@@ -203,7 +252,9 @@ class TextTokenizer:
         special = set(self.special_ids)
         if not ids or any(i in special for i in ids):
             shown = " ".join(self.token(i) for i in ids) or "nothing"
-            raise InputError(f"{word!r} is {shown} to this model, which is not a word of it: choose another word")
+            raise InputError(
+                f"{word!r} is {shown} to this model, which is not a word of it: choose another word"
+            )
         return ids
 
     def token(self, token_id: int) -> str:
@@ -220,10 +271,20 @@ class TextTokenizer:
         return str(token).replace("▁", " ")
 
     def text(self, ids: Sequence[int] | Tensor) -> str:
-        """The sentence that `ids` spell, without start, end and padding tokens; a blank shows as [MASK]."""
+        """The sentence that `ids` spell, without start, end and padding tokens; a blank shows
+        as [MASK].
+        """
         t = self.tokenizer
-        around = {t.cls_token_id, t.bos_token_id, t.sep_token_id, t.eos_token_id, t.pad_token_id} - {None}
-        inside = [checks.whole("token id", i, 0, checks.MOST_TOKENS) for i in checks.wholes("ids", ids)]
+        around = {
+            t.cls_token_id,
+            t.bos_token_id,
+            t.sep_token_id,
+            t.eos_token_id,
+            t.pad_token_id,
+        } - {None}
+        inside = [
+            checks.whole("token id", i, 0, checks.MOST_TOKENS) for i in checks.wholes("ids", ids)
+        ]
         while inside and inside[0] in around:
             inside.pop(0)
         while inside and inside[-1] in around:
@@ -238,7 +299,9 @@ class TextTokenizer:
         """A description of the tokens."""
         if self.by_character:
             return "letters"
-        if len(self.regular_tokens) == 256 and all(len(token) == 1 for token in self.regular_tokens):
+        if len(self.regular_tokens) == 256 and all(
+            len(token) == 1 for token in self.regular_tokens
+        ):
             return "bytes"
         if self.byte_level:
             return "byte-level pieces"
@@ -246,21 +309,38 @@ class TextTokenizer:
             return "pieces that carry their space"
         if self.joined:
             return "tokens cut by a regular expression"
-        return "word pieces" if any(token.startswith("##") for token in self.regular_tokens) else "whole words"
+        return (
+            "word pieces"
+            if any(token.startswith("##") for token in self.regular_tokens)
+            else "whole words"
+        )
 
     @cached_property
     def cased(self) -> bool:
         """Whether upper and lower case differ."""
-        text = " ".join(token for token in self.regular_tokens if token.isalpha() and token.isascii())[:200] or "a"
+        text = (
+            " ".join(token for token in self.regular_tokens if token.isalpha() and token.isascii())[
+                :200
+            ]
+            or "a"
+        )
         return self._ids(text.upper()) != self._ids(text.lower())
 
     @cached_property
     def joined(self) -> bool:
-        """Whether neighbouring tokens of a text need no space between them, as for tokens cut by a regular expression."""
-        if self.core is None or type(self.core.model).__name__ != "WordLevel" or self.core.decoder is not None:
+        """Whether neighbouring tokens of a text need no space between them, as for tokens cut
+        by a regular expression.
+        """
+        if (
+            self.core is None
+            or type(self.core.model).__name__ != "WordLevel"
+            or self.core.decoder is not None
+        ):
             return False
         examples = [(token, i) for token, i in self.regular_tokens.items() if token.isalnum()][:4]
-        return len(examples) > 1 and all(self._ids(a + b) == [i, j] for a, i in examples for b, j in examples if a != b)
+        return len(examples) > 1 and all(
+            self._ids(a + b) == [i, j] for a, i in examples for b, j in examples if a != b
+        )
 
     @cached_property
     def spaces_in_tokens(self) -> bool:
@@ -273,11 +353,20 @@ class TextTokenizer:
         return self._marks_spaces_with("Ġ")
 
     def serialised(self) -> str:
-        """A text that identifies the tokenizer: its own serialisation, or its vocabulary if it has none."""
-        return str(self.core.to_str()) if self.core is not None else json.dumps(sorted(self.tokenizer.get_vocab().items()))
+        """A text that identifies the tokenizer: its own serialisation, or its vocabulary if it
+        has none.
+        """
+        return (
+            str(self.core.to_str())
+            if self.core is not None
+            else json.dumps(sorted(self.tokenizer.get_vocab().items()))
+        )
 
     def _marks_spaces_with(self, mark: str) -> bool:
-        return any(str(token).startswith(mark) for token in self.tokenizer.convert_ids_to_tokens(self._ids("a a")))
+        return any(
+            str(token).startswith(mark)
+            for token in self.tokenizer.convert_ids_to_tokens(self._ids("a a"))
+        )
 
     def _ids(self, text: str) -> list[int]:
         with read_by_tokenizer(shortened(text)):
@@ -291,7 +380,9 @@ class TextTokenizer:
 
     @cached_property
     def _between(self) -> str:
-        """The separator of two letters: a space, or nothing for a tokenizer that cuts letters itself and reads spaces."""
+        """The separator of two letters: a space, or nothing for a tokenizer that cuts letters
+        itself and reads spaces.
+        """
         letter, i = next((token, i) for token, i in self.regular_tokens.items() if len(token) == 1)
         return "" if self._ids(f"{letter} {letter}") != [i, i] == self._ids(letter * 2) else " "
 
@@ -300,10 +391,12 @@ class TextTokenizer:
         known = {BLANK, *self.special_tokens, *self.regular_tokens}
         for letter in self._letters.finditer(text):
             if letter[0] not in known:
-                alphabet = "".join(sorted(token for token in self.regular_tokens if len(token) == 1))
+                alphabet = "".join(
+                    sorted(token for token in self.regular_tokens if len(token) == 1)
+                )
                 raise InputError(
-                    f"character {letter[0]!r} at place {letter.start() + 1} is not in the model's alphabet {alphabet}: "
-                    "write the text in it (upper and lower case differ)"
+                    f"character {letter[0]!r} at place {letter.start() + 1} is not in the model's"
+                    f" alphabet {alphabet}: write the text in it (upper and lower case differ)"
                 )
         return self._between.join(self._letters.findall(text)).replace(BLANK, self.mask_token)
 
@@ -311,7 +404,9 @@ class TextTokenizer:
         """Tokens of single letters, each of which is a word, with their places in the text."""
         places = (match.span() for match in self._letters.finditer(text))
         words = [None if word is None else t for t, word in enumerate(tokens.words)]
-        return tokens._replace(source=Placed(words, [(0, 0) if word is None else next(places) for word in words]))
+        return tokens._replace(
+            source=Placed(words, [(0, 0) if word is None else next(places) for word in words])
+        )
 
 
 def shortened(text: str) -> str:
@@ -320,26 +415,42 @@ def shortened(text: str) -> str:
 
 
 def refuse_unreadable(text: str) -> None:
-    """Raise for an empty text, and for control characters, lone surrogates and endless words, with their place."""
+    """Raise for an empty text, and for control characters, lone surrogates and endless words,
+    with their place.
+    """
     if not text.strip():
-        raise InputError(f"the text {text!r} is empty: give a sentence with [MASK] where a token should be modelled")
+        raise InputError(
+            f"the text {text!r} is empty: give a sentence with [MASK] where a token should be"
+            " modelled"
+        )
     if control := UNREADABLE.search(text):
-        raise InputError(f"the text has the control character U+{ord(control[0]):04X} at place {control.start() + 1}: remove it")
+        raise InputError(
+            f"the text has the control character U+{ord(control[0]):04X} at place"
+            f" {control.start() + 1}: remove it"
+        )
     for word in re.finditer(r"\S+", text) if len(text) > LONGEST_WORD else ():
         if len(word[0]) > LONGEST_WORD:
             raise InputError(
-                f"the text has {len(word[0]):,} characters without a space at place {word.start() + 1}, over the limit of "
-                f"{LONGEST_WORD:,}: put spaces between its words, or shorten it"
+                f"the text has {len(word[0]):,} characters without a space at place"
+                f" {word.start() + 1}, over the limit of {LONGEST_WORD:,}: put spaces between its"
+                " words, or shorten it"
             )
 
 
 def refuse_hopeless(text: str, max_length: int | None, name: str = "the text") -> None:
-    """Raise for a text whose length alone says that a model of `max_length` tokens cannot take it, before it is tokenised."""
+    """Raise for a text whose length alone says that a model of `max_length` tokens cannot take
+    it, before it is tokenised.
+    """
     if max_length is not None and len(text) > CHARACTERS_PER_TOKEN * max_length:
-        raise InputError(f"{name} has {len(text):,} characters and the model takes {max_length} tokens: shorten the text")
+        raise InputError(
+            f"{name} has {len(text):,} characters and the model takes {max_length} tokens: shorten"
+            " the text"
+        )
 
 
 def refuse_too_long(tokens: int, max_length: int | None, name: str = "the text") -> None:
     """Raise for more tokens than the model takes."""
     if max_length is not None and tokens > max_length:
-        raise InputError(f"{name} has {tokens} tokens and the model takes {max_length}: shorten the text")
+        raise InputError(
+            f"{name} has {tokens} tokens and the model takes {max_length}: shorten the text"
+        )

@@ -1,34 +1,41 @@
 """Decoders: texts that begin all blank and are filled in a few steps.
 
-Any-order ancestral sampling fills one blank after the other, each given all that is filled, the rest masked:
+Any-order ancestral sampling fills one blank after the other, each given all that is filled, the
+rest masked:
 
     p(x | order s_1 ... s_F) = prod_j q(x_{s_j} | x_{s_<j}; the rest masked)
 
-A proper distribution over the texts, whose log-probability comes with each draw: F independent samples cost F^2 passes and
-need no chain. It depends on the order, because no joint has all of these conditionals.
+A proper distribution over the texts, whose log-probability comes with each draw: F independent
+samples cost F^2 passes and need no chain. It depends on the order, because no joint has all of
+these conditionals.
 
-The others here look at the tokens they drew: they predict all blanks at once, keep some, and repeat.
+The others here look at the tokens they drew: they predict all blanks at once, keep some, and
+repeat.
 
 Mask-predict (Ghazvininejad et al. 2019) masks the least confident again:
 
-    step s = 1 ... S:  fill every blank from the present text;  mask the F (1 - s/S) sites of lowest confidence, rounded down
+    step s = 1 ... S:  fill every blank from the present text;
+            mask the F (1 - s/S) sites of lowest confidence, rounded down
 
-A site's confidence is the probability of its token when it was last predicted. Tokens are the likeliest (temperature 0)
-or drawn.
+A site's confidence is the probability of its token when it was last predicted. Tokens are the
+likeliest (temperature 0) or drawn.
 
-Confidence-ordered unmasking masks the least confident among those that were blank, so that it never looks back. With as many
-steps as blanks this is easy-first decoding.
+Confidence-ordered unmasking masks the least confident among those that were blank, so that it
+never looks back. With as many steps as blanks this is easy-first decoding.
 
 Revision (Savinov et al. 2022) predicts every token again from the whole text:
 
     step 1:           y_i = argmax q_i(. | all blank)                    for every site i
-    step s = 2 ... S: y_i = argmax q_i(. | y, with y_i itself in sight)  for every site i, all from the same y
+    step s = 2 ... S: y_i = argmax q_i(. | y, with y_i itself in sight)
+            for every site i, all from the same y
 
-Nothing is masked after the first step: the model is asked for the right token where it sees one that may be wrong, which
-`unmask train --refinement` teaches (`training/objectives.py`) and plain masked training does not. At temperature 0 a text that a
-step does not change is final, and takes no further passes.
+Nothing is masked after the first step: the model is asked for the right token where it sees one
+that may be wrong, which `unmask train --refinement` teaches (`training/objectives.py`) and
+plain masked training does not. At temperature 0 a text that a step does not change is final,
+and takes no further passes.
 
-What happens next depends on the tokens that are drawn, so these texts have no tractable probability.
+What happens next depends on the tokens that are drawn, so these texts have no tractable
+probability.
 """
 
 from __future__ import annotations
@@ -58,7 +65,8 @@ class DecodeState:
 
     ids          token ids, the mask token where blank
     order        the sites in the order in which they are filled, where the decoder has one
-    confidence   the model's probability of each site's token when it was chosen, over the allowed tokens
+    confidence   the model's probability of each site's token when it was chosen, over the
+                 allowed tokens
     log_prob     log-probability of the text so far, where the decoder has one
     settled      texts that no further step would change, where the decoder knows
     steps        steps done
@@ -88,7 +96,9 @@ class DecodeState:
         """0 ... n - 1, on the state's device."""
         return torch.arange(len(self.ids), device=self.ids.device)
 
-    def write(self, target: Target, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"], drawn: Drawn) -> None:
+    def write(
+        self, target: Target, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"], drawn: Drawn
+    ) -> None:
         """Fill one site of each of the texts `rows`."""
         self.ids[rows, target.free_positions[sites]] = drawn.tokens
         self.confidence[rows, sites] = (drawn.logit - drawn.log_allowed).exp()
@@ -123,10 +133,14 @@ class Decoder(ABC):
 
     @abstractmethod
     def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
-        """Fill some blanks of the state, in place; the state, and the passes that it took for each text."""
+        """Fill some blanks of the state, in place; the state, and the passes that it took for
+        each text.
+        """
 
     def categoricals(self, outputs: Float[Tensor, "m W"], sites: Int[Tensor, " m"]) -> Categoricals:
-        """The distributions that tokens are drawn from at `sites`, from the network's outputs there."""
+        """The distributions that tokens are drawn from at `sites`, from the network's outputs
+        there.
+        """
         return self.passes.categoricals(outputs, self.target, self.options.token_temperature, sites)
 
     def blank(self, state: DecodeState) -> Bool[Tensor, "n F"]:
@@ -137,7 +151,9 @@ class Decoder(ABC):
 def decode(
     decoder: Decoder, n: int, rng: Randomness, texts: Int[Tensor, "n T"] | None = None
 ) -> tuple[DecodeState, Int[Tensor, " n"]]:
-    """n whole texts, and the passes each took; `texts` bring the tokens that the target's texts are conditioned on."""
+    """n whole texts, and the passes each took; `texts` bring the tokens that the target's texts
+    are conditioned on.
+    """
     *_, last = decoding(decoder, n, rng, texts)
     return last
 
@@ -145,7 +161,9 @@ def decode(
 def decoding(
     decoder: Decoder, n: int, rng: Randomness, texts: Int[Tensor, "n T"] | None = None
 ) -> Iterator[tuple[DecodeState, Int[Tensor, " n"]]]:
-    """The state of `decode` at its beginning and after each step, the same object, and the passes so far."""
+    """The state of `decode` at its beginning and after each step, the same object, and the
+    passes so far.
+    """
     state = decoder.init(n, rng)
     if texts is not None:
         state.ids[:, decoder.target.given] = texts[:, decoder.target.given]
@@ -159,15 +177,21 @@ def decoding(
     refuse_nan(state.confidence)
 
 
-def lowest(values: Float[Tensor, "#n F"], among: Bool[Tensor, "n F"], count: Int[Tensor, "n 1"] | int) -> Bool[Tensor, "n F"]:
-    """Marks the `count` sites of lowest value `among` those of each row; earlier sites first among equals."""
+def lowest(
+    values: Float[Tensor, "#n F"], among: Bool[Tensor, "n F"], count: Int[Tensor, "n 1"] | int
+) -> Bool[Tensor, "n F"]:
+    """Marks the `count` sites of lowest value `among` those of each row; earlier sites first
+    among equals.
+    """
     ranks = torch.where(among, values, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
     return among & (ranks < count)
 
 
 @dataclass(frozen=True)
 class Ancestral(Decoder):
-    """One blank per step: the chain rule in a random order that is drawn for each text, or in a fixed one."""
+    """One blank per step: the chain rule in a random order that is drawn for each text, or in a
+    fixed one.
+    """
 
     options: registry.Ancestral = registry.Ancestral()
 
@@ -217,13 +241,17 @@ class Ancestral(Decoder):
 
 
 def blanks_left(sites: int, step: int, steps: int) -> int:
-    """The number of blanks after step `step` of `steps`, counted from 1: floor(sites (1 - step / steps))."""
+    """The number of blanks after step `step` of `steps`, counted from 1: floor(sites (1 - step
+    / steps)).
+    """
     return 0 if step >= steps else int(sites * (1 - step / steps) + 1e-9)
 
 
 @dataclass(frozen=True)
 class ScheduledDecoder(Decoder):
-    """A decoder of a given number of steps, which predict sites of all texts at once and leave fewer and fewer blanks."""
+    """A decoder of a given number of steps, which predict sites of all texts at once and leave
+    fewer and fewer blanks.
+    """
 
     options: registry.InSteps = registry.MaskPredict()
 
@@ -232,16 +260,26 @@ class ScheduledDecoder(Decoder):
         """`passes`."""
         return self.options.passes
 
-    def predict(self, state: DecodeState, texts: Int[Tensor, " m"], sites: Int[Tensor, "m c"], rng: Randomness) -> None:
-        """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids and confidence.
+    def predict(
+        self,
+        state: DecodeState,
+        texts: Int[Tensor, " m"],
+        sites: Int[Tensor, "m c"],
+        rng: Randomness,
+    ) -> None:
+        """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids
+        and confidence.
 
-        As states, those of all sites are computed, so that the calls of all steps have one shape and are recorded once.
+        As states, those of all sites are computed, so that the calls of all steps have one
+        shape and are recorded once.
         """
         target, site, row = self.target, sites.flatten(), texts.repeat_interleave(sites.shape[1])
         ids = state.ids[texts]
         if self.passes.as_states(ids):
             everywhere = self.passes.outputs(ids, target.free_positions.expand(len(ids), -1))
-            outputs = everywhere.gather(1, sites.unsqueeze(-1).expand(-1, -1, everywhere.shape[-1])).flatten(0, 1)
+            outputs = everywhere.gather(
+                1, sites.unsqueeze(-1).expand(-1, -1, everywhere.shape[-1])
+            ).flatten(0, 1)
         else:
             outputs = self.passes.outputs(ids, target.free_positions[sites]).flatten(0, 1)
         state.write(target, row, site, rng.tokens(row, self.categoricals(outputs, site), site))
@@ -258,15 +296,21 @@ class ScheduledDecoder(Decoder):
         blank = self.blank(state)
         count = blanks_left(self.target.sites, state.steps, self.steps)
         if count:
-            self.predict(state, state.rows, (~blank).byte().argsort(dim=1, stable=True)[:, :count], rng)
+            self.predict(
+                state, state.rows, (~blank).byte().argsort(dim=1, stable=True)[:, :count], rng
+            )
         return blank
 
     def end(
         self, state: DecodeState, filled: Bool[Tensor, "n F"], again: Bool[Tensor, "n F"]
     ) -> tuple[DecodeState, Int[Tensor, " n"]]:
-        """Mask the sites `again`; the state, and the passes of the step: one for each text in which it `filled` any."""
+        """Mask the sites `again`; the state, and the passes of the step: one for each text in
+        which it `filled` any.
+        """
         values = state.ids[:, self.target.free_positions]
-        state.ids[:, self.target.free_positions] = torch.where(again, self.target.model.mask_id, values)
+        state.ids[:, self.target.free_positions] = torch.where(
+            again, self.target.model.mask_id, values
+        )
         state.steps += 1
         return state, filled.any(1).long()
 
@@ -278,7 +322,11 @@ class MaskPredict(ScheduledDecoder):
     def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Fill all blanks, then mask the least confident sites."""
         filled = self.fill(state, rng)
-        return self.end(state, filled, lowest(state.confidence, torch.ones_like(filled), self.blanks_after(state)))
+        return self.end(
+            state,
+            filled,
+            lowest(state.confidence, torch.ones_like(filled), self.blanks_after(state)),
+        )
 
 
 @dataclass(frozen=True)
@@ -304,7 +352,12 @@ class Revise(ScheduledDecoder):
         before, going = state.ids.clone(), ~state.settled
         texts = going.nonzero().squeeze(1)
         if len(texts):
-            self.predict(state, texts, torch.arange(self.target.sites, device=texts.device).expand(len(texts), -1), rng)
+            self.predict(
+                state,
+                texts,
+                torch.arange(self.target.sites, device=texts.device).expand(len(texts), -1),
+                rng,
+            )
         if self.options.token_temperature == 0:
             state.settled |= (state.ids == before).all(1)
         state.steps += 1

@@ -1,8 +1,10 @@
-"""Programs for a GPU: uniform numbers by Philox 4x32-10 in one launch (see `randomness`), and tokens drawn from rows of logits.
+"""Programs for a GPU: uniform numbers by Philox 4x32-10 in one launch (see `randomness`), and
+tokens drawn from rows of logits.
 
-Nothing of the size of the rows is written. One program per row of logits reads it three times: for its largest numbers, for its
-sums, and for the token at which the cumulative sum passes u Z (see `randomness`, which has the plain twin). Exponentials of
-float32 logits are taken in float32, sums in float64; float64 logits stay float64.
+Nothing of the size of the rows is written. One program per row of logits reads it three times:
+for its largest numbers, for its sums, and for the token at which the cumulative sum passes u Z
+(see `randomness`, which has the plain twin). Exponentials of float32 logits are taken in
+float32, sums in float64; float64 logits stay float64.
 """
 
 from __future__ import annotations
@@ -26,15 +28,30 @@ def draw_on_gpu(task: TokenDraw) -> Drawn:
     logits = logits if logits.stride(1) == 1 else logits.contiguous()
     m, size = logits.shape
     numbers = torch.empty((5, m), dtype=torch.float64, device=logits.device)
-    chosen = torch.empty(m, dtype=torch.long, device=logits.device) if tokens is None else tokens.contiguous()
+    chosen = (
+        torch.empty(m, dtype=torch.long, device=logits.device)
+        if tokens is None
+        else tokens.contiguous()
+    )
     if m:
         how = GIVEN if tokens is not None else GREEDY if temperature == 0 else DRAW
         _draw[(m,)](
-            logits, support.contiguous().view(torch.uint8), sites.contiguous(), current.contiguous(),
-            numbers if uniform is None else uniform.contiguous(), chosen, numbers, m, size, logits.stride(0),
-            HEAT=temperature or 1.0, HOW=how, PLAIN=temperature in (0, 1),
-            BLOCK=min(BLOCK, triton.next_power_of_2(size)), num_warps=WARPS,
-        )  # fmt: skip
+            logits,
+            support.contiguous().view(torch.uint8),
+            sites.contiguous(),
+            current.contiguous(),
+            numbers if uniform is None else uniform.contiguous(),
+            chosen,
+            numbers,
+            m,
+            size,
+            logits.stride(0),
+            HEAT=temperature or 1.0,
+            HOW=how,
+            PLAIN=temperature in (0, 1),
+            BLOCK=min(BLOCK, triton.next_power_of_2(size)),
+            num_warps=WARPS,
+        )
     return Drawn(chosen, *numbers.unbind(0))
 
 
@@ -51,9 +68,21 @@ def log_normaliser_on_gpu(logits: Float[Tensor, "m V"]) -> Float[Tensor, " m"]:
 
 @triton.jit(do_not_specialize=["m"])
 def _draw(
-    logits, support, sites, current, uniform, chosen, numbers, m, size, stride,
-    HEAT: tl.constexpr, HOW: tl.constexpr, PLAIN: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+    logits,
+    support,
+    sites,
+    current,
+    uniform,
+    chosen,
+    numbers,
+    m,
+    size,
+    stride,
+    HEAT: tl.constexpr,
+    HOW: tl.constexpr,
+    PLAIN: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     row = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, BLOCK)
     here = logits + row * stride
@@ -153,7 +182,9 @@ def uniform_on_gpu(
 
 
 @triton.jit(do_not_specialize=["total", "p", "stride", "key", "place0", "step", "sweep", "high"])
-def _uniform(chains, places, out, total, p, stride, key, place0, step, sweep, high, BLOCK: tl.constexpr):
+def _uniform(
+    chains, places, out, total, p, stride, key, place0, step, sweep, high, BLOCK: tl.constexpr
+):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < total
     row, place = at // p, at % p
@@ -161,6 +192,8 @@ def _uniform(chains, places, out, total, p, stride, key, place0, step, sweep, hi
     c0 = (tl.load(places + row * stride + place, inside, 0) + place0).to(tl.uint32)
     zero = tl.zeros((BLOCK,), tl.uint32)
     seed = (chain << 32) | (zero + key.to(tl.uint32)).to(tl.uint64)
-    w0, w1, _, _ = tl.philox(seed, c0, zero + step.to(tl.uint32), zero + sweep.to(tl.uint32), zero + high.to(tl.uint32))
+    w0, w1, _, _ = tl.philox(
+        seed, c0, zero + step.to(tl.uint32), zero + sweep.to(tl.uint32), zero + high.to(tl.uint32)
+    )
     bits = ((w0 >> 6).to(tl.int64) << 26) | (w1 >> 6).to(tl.int64)
     tl.store(out + at, (bits.to(tl.float64) + 0.5) * 2.220446049250313e-16, inside)

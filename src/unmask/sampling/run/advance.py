@@ -1,8 +1,10 @@
-"""Chains with one target run side by side: where they start, how they advance sweep by sweep, and how a run is resumed.
+"""Chains with one target run side by side: where they start, how they advance sweep by sweep,
+and how a run is resumed.
 
-The samples are a function of the settings, the model's weights and the kind of device alone: not of how many chains run
-side by side, nor of where the run was interrupted (see `randomness` and `passes`). So workers of a Ray cluster can advance the
-groups, a few sweeps at a time: an answer has the samples of these sweeps and where the chains are then, so that a dead worker
+The samples are a function of the settings, the model's weights and the kind of device alone:
+not of how many chains run side by side, nor of where the run was interrupted (see `randomness`
+and `passes`). So workers of a Ray cluster can advance the groups, a few sweeps at a time: an
+answer has the samples of these sweeps and where the chains are then, so that a dead worker
 loses a few sweeps, and this process keeps what comes as that of a run without Ray.
 """
 
@@ -34,7 +36,15 @@ from unmask.runs.folder import on_a_thread, refuse_foreign
 from unmask.runs.progress import Progress
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import Ancestral, Decoder, DecodeState, decode, decoding
-from unmask.sampling.engine.passes import GIGABYTE, GPU_WORKER_BYTES, Passes, chains_that_fit, free_bytes, output_form, rows_for
+from unmask.sampling.engine.passes import (
+    GIGABYTE,
+    GPU_WORKER_BYTES,
+    Passes,
+    chains_that_fit,
+    free_bytes,
+    output_form,
+    rows_for,
+)
 from unmask.sampling.engine.randomness import ChainStreams, Randomness
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 from unmask.sampling.run.result import (
@@ -66,7 +76,8 @@ class Group:
     """Chains with one target, run side by side.
 
     chains   their numbers in the whole run
-    starts   the texts they start from, if the user named them; a decoder takes only the tokens that it is conditioned on
+    starts   the texts they start from, if the user named them; a decoder takes only the tokens
+             that it is conditioned on
     """
 
     chains: list[int]
@@ -82,11 +93,13 @@ def group_runs(
     form: registry.OutputForm | None = None,
     workers: Workers | None = None,
 ) -> list[GroupRun]:
-    """All chains, by target; at most `chains_at_once` side by side, by default as many as the memory holds.
+    """All chains, by target; at most `chains_at_once` side by side, by default as many as the
+    memory holds.
 
-    A list has the number of chains of each group, as an earlier run of the same settings had them. With `form`, outputs
-    have that form, and the model is not run. `workers` get a group each, if memory holds it. Groups whose calls have the
-    same number of rows share their passes.
+    A list has the number of chains of each group, as an earlier run of the same settings had
+    them. With `form`, outputs have that form, and the model is not run. `workers` get a group
+    each, if memory holds it. Groups whose calls have the same number of rows share their
+    passes.
     """
     texts = settings.start.init
     starts = [torch.tensor(model.words.encode(text)) for text in texts]
@@ -103,9 +116,16 @@ def group_runs(
         by_template.setdefault(templates[chain % len(templates)], []).append(chain)
     _refuse_too_many_samples(settings, max(map(len, templates)))
     energy = energy or Energy(settings.energy)
-    targets = [Target(model, template, energy, _allowed(settings, model, template)) for template in by_template]
+    targets = [
+        Target(model, template, energy, _allowed(settings, model, template))
+        for template in by_template
+    ]
     device = model.device.type if workers is None else workers.device
-    form = form or output_form(model, max(targets, key=lambda target: len(target.template)).template_ids.unsqueeze(0), device)
+    form = form or output_form(
+        model,
+        max(targets, key=lambda target: len(target.template)).template_ids.unsqueeze(0),
+        device,
+    )
     budget = GPU_WORKER_BYTES if workers is not None and device == "cuda" else None
     sizes = iter(chains_at_once if isinstance(chains_at_once, Sequence) else ())
     runs, by_rows = [], dict[int, Passes]()
@@ -119,36 +139,60 @@ def group_runs(
         first = 0
         while first < len(chains):
             part = slice(first, first + next(sizes, usual))
-            runs.append(group_run(settings, Group(chains[part], target, None if stacked is None else stacked[part]), passes))
+            runs.append(
+                group_run(
+                    settings,
+                    Group(chains[part], target, None if stacked is None else stacked[part]),
+                    passes,
+                )
+            )
             first = part.stop
     return runs
 
 
-def _allowed(settings: SampleSettings, model: MaskedLM, template: Sequence[int]) -> dict[int, list[int]]:
-    """The token ids that are allowed at each restricted position: those of the alphabet, and of `allow` there."""
+def _allowed(
+    settings: SampleSettings, model: MaskedLM, template: Sequence[int]
+) -> dict[int, list[int]]:
+    """The token ids that are allowed at each restricted position: those of the alphabet, and of
+    `allow` there.
+    """
     allowed: dict[int, list[int]] = {}
     for position, tokens in (settings.start.allow or {}).items():
         allowed[position] = list(alphabet_ids(model.words, tokens, f"allow at position {position}"))
     if settings.start.alphabet:
         everywhere = alphabet_ids(model.words, settings.start.alphabet)
-        blank = {position: everywhere for position, token in enumerate(template) if token == model.mask_id}
-        allowed = blank | {position: [i for i in ids if i in set(everywhere)] for position, ids in allowed.items()}
+        blank = {
+            position: everywhere
+            for position, token in enumerate(template)
+            if token == model.mask_id
+        }
+        allowed = blank | {
+            position: [i for i in ids if i in set(everywhere)] for position, ids in allowed.items()
+        }
     return allowed
 
 
 def _blanked(ids: Int[Tensor, " T"], model: MaskedLM, text: str) -> tuple[int, ...]:
     """The text with every token that is not special blanked out."""
     if model.mask_id in ids.tolist():
-        raise InputError(f"the start {text!r} has a blank: give whole texts as starts, and a template for blanks")
+        raise InputError(
+            f"the start {text!r} has a blank: give whole texts as starts, and a template for blanks"
+        )
     template = blank_template(model, sum(i not in model.special_ids for i in ids.tolist()) or 1)
     if len(template) != len(ids):
-        raise InputError(f"the start {text!r} has a special token, or one that the model does not know: reword it")
+        raise InputError(
+            f"the start {text!r} has a special token, or one that the model does not know:"
+            " reword it"
+        )
     return template
 
 
 def _stacked(ids: Sequence[Int[Tensor, " _"]], target: Target) -> Int[Tensor, "n T"]:
     if any(len(row) != len(target.template) for row in ids):
-        raise InputError("a start has another number of tokens than the template: give starts that fit the template")
+        raise InputError(
+            "a start has another number of tokens than the template: give starts that fit the"
+            " template"
+        )
     starts = torch.stack(list(ids)).to(target.device)
     target.check(starts)
     return starts
@@ -161,15 +205,19 @@ def _refuse_too_many_samples(settings: SampleSettings, tokens: int) -> None:
     free = free_bytes(torch.device("cpu"))
     if settings.chains * each > free:
         raise InputError(
-            f"{settings.chains:,} chains of {samples:,} samples need about {settings.chains * each / GIGABYTE:,.0f} GB, "
-            f"and {free / GIGABYTE:.1f} GB are free: give {free // each:,} chains or fewer, or thin more"
+            f"{settings.chains:,} chains of {samples:,} samples need about"
+            f" {settings.chains * each / GIGABYTE:,.0f} GB, and {free / GIGABYTE:.1f} GB are free:"
+            f" give {free // each:,} chains or fewer, or thin more"
         )
 
 
-def starting_texts(settings: SampleSettings, group: Group, passes: Passes) -> tuple[Int[Tensor, "n T"], Int[Tensor, " n"]]:
+def starting_texts(
+    settings: SampleSettings, group: Group, passes: Passes
+) -> tuple[Int[Tensor, "n T"], Int[Tensor, " n"]]:
     """The texts that a group's chains start from, and the passes they took.
 
-    Blanks are filled one by one in a random order of each chain's own (ancestral sampling): F passes per chain.
+    Blanks are filled one by one in a random order of each chain's own (ancestral sampling): F
+    passes per chain.
     """
     n, target, kernel = len(group.chains), group.target, settings.kernel
     no_passes = torch.zeros(n, dtype=torch.long, device=target.device)
@@ -186,7 +234,10 @@ def starting_texts(settings: SampleSettings, group: Group, passes: Passes) -> tu
 
 def random_texts(target: Target, n: int, rng: Randomness) -> Int[Tensor, "n T"]:
     """n texts whose free tokens are uniform over those allowed."""
-    ids, log_weights = target.template_ids.repeat(n, 1), torch.where(target.support, 0.0, -torch.inf).double()
+    ids, log_weights = (
+        target.template_ids.repeat(n, 1),
+        torch.where(target.support, 0.0, -torch.inf).double(),
+    )
     rows = torch.arange(n, device=target.device)
     for site, position in enumerate(target.free_positions.tolist()):
         ids[:, position] = rng.categorical(rows, log_weights[site].expand(n, -1))
@@ -194,7 +245,8 @@ def random_texts(target: Target, n: int, rng: Randomness) -> Int[Tensor, "n T"]:
 
 
 class GroupRun(ABC):
-    """A group's chains or decodings: `begin` puts them at their start, `restore` where a snapshot has them.
+    """A group's chains or decodings: `begin` puts them at their start, `restore` where a
+    snapshot has them.
 
     state            the chains, or the latest decodings
     starts           the texts that the chains start from (blank ones, for decoders)
@@ -211,7 +263,9 @@ class GroupRun(ABC):
         n, target = len(group.chains), group.target
         self.starts = target.template_ids.repeat(n, 1)
         self.spent = torch.zeros(n, dtype=torch.long, device=target.device)
-        self.counts = torch.zeros((len(COUNTS), target.sites), dtype=torch.long, device=target.device)
+        self.counts = torch.zeros(
+            (len(COUNTS), target.sites), dtype=torch.long, device=target.device
+        )
         self.streams = ChainStreams(settings.seed, group.chains, target.device)
         self.done = self.scoring_passes = 0
 
@@ -220,7 +274,9 @@ class GroupRun(ABC):
 
     @abstractmethod
     def steps(self) -> Iterator[Any]:
-        """One sweep, step by step: what each step of a kernel did, or the state of a decoder at its beginning and after each."""
+        """One sweep, step by step: what each step of a kernel did, or the state of a decoder at
+        its beginning and after each.
+        """
 
     def sweep(self) -> None:
         """Go on by one sweep."""
@@ -243,7 +299,9 @@ class GroupRun(ABC):
         return state.energy
 
     def mark(self) -> dict[str, Tensor | NDArray[Any]]:
-        """The arrays from which the run can go on, still on the device; `on_host` makes a snapshot of them."""
+        """The arrays from which the run can go on, still on the device; `on_host` makes a
+        snapshot of them.
+        """
         return {
             "done": np.array(self.done),
             "chains": np.array(self.group.chains),
@@ -261,24 +319,49 @@ class GroupRun(ABC):
 
     def check(self, saved: Snapshot) -> None:
         """Refuse a snapshot of other chains."""
-        if saved["chains"].tolist() != self.group.chains or not 0 < int(saved["done"]) <= self.settings.sweeps:
-            raise ValueError(f"it has {int(saved['done'])} of {self.settings.sweeps} sweeps of {len(saved['chains'])} chains")
-        for name, like in {"starts": self.starts, "counts": self.counts, **self.state_mark()}.items():
+        if (
+            saved["chains"].tolist() != self.group.chains
+            or not 0 < int(saved["done"]) <= self.settings.sweeps
+        ):
+            raise ValueError(
+                f"it has {int(saved['done'])} of {self.settings.sweeps} sweeps of"
+                f" {len(saved['chains'])} chains"
+            )
+        for name, like in {
+            "starts": self.starts,
+            "counts": self.counts,
+            **self.state_mark(),
+        }.items():
             if saved[name].shape != tuple(like.shape):
-                raise ValueError(f"its {name!r} has shape {saved[name].shape}, not {tuple(like.shape)}")
+                raise ValueError(
+                    f"its {name!r} has shape {saved[name].shape}, not {tuple(like.shape)}"
+                )
 
     def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
-        """Go on from a snapshot, token for token as if there had been no interruption; returns its arrays, on the device."""
-        arrays = {name: torch.from_numpy(array.copy()).to(self.group.target.device) for name, array in saved.items()}
+        """Go on from a snapshot, token for token as if there had been no interruption; returns
+        its arrays, on the device.
+        """
+        arrays = {
+            name: torch.from_numpy(array.copy()).to(self.group.target.device)
+            for name, array in saved.items()
+        }
         self.starts, self.spent, self.counts = arrays["starts"], arrays["spent"], arrays["counts"]
         self.done, self.scoring_passes = int(saved["done"]), int(saved["scoring_passes"])
         return arrays
 
     def sample(self) -> SweepRows:
-        """The texts now, as samples; log-probabilities where a decoder has tractable ones, given the order."""
-        log_probs = self.state.log_prob.clone() if isinstance(self, DecoderRun) and self.decoder.exact else None
+        """The texts now, as samples; log-probabilities where a decoder has tractable ones,
+        given the order.
+        """
+        log_probs = (
+            self.state.log_prob.clone()
+            if isinstance(self, DecoderRun) and self.decoder.exact
+            else None
+        )
         chains, sites, ids = self.group.chains, self.group.target.sites, self.texts().int()
-        return SweepRows(self.done, chains, sites, ids, self.energies(), log_probs, self.spent.clone())
+        return SweepRows(
+            self.done, chains, sites, ids, self.energies(), log_probs, self.spent.clone()
+        )
 
 
 class MarkovRun(GroupRun):
@@ -300,20 +383,29 @@ class MarkovRun(GroupRun):
     def check(self, saved: Snapshot) -> None:
         """Refuse other terms of the user, too, which a folder holds by their names alone."""
         super().check(saved)
-        terms = self.group.target.energy.from_user(torch.from_numpy(saved["ids"]).to(self.group.target.device))
+        terms = self.group.target.energy.from_user(
+            torch.from_numpy(saved["ids"]).to(self.group.target.device)
+        )
         if not np.allclose(terms.cpu().numpy(), saved["user"], rtol=1e-4, atol=1e-6):
-            raise OtherTerms("user_terms have other values at its texts than those given: give the same functions to continue it")
+            raise OtherTerms(
+                "user_terms have other values at its texts than those given: give the same"
+                " functions to continue it"
+            )
 
     def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
         arrays = super().restore(saved)
         going_on = self.done < self.settings.sweeps
-        self.state = ChainState.restored(self.group.target, self.passes if going_on else None, arrays)
+        self.state = ChainState.restored(
+            self.group.target, self.passes if going_on else None, arrays
+        )
         return arrays
 
     def steps(self) -> Iterator[StepInfo]:
         number, plan = self.done + 1, self.kernel.plan
         sites = plan.draw(self.streams.at(number, 0), self.state.rows)
-        take = partial(unwrap(type(self.kernel).step), self.kernel)  # without the check of its arguments
+        take = partial(
+            unwrap(type(self.kernel).step), self.kernel
+        )  # without the check of its arguments
         for step in range(plan.steps):
             self.state, info = take(self.state, self.streams.at(number, step + 1), sites[step])
             self._count(info)
@@ -327,11 +419,15 @@ class MarkovRun(GroupRun):
         self.spent += info.passes
         took = info.accepted.unsqueeze(1).expand(info.sites.shape)
         happened = torch.stack([torch.ones_like(took), took, info.proposed, info.changed])
-        self.counts.scatter_add_(1, info.sites.flatten().expand(len(COUNTS), -1), happened.flatten(1).long())
+        self.counts.scatter_add_(
+            1, info.sites.flatten().expand(len(COUNTS), -1), happened.flatten(1).long()
+        )
 
 
 class DecoderRun(GroupRun):
-    """A group of independent decodings: a sweep decodes every text of the group again. Its starts are blank."""
+    """A group of independent decodings: a sweep decodes every text of the group again. Its
+    starts are blank.
+    """
 
     def __init__(self, settings: SampleSettings, group: Group, decoder: Decoder) -> None:
         super().__init__(settings, group, decoder.passes)
@@ -372,9 +468,11 @@ def draw_samples(
     seconds_between_checkpoints: float = SECONDS_BETWEEN_CHECKPOINTS,
     shared: SharedChains | None = None,
 ) -> SampleRun:
-    """Draw samples; with a folder `out`, keep them there and go on where an earlier run of the same settings stopped.
+    """Draw samples; with a folder `out`, keep them there and go on where an earlier run of the
+    same settings stopped.
 
-    name             of the model, for the record: another name of the same weights continues the run
+    name             of the model, for the record: another name of the same weights continues
+                     the run
     chains_at_once   at most this many run side by side; by default as many as the memory holds
     energy           that of the settings, with terms of the user
     shared           the workers that advance the chains, instead of this process
@@ -389,14 +487,18 @@ def draw_samples(
         if progress:
             progress(sum(done), len(done) * settings.sweeps, "sweeps")
 
-    def advance(folder: SampleFolder | None = None, write: Callable[..., None] | None = None) -> list[Keeper]:
+    def advance(
+        folder: SampleFolder | None = None, write: Callable[..., None] | None = None
+    ) -> list[Keeper]:
         keepers = []
         report(0, 0)
         runs.reverse()
         for number in range(len(sizes)):
             run = runs.pop()  # so that the memory of a group that is done can be used again
             saved = folder.checkpoint(number, run, goes_on=shared is None) if folder else None
-            keepers.append(keeper := Keeper(number, settings.sweeps, write, seconds_between_checkpoints, saved))
+            keepers.append(
+                keeper := Keeper(number, settings.sweeps, write, seconds_between_checkpoints, saved)
+            )
             if shared is not None:
                 continue
             if saved is None:
@@ -428,20 +530,32 @@ def draw_samples(
     with SampleFolder(out, settings, model.fingerprint, about) as folder:
         with on_a_thread() as call:
             keepers = advance(folder, partial(call, folder.keep, model))
-        run = assemble(settings, folder.rows(sample_columns()), [on_host(k.mark) for k in keepers], model.text, folder.path)
+        run = assemble(
+            settings,
+            folder.rows(sample_columns()),
+            [on_host(k.mark) for k in keepers],
+            model.text,
+            folder.path,
+        )
         for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
             write_table(folder.path / f"{file}.parquet", frame)
     return run
 
 
 class Keeper:
-    """A group's samples and latest mark, written to the folder every `seconds` seconds, and at the end.
+    """A group's samples and latest mark, written to the folder every `seconds` seconds, and at
+    the end.
 
     Without a folder, all samples stay here.
     """
 
     def __init__(
-        self, number: int, sweeps: int, write: Callable[..., None] | None, seconds: float, mark: Mark | None = None
+        self,
+        number: int,
+        sweeps: int,
+        write: Callable[..., None] | None,
+        seconds: float,
+        mark: Mark | None = None,
     ) -> None:
         self.number, self.sweeps, self.write, self.seconds = number, sweeps, write, seconds
         self.rows: list[SweepRows] = []
@@ -469,7 +583,9 @@ class Keeper:
 
 @dataclass(frozen=True)
 class Share:
-    """A group, of groups with these `sizes`, to be advanced to sweep `upto` from where `saved` has it (None: its start)."""
+    """A group, of groups with these `sizes`, to be advanced to sweep `upto` from where `saved`
+    has it (None: its start).
+    """
 
     sizes: Sequence[int]
     group: int
@@ -478,9 +594,13 @@ class Share:
 
 
 class ChainWorker:
-    """Advances groups in a process of a Ray cluster; it keeps the last one's chains, which usually go on there."""
+    """Advances groups in a process of a Ray cluster; it keeps the last one's chains, which
+    usually go on there.
+    """
 
-    def __init__(self, load: Callable[[], MaskedLM], settings: SampleSettings, energy: Energy | None) -> None:
+    def __init__(
+        self, load: Callable[[], MaskedLM], settings: SampleSettings, energy: Energy | None
+    ) -> None:
         self.settings, self.model, self.energy = settings, load(), energy
         self.live: tuple[int, GroupRun] | None = None
 
@@ -507,13 +627,22 @@ class SharedChains:
     load: Callable[[], MaskedLM]
     energy: Energy | None = None
 
-    def advance(self, sizes: Sequence[int], keepers: Sequence[Keeper], report: Callable[[int, int], None]) -> None:
-        """All sweeps of all groups, each from the mark of its keeper, if it has one. `report`: a group, and its sweeps done."""
+    def advance(
+        self, sizes: Sequence[int], keepers: Sequence[Keeper], report: Callable[[int, int], None]
+    ) -> None:
+        """All sweeps of all groups, each from the mark of its keeper, if it has one. `report`:
+        a group, and its sweeps done.
+        """
         pending = [keeper for keeper in keepers if keeper.done < self.settings.sweeps]
-        shares = [Share(sizes, k.number, self._upto(k.done), on_host(k.mark) if k.mark else None) for k in pending]
+        shares = [
+            Share(sizes, k.number, self._upto(k.done), on_host(k.mark) if k.mark else None)
+            for k in pending
+        ]
         setup = partial(ChainWorker, self.load, self.settings, self.energy)
         try:
-            with closing(each(ChainWorker.__call__, shares, self.workers, setup, self._rest)) as results:
+            with closing(
+                each(ChainWorker.__call__, shares, self.workers, setup, self._rest)
+            ) as results:
                 for index, (rows, snapshot) in results:
                     pending[index].add(rows, snapshot)
                     report(pending[index].number, pending[index].done)

@@ -9,8 +9,8 @@ Beyond what every run leaves (see `unmask.runs.folder`), a sampling run leaves
     rates.parquet             per position: steps, accepted, proposed, changed
     diagnostics.json, figures/chains.png
 
-A part that is newer than its group's checkpoint is dropped when the run goes on: the same sweeps are drawn again, and come
-out the same.
+A part that is newer than its group's checkpoint is dropped when the run goes on: the same
+sweeps are drawn again, and come out the same.
 """
 
 from __future__ import annotations
@@ -45,11 +45,16 @@ if TYPE_CHECKING:
 KIND = "sample"
 SHOWN = 10
 COUNTS = ("steps", "accepted", "proposed", "changed")
-"""For each site: redrawn in a step; such steps accepted; proposed another token; holding another token after the step."""
+"""For each site: redrawn in a step; such steps accepted; proposed another token; holding
+another token after the step.
+"""
 OF_ALL_RUNS = ("done", "chains", "positions", "starts", "spent", "counts", "scoring_passes")
 """Arrays of every checkpoint; those of a kernel's state come besides."""
 AGAIN = "start the run again in another folder"
-REMEDY = "delete it and give the command of the run again; the group's samples are drawn again, and are the same"
+REMEDY = (
+    "delete it and give the command of the run again; the group's samples are drawn again, and are"
+    " the same"
+)
 
 
 class OtherTerms(InputError):
@@ -91,26 +96,45 @@ class SampleRun(Result):
 
     @property
     def last(self) -> pandas.DataFrame:
-        """The last sample of each chain; of a decoder, whose samples are independent, all of them."""
-        return self.samples if self.settings.kernel.decodes else self.samples.drop_duplicates("chain", keep="last")
+        """The last sample of each chain; of a decoder, whose samples are independent, all of
+        them.
+        """
+        return (
+            self.samples
+            if self.settings.kernel.decodes
+            else self.samples.drop_duplicates("chain", keep="last")
+        )
 
     def to_frame(self) -> pandas.DataFrame:
         """The samples."""
         return self.samples
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that `unmask sample --json` prints: the settings, the last sample of each chain, and the diagnosis."""
+        """The object that `unmask sample --json` prints: the settings, the last sample of each
+        chain, and the diagnosis.
+        """
         last = self.last[["chain", "sweep", "text", "energy", "log_prob", "passes"]]
         samples = last.astype(object).where(last.notna(), None).to_dict("records")
-        return {"settings": self.settings.to_dict(), "samples": samples, "diagnosis": self.diagnosis.to_dict()}
+        return {
+            "settings": self.settings.to_dict(),
+            "samples": samples,
+            "diagnosis": self.diagnosis.to_dict(),
+        }
 
     def __repr__(self) -> str:
         chains, label = self.samples["chain"].nunique(), self.settings.kernel.label
-        return f"SampleRun({label}, {self.settings.energy} energy, {len(self.samples):,} samples of {chains:,} chains)"
+        return (
+            f"SampleRun({label}, {self.settings.energy} energy, {len(self.samples):,} samples of"
+            f" {chains:,} chains)"
+        )
 
     def _repr_html_(self) -> str:
         sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.diagnosis.verdict)
-        texts = self.last[["chain", "text", "energy"]].tail(SHOWN).to_html(index=False, float_format="{:.2f}".format, escape=True)
+        texts = (
+            self.last[["chain", "text", "energy"]]
+            .tail(SHOWN)
+            .to_html(index=False, float_format="{:.2f}".format, escape=True)
+        )
         return f"<p>{escape(repr(self)[10:-1])}</p><ul>{sentences}</ul>{texts}"
 
 
@@ -121,16 +145,23 @@ def assemble(
     text: Callable[[Sequence[int]], str] | None = None,
     folder: Path | None = None,
 ) -> SampleRun:
-    """A run from its samples and the snapshots of its groups; `text` spells token ids, where the model is at hand."""
+    """A run from its samples and the snapshots of its groups; `text` spells token ids, where
+    the model is at hand.
+    """
     import pandas
 
-    wanted = sum(len(saved["chains"]) * settings.kept_after(int(saved["done"])) for saved in snapshots)
+    wanted = sum(
+        len(saved["chains"]) * settings.kept_after(int(saved["done"])) for saved in snapshots
+    )
     if table.num_rows < wanted:
         raise InputError(
-            f"{wanted - table.num_rows:,} of the {wanted:,} samples are gone from {str(folder)!r}: delete its checkpoints and "
-            "give the command of the run again; they are drawn again, and are the same"
+            f"{wanted - table.num_rows:,} of the {wanted:,} samples are gone from {str(folder)!r}:"
+            " delete its checkpoints and give the command of the run again; they are drawn again,"
+            " and are the same"
         )
-    samples = table.to_pandas().sort_values(["chain", "sweep"], kind="stable").reset_index(drop=True)
+    samples = (
+        table.to_pandas().sort_values(["chain", "sweep"], kind="stable").reset_index(drop=True)
+    )
     starts, rates = [], []
     for saved in snapshots:
         for chain, ids in zip(saved["chains"].tolist(), saved["starts"].tolist(), strict=True):
@@ -148,15 +179,26 @@ def load_run(path: str | os.PathLike[str]) -> SampleRun:
     """A run as its folder has it so far; it need not be finished."""
     folder = user_path(path, "run")
     settings = stored_settings(folder)
-    snapshots = [read_checkpoint(path) for path in sorted((folder / "checkpoints").glob("group-*.npz"))]
-    table = read_rows(read_parts(folder), sample_columns())  # after the checkpoints: each follows its part
+    snapshots = [
+        read_checkpoint(path) for path in sorted((folder / "checkpoints").glob("group-*.npz"))
+    ]
+    table = read_rows(
+        read_parts(folder), sample_columns()
+    )  # after the checkpoints: each follows its part
     if not table.num_rows or not snapshots:
-        raise InputError(f"folder {str(folder)!r} holds no sample yet: let the run go on past its burn-in")
+        raise InputError(
+            f"folder {str(folder)!r} holds no sample yet: let the run go on past its burn-in"
+        )
     run = assemble(settings, table, snapshots, None, folder)
     file = folder / "starts.parquet"
     if not file.is_file():  # the run is under way
         return run
-    return replace(run, starts=read_table(file, remedy="give the command of the run again, which writes it again").to_pandas())
+    return replace(
+        run,
+        starts=read_table(
+            file, remedy="give the command of the run again, which writes it again"
+        ).to_pandas(),
+    )
 
 
 def _checkpoint(folder: Path, group: int) -> Path:
@@ -167,12 +209,22 @@ def sample_columns() -> pyarrow.Schema:
     """The columns of samples.parquet."""
     import pyarrow as pa
 
-    kinds = {"chain": pa.int32(), "sweep": pa.int32(), "text": pa.string(), "energy": pa.float64(), "log_prob": pa.float64()}
-    return pa.schema({**kinds, "passes": pa.int64(), "length": pa.int32(), "ids": pa.list_(pa.int32())})
+    kinds = {
+        "chain": pa.int32(),
+        "sweep": pa.int32(),
+        "text": pa.string(),
+        "energy": pa.float64(),
+        "log_prob": pa.float64(),
+    }
+    return pa.schema(
+        {**kinds, "passes": pa.int64(), "length": pa.int32(), "ids": pa.list_(pa.int32())}
+    )
 
 
 class SweepRows(NamedTuple):
-    """The samples of one sweep of a group; its tensors stay on the device until they are written."""
+    """The samples of one sweep of a group; its tensors stay on the device until they are
+    written.
+    """
 
     sweep: int
     chains: list[int]
@@ -184,7 +236,9 @@ class SweepRows(NamedTuple):
 
     def on_host(self) -> SweepRows:
         """The samples in this process's memory."""
-        return SweepRows._make(value.cpu() if isinstance(value, Tensor) else value for value in self)
+        return SweepRows._make(
+            value.cpu() if isinstance(value, Tensor) else value for value in self
+        )
 
 
 def table_of(rows: Sequence[SweepRows], model: MaskedLM) -> pyarrow.Table:
@@ -195,32 +249,52 @@ def table_of(rows: Sequence[SweepRows], model: MaskedLM) -> pyarrow.Table:
     for part in rows:
         ids, n = part.ids.cpu().numpy(), len(part.chains)
         different, which = np.unique(ids, axis=0, return_inverse=True)
-        texts = np.array([model.text(row) for row in different.tolist()], dtype=object)[which.reshape(-1)]
-        log_probs = pa.nulls(n, pa.float64()) if part.log_probs is None else part.log_probs.cpu().numpy()
-        rows = pa.ListArray.from_arrays(np.arange(0, ids.size + 1, ids.shape[1], dtype=np.int32), ids.reshape(-1))
+        texts = np.array([model.text(row) for row in different.tolist()], dtype=object)[
+            which.reshape(-1)
+        ]
+        log_probs = (
+            pa.nulls(n, pa.float64()) if part.log_probs is None else part.log_probs.cpu().numpy()
+        )
+        rows = pa.ListArray.from_arrays(
+            np.arange(0, ids.size + 1, ids.shape[1], dtype=np.int32), ids.reshape(-1)
+        )
         sweep, length = (np.full(n, number, dtype=np.int32) for number in (part.sweep, part.length))
         numbers = (part.energies.cpu().numpy(), log_probs, part.passes.cpu().numpy())
         columns = [np.array(part.chains, dtype=np.int32), sweep, texts, *numbers, length, rows]
-        tables.append(pa.Table.from_arrays([pa.array(column) for column in columns], schema=sample_columns()))
+        tables.append(
+            pa.Table.from_arrays([pa.array(column) for column in columns], schema=sample_columns())
+        )
     return pa.concat_tables([sample_columns().empty_table(), *tables])
 
 
 def on_host(mark: Mark) -> Snapshot:
     """The snapshot of a mark; waits for the device."""
-    return {name: value.cpu().numpy() if isinstance(value, Tensor) else value for name, value in mark.items()}
+    return {
+        name: value.cpu().numpy() if isinstance(value, Tensor) else value
+        for name, value in mark.items()
+    }
 
 
 class SampleFolder(RunFolder):
-    """A run folder with a checkpoint for each group of chains; a run may be continued with more sweeps."""
+    """A run folder with a checkpoint for each group of chains; a run may be continued with more
+    sweeps.
+    """
 
     MAY_GROW = ("sweeps",)
     REMEDY = "delete it and its group's file in checkpoints, and give the same command again"
 
-    def __init__(self, path: str | os.PathLike[str], settings: SampleSettings, model: str, about: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        settings: SampleSettings,
+        model: str,
+        about: Mapping[str, Any],
+    ) -> None:
         super().__init__(path, KIND, {**settings.to_dict(), **about, "weights": model})
 
     def checkpoint(self, group: int, run: GroupRun, goes_on: bool) -> Snapshot | None:
-        """The latest snapshot of a group; None before its first. Parts beyond it are dropped: their sweeps are drawn again.
+        """The latest snapshot of a group; None before its first. Parts beyond it are dropped:
+        their sweeps are drawn again.
 
         goes_on   put the chains of `run` there
         """
@@ -242,7 +316,9 @@ class SampleFolder(RunFolder):
             if goes_on:
                 run.restore(saved)
         except OtherTerms as error:
-            raise InputError(f"{str(self.path)!r} holds a run whose {error}, or another folder") from None
+            raise InputError(
+                f"{str(self.path)!r} holds a run whose {error}, or another folder"
+            ) from None
         except (InputError, KeyError, TypeError, ValueError) as error:
             why = str(error).splitlines()[0]
             raise InputError(f"checkpoint {str(path)!r} is damaged ({why}): {REMEDY}") from None
@@ -251,8 +327,15 @@ class SampleFolder(RunFolder):
         """Keep samples of a group, then the state that follows them; waits for the device."""
         snapshot = on_host(mark)
         if rows:
-            self.store(table_of(rows, model), sample_columns(), f"{_series(group)}-{int(snapshot['done']):08d}")
-        with atomic_path(_checkpoint(self.path, group)) as temporary, temporary.open("wb") as stream:
+            self.store(
+                table_of(rows, model),
+                sample_columns(),
+                f"{_series(group)}-{int(snapshot['done']):08d}",
+            )
+        with (
+            atomic_path(_checkpoint(self.path, group)) as temporary,
+            temporary.open("wb") as stream,
+        ):
             np.savez(stream, allow_pickle=False, **snapshot)
 
 
@@ -265,7 +348,10 @@ def stored_settings(folder: Path) -> SampleSettings:
         why = f"lacks {missing}"
     except (InputError, TypeError, ValueError) as error:
         why = str(error)
-    raise InputError(f"{str(folder / 'settings.json')!r} is not of an `unmask sample` run, or damaged ({why}): {AGAIN}")
+    raise InputError(
+        f"{str(folder / 'settings.json')!r} is not of an `unmask sample` run, or damaged ({why}):"
+        f" {AGAIN}"
+    )
 
 
 def read_checkpoint(path: Path) -> Snapshot:
@@ -273,8 +359,14 @@ def read_checkpoint(path: Path) -> Snapshot:
     with reading(path, REMEDY), np.load(path, allow_pickle=False) as archive:
         saved = {name: archive[name] for name in dict.fromkeys([*OF_ALL_RUNS, *archive.files])}
     chains, sites = len(saved["chains"].flatten()), len(saved["positions"].flatten())
-    if saved["starts"].shape[:1] != (chains,) or saved["counts"].shape[1:] != (sites,) or saved["done"].shape:
-        raise InputError(f"checkpoint {str(path)!r} is damaged (its arrays do not fit each other): {REMEDY}")
+    if (
+        saved["starts"].shape[:1] != (chains,)
+        or saved["counts"].shape[1:] != (sites,)
+        or saved["done"].shape
+    ):
+        raise InputError(
+            f"checkpoint {str(path)!r} is damaged (its arrays do not fit each other): {REMEDY}"
+        )
     return saved
 
 

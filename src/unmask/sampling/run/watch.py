@@ -1,4 +1,6 @@
-"""The steps of a sampling run as events, for `unmask serve`: chains of one target side by side, in memory."""
+"""The steps of a sampling run as events, for `unmask serve`: chains of one target side by side,
+in memory.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +18,42 @@ from unmask.sampling.settings import SampleSettings
 
 
 def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Run the chains of one target side by side, and yield every step as an event, for `unmask serve`; no folder is written.
+    """Run the chains of one target side by side, and yield every step as an event, for `unmask
+    serve`; no folder is written.
 
-    begun     tokens and texts at the start, the positions that are `free`, and energies (none of a decoder's blanks)
-    stepped   a step in `sweep`; of each chain in `moves`: positions redrawn, their tokens now, which of them were proposed
-              another token and which changed, and whether it was accepted; of a decoder also the model's probability of each
-              token (`confidence`), and position and token of the drafts that it `rejected`
-    swept     after a sweep: texts, energies, passes, shares of steps accepted and novel so far, R-hat of the energy; None where
-              one is not known
+    begun     tokens and texts at the start, the positions that are `free`, and energies (none
+              of a decoder's blanks)
+    stepped   a step in `sweep`; of each chain in `moves`: positions redrawn, their tokens now,
+              which of them were proposed another token and which changed, and whether it was
+              accepted; of a decoder also the model's probability of each token (`confidence`),
+              and position and token of the drafts that it `rejected`
+    swept     after a sweep: texts, energies, passes, shares of steps accepted and novel so far,
+              R-hat of the energy; None where one is not known
 
-    The samples are those of `unmask.sample`, token for token. The model is asked for logits only: its `logits` may be shared with
-    other requests, and the chains are the same.
+    The samples are those of `unmask.sample`, token for token. The model is asked for logits
+    only: its `logits` may be shared with other requests, and the chains are the same.
     """
     runs = group_runs(settings, model, settings.chains, form="logits")
     if len(runs) != 1:
-        raise InputError("chains of several lengths cannot be watched side by side: give one template or one length")
+        raise InputError(
+            "chains of several lengths cannot be watched side by side: give one template or one"
+            " length"
+        )
     run = runs[0]
     run.begin()
     draws: list[list[float]] = []
     free = run.group.target.free_positions.tolist()
     energies = run.energies().tolist() if isinstance(run, MarkovRun) else []
-    tokens, texts = [model.decode(ids) for ids in run.starts], [model.text(ids) for ids in run.starts]
+    tokens, texts = (
+        [model.decode(ids) for ids in run.starts],
+        [model.text(ids) for ids in run.starts],
+    )
     yield "begun", {"tokens": tokens, "free": free, "texts": texts, "energies": energies}
     while run.done < settings.sweeps:
         number = run.done + 1
-        for moves in _decoded(run, model, free) if isinstance(run, DecoderRun) else _moved(run, model, free):
+        for moves in (
+            _decoded(run, model, free) if isinstance(run, DecoderRun) else _moved(run, model, free)
+        ):
             yield "stepped", {"sweep": number, "moves": moves}
         draws.append(run.energies().tolist())
         yield "swept", _swept(run, model, draws)
@@ -66,7 +79,11 @@ def _decoded(run: DecoderRun, model: MaskedLM, free: list[int]) -> Iterator[list
         for n, (old, ids) in enumerate(zip(before, texts, strict=True)):
             sites = [site for site, p in enumerate(free) if ids[p] != old[p]]
             drafted = [] if drafts is None else drafts[n].tolist()
-            rejected = [(p, model.decode([x])[0]) for p, x in zip(free, drafted, strict=False) if x >= 0 and ids[p] != x]
+            rejected = [
+                (p, model.decode([x])[0])
+                for p, x in zip(free, drafted, strict=False)
+                if x >= 0 and ids[p] != x
+            ]
             positions, all_true = [free[site] for site in sites], [True] * len(sites)
             sure = [confidence[n][site] for site in sites]
             moves.append(_move(model, ids, positions, all_true, all_true, True, sure, rejected))
@@ -88,11 +105,21 @@ def _move(
     """One chain's part of a `stepped` event."""
     tokens = model.decode([ids[position] for position in positions])
     outcome = {"proposed": proposed, "changed": changed, "accepted": accepted}
-    return {"positions": positions, "tokens": tokens, **outcome, "confidence": confidence, "rejected": list(rejected)}
+    return {
+        "positions": positions,
+        "tokens": tokens,
+        **outcome,
+        "confidence": confidence,
+        "rejected": list(rejected),
+    }
 
 
 def _swept(run: GroupRun, model: MaskedLM, draws: list[list[float]]) -> dict[str, Any]:
-    counts, passes, r_hat = dict(zip(COUNTS, run.counts.sum(1).tolist(), strict=True)), int(run.spent.sum()), None
+    counts, passes, r_hat = (
+        dict(zip(COUNTS, run.counts.sum(1).tolist(), strict=True)),
+        int(run.spent.sum()),
+        None,
+    )
     if isinstance(run, MarkovRun) and len(draws[0]) > 1:
         measured = measure("energy", len(run.counts[0]), np.array(draws).T, passes).r_hat
         r_hat = measured if np.isfinite(measured) else None
