@@ -35,7 +35,7 @@ from gpu_pair import random_cloze, tokenizer_of
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForMaskedLM
 
-from unmask.cloze import Cloze
+from unmask.common.cloze import Cloze
 from unmask.models.heads import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.scoring.batch import TextBatch, score_batch

@@ -42,9 +42,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from unmask.cloze import Cloze
-from unmask.errors import UnmaskWarning
-from unmask.evaluation.pairs import choose_pairs, read_texts
+from unmask.common.cloze import Cloze
+from unmask.common.errors import UnmaskWarning
 from unmask.joints.arnold_gokhale import TOLERANCE, FamilyRule, family, plain_step
 from unmask.joints.closed_forms import chain_weights
 from unmask.joints.deriving import derive_blocks
@@ -54,6 +53,7 @@ from unmask.joints.registry import Member, family_construction, named
 from unmask.joints.solver import GROWS, FixedPointCheck, check_fixed_points
 from unmask.joints.sweeps import Marginals, Members, flat, start, sweep, unflat
 from unmask.models.masked_lm import MaskedLM
+from unmask.studies.evaluation.pairs import choose_pairs, read_texts
 from unmask.tables.candidates import choose_candidates
 from unmask.tables.conditionals import regular_tokens
 from unmask.tables.unary import Tables, tables_of, unary_tables

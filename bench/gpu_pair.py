@@ -30,7 +30,7 @@ from tokenizers import Tokenizer, models
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-from unmask.cloze import Cloze
+from unmask.common.cloze import Cloze
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
 from unmask.joints.registry import all_named

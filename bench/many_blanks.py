@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 import unmask
-from unmask.cloze import Cloze
+from unmask.common.cloze import Cloze
 from unmask.joints.chain_search import EXACT_SITES, ChainSearch, search_fillings
 from unmask.tables.candidates import find_candidates, plan_candidates
 from unmask.tables.conditionals import Conditionals, regular_tokens

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForMaskedLM
 
-from unmask.cloze import Cloze
+from unmask.common.cloze import Cloze
 from unmask.joints.deriving import derive, derive_all
 from unmask.joints.metrics import BlockMetrics, JointMetrics, block_metrics
 from unmask.models.checkpoint_files import english_model_path

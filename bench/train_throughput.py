@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, models
 
-from unmask.training.corpus import Prepared
-from unmask.training.objectives import parse_scheme
-from unmask.training.packing import PackedRows
-from unmask.training.settings import TrainSettings
-from unmask.training.trainer import Trainer
+from unmask.studies.training.corpus import Prepared
+from unmask.studies.training.objectives import parse_scheme
+from unmask.studies.training.packing import PackedRows
+from unmask.studies.training.settings import TrainSettings
+from unmask.studies.training.trainer import Trainer
 
 # name: layers, width, heads, vocabulary, tokens of a segment, row length, tokens per step
 SHAPES = {

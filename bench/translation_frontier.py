@@ -45,8 +45,6 @@ from torch import Tensor
 from translation_table import bootstrap, lines
 
 import unmask
-from unmask.answers.dependence import profile_of
-from unmask.evaluation.frontier import SEQUENTIAL, Point, against_best, cells
 from unmask.runs.fingerprint import content_hash
 from unmask.sampling.decoders.revealing import RevealingDecoder, law
 from unmask.sampling.decoders.verified import Verified
@@ -54,9 +52,11 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, with_law
 from unmask.sampling.target import Target
+from unmask.studies.evaluation.frontier import SEQUENTIAL, Point, against_best, cells
+from unmask.studies.translation.translators import CPU_ROWS, PairModel
 from unmask.tables.conditionals import logit_rows
 from unmask.tables.profile import FILE, Profile
-from unmask.translation.translators import CPU_ROWS, PairModel
+from unmask.verbs.answers.dependence import profile_of
 
 BOUNDS = {"gamma": (0.1, 0.5, 1.0, 2.0)}
 GPU_ROWS = 64

@@ -239,7 +239,7 @@ def train(given: argparse.Namespace, model: str, _: str) -> None:
     how many steps fit into it.
     """
     import unmask
-    from unmask.signature import arguments
+    from unmask.common.signature import arguments
 
     corpus = (given.data / "train.de", given.data / "train.en")
     options: dict[str, Any] = {
@@ -298,7 +298,7 @@ def choose(given: argparse.Namespace, model: str, _: str) -> None:
     """On val.*: by what the best of five lengths is best taken, and what lengths are worth at
     all.
     """
-    from unmask.translation.translators import PairModel
+    from unmask.studies.translation.translators import PairModel
 
     pair = PairModel.load(given.work / model, dtype=given.dtype)
     told = choices(
@@ -310,7 +310,7 @@ def choose(given: argparse.Namespace, model: str, _: str) -> None:
 
 def rows(given: argparse.Namespace, model: str, worker: str) -> None:
     """Some ways to translate the test set, one after the other."""
-    from unmask.translation.translators import PairModel
+    from unmask.studies.translation.translators import PairModel
 
     loaded = _loaded(given, model)
     longest = float(LEAST)
@@ -352,7 +352,7 @@ def timing(given: argparse.Namespace, model: str, _: str) -> None:
 
 def _loaded(given: argparse.Namespace, model: str) -> Any:
     """What `unmask.translate` takes as a model."""
-    from unmask.translation.recipe import load_translator
+    from unmask.studies.translation.recipe import load_translator
 
     folder = given.work / model
     return load_translator(folder, dtype=given.dtype)
@@ -363,7 +363,7 @@ def _translated(
 ) -> tuple[Any, list[str]]:
     """The test set, translated in one of the ways, and its sources."""
     import unmask
-    from unmask.signature import arguments
+    from unmask.common.signature import arguments
 
     sources, references = (
         lines(given.data / f"test_2016_flickr.{side}", given.sentences) for side in ("de", "en")
@@ -383,7 +383,7 @@ def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:
     """The norm energy of all rows, those that were sampled with another energy too, so that
     they compare.
     """
-    from unmask.translation.translators import Draft, Drafting
+    from unmask.studies.translation.translators import Draft, Drafting
 
     if told["settings"]["energy"] == "norm":
         return
@@ -402,7 +402,7 @@ def scores(given: argparse.Namespace, model: str, _: str) -> None:
     """Energies of the references, and of the autoregressive model's translations, under a
     masked model.
     """
-    from unmask.translation.translators import Draft, Drafting, PairModel
+    from unmask.studies.translation.translators import Draft, Drafting, PairModel
 
     pair = PairModel.load(given.work / model, dtype=given.dtype)
     sources = [
@@ -441,7 +441,7 @@ def dependence(given: argparse.Namespace, model: str, _: str) -> None:
     """
     import torch
 
-    from unmask.translation.translators import PairModel
+    from unmask.studies.translation.translators import PairModel
 
     pair = PairModel.load(given.work / model, dtype=given.dtype)
     sources = pair.spelling.encode(lines(given.data / "test_2016_flickr.de", given.sentences))
@@ -486,7 +486,7 @@ def choices(
 
     from unmask.sampling.registry import MaskPredict
     from unmask.sampling.run.diagnostics import stutter_rate
-    from unmask.translation.translators import Draft, Drafting
+    from unmask.studies.translation.translators import Draft, Drafting
 
     ids = [tuple(one) for one in pair.spelling.encode(sources)]
     wanted = [tuple(one)[: pair.layout.longest_target] for one in pair.spelling.encode(references)]

@@ -38,8 +38,8 @@ from torch import Tensor
 from unmask.models.checkpoint import resolve_device, resolve_dtype
 from unmask.models.heads import widen_output
 from unmask.models.masked_lm import MaskedLM
+from unmask.studies.variants.contexts import Contexts
 from unmask.tables.lattice import random_orders
-from unmask.variants.contexts import Contexts
 
 RESIDUES = "ACDEFGHIKLMNPQRSTVWY"
 

@@ -19,7 +19,7 @@ import jaxtyping
 import pytest
 from hypothesis import HealthCheck, settings
 
-import shape_checks
+from support import shape_checks
 
 BUSY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("here", **BUSY)
@@ -73,7 +73,7 @@ def tiny_folder(tmp_path_factory):
     """
     from tokenizers.pre_tokenizers import BertPreTokenizer
 
-    from small_models import save_bert
+    from support.small_models import save_bert
 
     folder = tmp_path_factory.mktemp("tiny")
     return save_bert(
@@ -98,7 +98,7 @@ def roberta_folder(tmp_path_factory):
     from tokenizers.processors import RobertaProcessing
     from transformers import RobertaConfig, RobertaForMaskedLM
 
-    from small_models import SHAPE, byte_tokenizer
+    from support.small_models import SHAPE, byte_tokenizer
 
     around = RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
     tokenizer = byte_tokenizer(

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 import torch
 
-import shape_checks
-from unmask.training.packing import PackedText
+from support import shape_checks
+from unmask.studies.training.packing import PackedText
 
 ROOT = Path(__file__).parent.parent
 VECTOR = np.zeros(3)
@@ -82,7 +82,7 @@ module takes none."""
 
 def test_shapes_are_checked_while_the_tests_run():
     pytest.importorskip("beartype")
-    from unmask.training.objectives import FixedRate, capacity
+    from unmask.studies.training.objectives import FixedRate, capacity
 
     assert capacity(FixedRate(), 2, 32, 8.0) == 64
     with pytest.raises(jaxtyping.TypeCheckError, match="capacity"):
@@ -115,10 +115,10 @@ def test_each_listed_module_refuses_a_wrong_shape(module):
 
 
 def test_compiled_code_is_not_checked():
-    from unmask.training.encoder import _dropped
+    from unmask.studies.training.encoder import _dropped
 
-    assert "unmask.training.encoder" not in shape_checks.checked_modules()
-    assert "unmask.training.objectives" in shape_checks.checked_modules()
+    assert "unmask.studies.training.encoder" not in shape_checks.checked_modules()
+    assert "unmask.studies.training.objectives" in shape_checks.checked_modules()
     text = torch.arange(3)
     compiled = torch.compile(_dropped, backend="eager", fullgraph=True)
     assert torch.equal(compiled(text, 0.0), text)
@@ -134,7 +134,7 @@ def test_every_program_compiles_under_the_shape_checks(tmp_path):
     environment["TRITON_ALWAYS_COMPILE"] = (
         "1"  # A decorated program may have the key of one that was compiled before.
     )
-    script = [sys.executable, Path(__file__).parent / "compile_programs.py"]
+    script = [sys.executable, Path(__file__).parent / "support" / "compile_programs.py"]
     ended = subprocess.run(script, env=environment, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
     lines = ["unreached:"]

@@ -5,7 +5,7 @@
 
 The section "Parameters:" is left to mkdocstrings, in NumPy's form, which adds types and
 defaults from the signature; examples after it become a section of their own. A class that
-`unmask.signature.settings` decorates is a dataclass.
+`unmask.common.signature.settings` decorates is a dataclass.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def as_numpy(docstring: str, function: griffe.Object) -> str:
         return docstring
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[1], re.MULTILINE)
     if function.is_function and function.module is function.parent:
-        from unmask.signature import documentation, resolved
+        from unmask.common.signature import documentation, resolved
 
         shared = documentation(resolved(f"{function.module.path}:{function.name}"))
         entries += [(name, help) for name, help in shared.items() if name not in dict(entries)]

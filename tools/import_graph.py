@@ -20,29 +20,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = "unmask"
-ORDER: tuple[tuple[str, ...], ...] = (
-    ("errors", "checks", "signature", "results", "cloze", "formats", "figures"),
-    ("runs",),
-    ("registries",),
-    ("models",),
-    ("tables",),
-    ("joints",),
-    ("answers",),
-    ("sampling",),
-    ("scoring",),
-    ("variants",),
-    ("translation",),
-    ("evaluation", "training", "lab"),
-    ("verbs",),
-    ("integrations",),
-    ("serving",),
-    ("cli",),
+ORDER: tuple[str, ...] = (
+    "common",
+    "runs",
+    "registries",
+    "models",
+    "tables",
+    "joints",
+    "sampling",
+    "scoring",
+    "studies.variants",
+    "studies.translation",
+    "studies.evaluation",
+    "studies.training",
+    "studies.lab",
+    "verbs",
+    "surfaces.integrations",
+    "surfaces.serving",
+    "surfaces.cli",
 )
-"""Left to right: a room may import those to its left. Rooms that share a place do not import
-each other, except the plain modules of the first. `registries` are the modules `registry` of
+"""Left to right: a room may import those to its left. `registries` are the modules `registry` of
 several rooms: plain lists, which name what their own room has and load none of it.
 `verbs.serve`, which starts the page, counts as serving. `translation` is to the left of
 `training`, which uses its beam search and fits the head of its lengths."""
+PARTED = ("studies", "surfaces")
+"""Folders whose parts are rooms of their own in ORDER."""
 DOTTED = re.compile(rf"{PACKAGE}(\.\w+)+(:\w+)?")
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 
@@ -68,8 +70,11 @@ def room(module: str) -> str:
     if module.endswith(".registry"):
         return "registries"
     if module == "unmask.verbs.serve":
-        return "serving"
-    return module.split(".")[1] if "." in module else ""
+        return "surfaces.serving"
+    parts = module.split(".")[1:]
+    if parts and parts[0] in PARTED:
+        return ".".join(parts[:2])
+    return parts[0] if parts else ""
 
 
 def imports(source: Path) -> list[Import]:
@@ -87,13 +92,12 @@ def imports(source: Path) -> list[Import]:
 
 def faults(found: Sequence[Import]) -> list[str]:
     """Imports against the order, and cycles of modules, one line each."""
-    place = {name: i for i, names in enumerate(ORDER) for name in names}
+    place = {name: i for i, name in enumerate(ORDER)}
     lines = []
     for one in found:
         here, there = one.rooms
-        home = one.module.split(".")[
-            1
-        ]  # a registry may load, when it is used, what its own room may
+        # A registry may load, when it is used, what its own room may.
+        home = one.module.split(".")[1]
         later = (
             here == "registries" and not one.at_once and place.get(there, 99) <= place.get(home, 0)
         )
@@ -104,7 +108,7 @@ def faults(found: Sequence[Import]) -> list[str]:
             lines.append(
                 f"{one.module}:{one.line} is or imports {unknown[0]}, which has no place in ORDER"
             )
-        elif place[there] > place[here] or (place[there] == place[here] != 0):
+        elif place[there] > place[here]:
             lines.append(
                 f"{one.module}:{one.line} imports {one.imported}: {there} is not to the left of"
                 f" {here}"
@@ -147,8 +151,7 @@ def draw(found: Sequence[Import], path: Path) -> None:
     from matplotlib.patches import Arc
 
     rcParams["svg.hashsalt"] = PACKAGE
-    first = ORDER[0]
-    label = {name: "\n".join(first) if name in first else name for names in ORDER for name in names}
+    label = {name: name.replace(".", ".\n") for name in ORDER}
     counts = Counter((label[a], label[b]) for a, b in (one.rooms for one in found) if a != b and b)
     present = {name for pair in counts for name in pair}
     line = [name for name in dict.fromkeys(label.values()) if name in present]

@@ -252,7 +252,7 @@ class Session:
             "unmask": "unmask",
             "pip": "pip",
             "torchrun": "torch.distributed.run",
-            "unmask-lm-eval": "unmask.cli.lm_eval",
+            "unmask-lm-eval": "unmask.surfaces.cli.lm_eval",
         }
         own = {"python": "", **{name: f"-m {module}" for name, module in modules.items()}}
         set_up = "".join(
@@ -288,7 +288,7 @@ class Session:
 
 def unmask_prints(words: list[str]) -> str:
     """What `unmask` prints to standard output with these arguments, 80 columns wide."""
-    from unmask.cli.app import run
+    from unmask.surfaces.cli.app import run
 
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), patch.dict(os.environ, COLUMNS=WIDTH):
@@ -347,9 +347,9 @@ def parse(words: list[str]) -> None:
 
 def parse_unmask(words: list[str]) -> None:
     """Raise if `unmask` does not take these arguments; the command itself does not run."""
-    from unmask.cli import command
-    from unmask.cli.app import run
-    from unmask.signature import fitted, hints
+    from unmask.common.signature import fitted, hints
+    from unmask.surfaces.cli import command
+    from unmask.surfaces.cli.app import run
 
     def without_running(name: str, function: Any, run: Any, extra: Sequence[Any] = ()) -> Any:
         def check(given: dict[str, Any]) -> None:
@@ -363,8 +363,8 @@ def parse_unmask(words: list[str]) -> None:
     with (
         contextlib.redirect_stderr(printed),
         contextlib.redirect_stdout(printed),
-        patch("unmask.cli.app.command", without_running),
-        patch("unmask.cli.lab.command", without_running),
+        patch("unmask.surfaces.cli.app.command", without_running),
+        patch("unmask.surfaces.cli.lab.command", without_running),
     ):
         code = run(words)
     assert code == 0, f"unmask {shlex.join(words)}\n{printed.getvalue()}"

@@ -50,8 +50,8 @@ def with_links_of_the_site(text: str, source: str, page: str) -> str:
 
 def option_tables() -> str:
     """Every option of every command: the page `options.md`."""
-    from unmask.cli.lab import COMMANDS
-    from unmask.signature import summary
+    from unmask.common.signature import summary
+    from unmask.surfaces.cli.lab import COMMANDS
     from unmask.verbs import VERBS, verb
 
     parts = [
@@ -68,8 +68,8 @@ def option_tables() -> str:
 
 def option_table(function: Any) -> str:
     """The options of a function: name, meaning, the methods that have it."""
-    from unmask.cli.command import default_text
-    from unmask.signature import options
+    from unmask.common.signature import options
+    from unmask.surfaces.cli.command import default_text
 
     lines = ["| option | meaning | of |", "| --- | --- | --- |"]
     for option in options(function):
@@ -84,7 +84,7 @@ def schemas() -> dict[str, str]:
     import json
 
     import unmask
-    from unmask.results import Result
+    from unmask.common.results import Result
 
     values = {name: getattr(unmask, name) for name in unmask.__all__}
     results = {
@@ -101,7 +101,7 @@ def schema(kind: type) -> dict[str, Any]:
     """
     from pydantic import ConfigDict, TypeAdapter, create_model
 
-    from unmask.results import keys
+    from unmask.common.results import keys
 
     optional = getattr(kind, "OPTIONAL", ())
     members = {

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 
 import unmask
-from unmask.evaluation.table import DISTANCES, bins
 from unmask.joints.registry import named
+from unmask.studies.evaluation.table import DISTANCES, bins
 
 
 def main() -> None:

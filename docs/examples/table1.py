@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 
 import unmask
-from unmask.evaluation.table import HEADINGS, written
 from unmask.joints.registry import named
+from unmask.studies.evaluation.table import HEADINGS, written
 
 SCHEMES = ("random", "contiguous")
 

@@ -16,8 +16,8 @@ if sys.orig_argv[1:3] == ["-m", "unmask"] or os.path.basename(sys.argv[0]) in (
     "unmask",
     "unmask.exe",
 ):
-    # The command, which hears Ctrl-C from its first moment; `cli/process.py` takes over. The
-    # module `signal` would take longer.
+    # The command, which hears Ctrl-C from its first moment; `surfaces/cli/process.py` takes over.
+    # The module `signal` would take longer.
     import _signal  # type: ignore[import-not-found]
 
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
@@ -41,11 +41,10 @@ def __getattr__(name: str) -> object:
         raise AttributeError(
             f"module 'unmask' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
         )
-    value = (
-        import_module(f"unmask.{name}")
-        if _HOMES[name] == "unmask"
-        else getattr(import_module(_HOMES[name]), name)
-    )
+    if name == "lab":  # the one public name that is a module
+        value: object = import_module(f"{_HOMES[name]}.{name}")
+    else:
+        value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-from unmask.cli import process
+from unmask.surfaces.cli import process
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
         # spinning ones halve the speed on a machine with other work.
         gc.set_threshold(20_000)  # new objects between two searches; Python's own number is 700
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        from unmask.cli.app import run
+        from unmask.surfaces.cli.app import run
 
         process.leave(run(sys.argv[1:]))
     finally:

@@ -7,9 +7,9 @@ import shlex
 import shutil
 
 import pytest
-from bad_models import MODELS
 
-import command_runner
+from support import command_runner
+from support.bad_models import MODELS
 
 LINES = [
     "the cat sat on the mat .",

@@ -4,7 +4,8 @@ import re
 import shlex
 
 import pytest
-from bad_models import MODELS
+
+from support.bad_models import MODELS
 
 LONG = "x" * 5000
 TEXT = "'the [MASK] [MASK] .'"

@@ -9,9 +9,9 @@ import numpy as np
 import pandas
 import pytest
 
-import flat
 import unmask
-from unmask.errors import InputError
+from support import flat
+from unmask.common.errors import InputError
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.settings import SampleSettings
 

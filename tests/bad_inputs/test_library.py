@@ -22,7 +22,8 @@ def outcome(program, model, folders):
     """What the program, which makes the calls, prints."""
     folder, home = folders.mktemp("library"), folders.mktemp("home")
     environment = {**os.environ, "PYTHONPATH": PATHS, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, str(Path(__file__).parent / program), str(model), str(folder)]
+    script = Path(__file__).parents[1] / "support" / program
+    command = [sys.executable, str(script), str(model), str(folder)]
     streams = {"capture_output": True, "stdin": subprocess.DEVNULL, "text": True}
     done = subprocess.run(command, env=environment, cwd=folder, **streams)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -10,8 +10,8 @@ import shutil
 
 import pytest
 
-import command_runner
 import unmask
+from support import command_runner
 from unmask.runs.folder import FORMAT
 
 FILES = {

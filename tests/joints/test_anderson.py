@@ -7,9 +7,9 @@ from unittest import mock
 
 import pytest
 import torch
-from joint_cases import accelerated
-from test_enclosure import nearly_deterministic
 
+from joints.test_enclosure import nearly_deterministic
+from support.joint_cases import accelerated
 from unmask.joints import solver
 from unmask.joints.registry import Member
 from unmask.joints.solver import GROWS, Acceleration, solve, solve_carefully

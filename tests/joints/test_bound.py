@@ -9,18 +9,18 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from joint_cases import distance, random_tables, seeds, sizes, without
-from test_enclosure import ruled_out
-from test_family import in_float64, sharp_tables, stationary_point
-from test_zeros import hard, made
 
-from unmask.errors import UnmaskWarning
+from joints.test_enclosure import ruled_out
+from joints.test_family import in_float64, sharp_tables, stationary_point
+from joints.test_zeros import hard, made
+from support.joint_cases import distance, random_tables, seeds, sizes, without
+from unmask.common.errors import UnmaskWarning
 from unmask.joints.arnold_gokhale import distance_bound, family
 from unmask.joints.joint import not_converged
 from unmask.joints.registry import Member
 from unmask.joints.sweeps import flat, start, unflat
 
-pytestmark = pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")
 members = st.sampled_from(
     [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.75, 0.1), (0.0, 0.1), (0.95, 0.01)]
 )

@@ -9,9 +9,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_cases import ITERATED, exactly, random_joint, random_tables, seeds, sizes, tables_of
 
-from unmask.errors import InputError
+from support.joint_cases import (
+    ITERATED,
+    exactly,
+    random_joint,
+    random_tables,
+    seeds,
+    sizes,
+    tables_of,
+)
+from unmask.common.errors import InputError
 from unmask.joints.closed_forms import hcb
 from unmask.joints.deriving import derive
 from unmask.joints.registry import CONSTRUCTIONS

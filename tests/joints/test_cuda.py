@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from joint_cases import float32_pair
 
+from support.joint_cases import float32_pair
 from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
 from unmask.joints.rules import triton_serves

@@ -6,7 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_cases import (
+
+from support.joint_cases import (
     LARGE,
     SIZES,
     distance,
@@ -17,7 +18,6 @@ from joint_cases import (
     sizes,
     without,
 )
-
 from unmask.joints.arnold_gokhale import family, plain_step
 from unmask.joints.deriving import derive
 from unmask.joints.registry import Member

@@ -11,9 +11,9 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from joint_cases import large_tables, random_joint, seeds, tables_from, tables_of
 from scipy.optimize import linprog
 
+from support.joint_cases import large_tables, random_joint, seeds, tables_from, tables_of
 from unmask.joints import incompatibility as module
 from unmask.joints.incompatibility import incompatibilities, incompatibility
 from unmask.tables.unary import Tables

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from joint_cases import LARGE, large_tables, random_tables, tables_from
 from scipy.stats import chi2
 
 import unmask
-from unmask.errors import InputError
+from support.joint_cases import LARGE, large_tables, random_tables, tables_from
+from unmask.common.errors import InputError
 from unmask.joints.closed_forms import hcb, mrf, product
 from unmask.joints.deriving import derive
 

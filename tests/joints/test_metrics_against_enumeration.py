@@ -8,10 +8,10 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from joint_cases import ITERATED, tables_from
 
-from unmask.cloze import Cloze
-from unmask.errors import InputError
+from support.joint_cases import ITERATED, tables_from
+from unmask.common.cloze import Cloze
+from unmask.common.errors import InputError
 from unmask.joints.closed_forms import chain, hcb, mrf, mrf_logit
 from unmask.joints.closed_forms import product as product_joint
 from unmask.joints.deriving import derive

@@ -8,8 +8,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_cases import distance, random_tables, seeds, swept, tables_from, without
 
+from support.joint_cases import distance, random_tables, seeds, swept, tables_from, without
 from unmask.joints.arnold_gokhale import FamilyRule, family
 from unmask.joints.newton import LikelyTokens
 from unmask.joints.registry import Member

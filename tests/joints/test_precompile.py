@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from launch_kinds import compilations, record
+from support.launch_kinds import compilations, record
 from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
 from unmask.joints.precompile import launches, precompile, random_pair

@@ -4,9 +4,9 @@ the truth about its rule.
 
 import pytest
 import torch
-from joint_cases import random_tables
 
-from unmask.errors import InputError
+from support.joint_cases import random_tables
+from unmask.common.errors import InputError
 from unmask.joints.deriving import derive, derive_all
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, all_named, named
 

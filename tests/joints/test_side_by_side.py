@@ -5,8 +5,8 @@ from importlib.util import find_spec
 
 import pytest
 import torch
-from joint_cases import accelerated, distance, random_tables, tables_from
 
+from support.joint_cases import accelerated, distance, random_tables, tables_from
 from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import block_metrics, metrics_of_blocks

@@ -7,8 +7,8 @@ from threading import Thread
 
 import pytest
 import torch
-from joint_cases import distance, large_tables
 
+from support.joint_cases import distance, large_tables
 from unmask.joints import rules
 from unmask.joints.deriving import derive_all
 from unmask.joints.metrics import block_metrics

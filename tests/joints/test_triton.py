@@ -13,8 +13,7 @@ pytest.importorskip("triton")
 if not os.environ.get("TRITON_INTERPRET"):
     pytest.skip("compiled here, and held by test_cuda.py beside this file", allow_module_level=True)
 
-from joint_cases import float32_pair
-
+from support.joint_cases import float32_pair
 from unmask.joints.deriving import derive, derive_all
 from unmask.joints.incompatibility import incompatibilities
 from unmask.joints.metrics import block_metrics

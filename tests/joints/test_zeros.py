@@ -9,20 +9,20 @@ from dataclasses import replace
 from itertools import permutations, product
 from math import factorial, inf
 
-import joint_cases
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from joint_cases import tables_from
 
-from unmask.errors import InputError, UnmaskWarning
+from support import joint_cases
+from support.joint_cases import tables_from
+from unmask.common.errors import InputError, UnmaskWarning
 from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.deriving import derive
 from unmask.joints.joint import not_converged
 from unmask.joints.registry import CONSTRUCTIONS, Member, named
 
-pytestmark = pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")
 EXPLICIT = [name for name in CONSTRUCTIONS if name not in joint_cases.ITERATED]
 ITERATED = [*joint_cases.ITERATED, "family:0,0.1", "family:0.2,0.5"]
 PLAIN_STEPS = 100

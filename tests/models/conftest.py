@@ -15,7 +15,7 @@ import torch
 from tokenizers import processors
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
 
-import small_models
+from support import small_models
 
 WORDS = (
     "the a cat dog bird sat ran sang on in mat house tree red old small . , ! ##s ##ing ##ed play"

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import unmask
-from unmask.errors import InputError, ModelError
+from unmask.common.errors import InputError, ModelError
 from unmask.models.load import CACHED, as_model, load
 from unmask.models.masked_lm import MaskedLM
 

@@ -4,7 +4,7 @@ own gives.
 
 import torch
 
-from unmask.cloze import Cloze
+from unmask.common.cloze import Cloze
 from unmask.models.conditional_model import ConditionalModel
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.target import blank_template

@@ -154,9 +154,9 @@ def test_attention_within_a_window_is_masked_attention(length):
 
 
 def test_a_pair_after_a_precompilation_compiles_nothing(checkpoint, monkeypatch):
-    from launch_kinds import compilations
-    from unmask.cloze import Cloze
-    from unmask.evaluation.measure import Measurer, measure_pairs
+    from support.launch_kinds import compilations
+    from unmask.common.cloze import Cloze
+    from unmask.studies.evaluation.measure import Measurer, measure_pairs
 
     model = MaskedLM.load(checkpoint("bert"), dtype="float16")
     names = ("product", "mrf", "arnold_gokhale", "chain")

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tests.small_models import SPECIAL
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import nn
 from transformers import (
@@ -21,7 +20,8 @@ from transformers import (
 )
 
 import unmask
-from unmask.errors import InputError, ModelError, UnmaskError
+from support.small_models import SPECIAL
+from unmask.common.errors import InputError, ModelError, UnmaskError
 from unmask.models.masked_lm import MaskedLM
 
 WORDS = ["red", "green", "blue", "sky"]

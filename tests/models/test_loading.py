@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, BertForTokenClassification
 
 import unmask
-from small_models import reconfigure, refusal
-from unmask.errors import ModelError, UnmaskWarning
+from support.small_models import reconfigure, refusal
+from unmask.common.errors import ModelError, UnmaskWarning
 from unmask.models.checkpoint import load_network
 from unmask.models.checkpoint_files import Source, english_model_path
 from unmask.models.masked_lm import MaskedLM

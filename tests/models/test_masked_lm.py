@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForMaskedLM
 
-from unmask.errors import InputError, ModelError
+from unmask.common.errors import InputError, ModelError
 from unmask.models.batching import passes
 from unmask.models.encoder import encoder
 from unmask.models.masked_lm import MaskedLM

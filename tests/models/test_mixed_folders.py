@@ -14,8 +14,8 @@ import pytest
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import unmask
-from small_models import reconfigure, refusal
-from unmask.errors import UnmaskWarning
+from support.small_models import reconfigure, refusal
+from unmask.common.errors import UnmaskWarning
 from unmask.models.checkpoint import load_causal
 from unmask.models.masked_lm import MaskedLM
 

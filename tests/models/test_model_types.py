@@ -20,9 +20,9 @@ from torch import Tensor
 from transformers import AutoModelForMaskedLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-import tiny_types
 import unmask
-from unmask.errors import InputError, ModelError, UnmaskWarning
+from support import tiny_types
+from unmask.common.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.masked_lm import MaskedLM
 
 pytestmark = pytest.mark.models

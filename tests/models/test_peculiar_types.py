@@ -14,9 +14,9 @@ import torch
 from tokenizers import processors
 from transformers import AutoModelForMaskedLM
 
-import tiny_types
 import unmask
-from unmask.errors import InputError, ModelError, UnmaskWarning
+from support import tiny_types
+from unmask.common.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.masked_lm import MaskedLM
 
 PAGE = Path(__file__).parents[2] / "docs" / "bring-your-own-model.md"

@@ -18,8 +18,8 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, pr
 from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerFast
 
 import unmask
-from small_models import refusal
-from unmask.errors import InputError, UnmaskWarning
+from support.small_models import refusal
+from unmask.common.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.vocabulary import tokenizer_from_vocabulary

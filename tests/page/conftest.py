@@ -33,7 +33,7 @@ def protein_folder(tmp_path_factory):
     """A tiny model of amino acids."""
     from tokenizers.pre_tokenizers import WhitespaceSplit
 
-    from small_models import save_bert
+    from support.small_models import save_bert
 
     folder = tmp_path_factory.mktemp("protein")
     return save_bert(

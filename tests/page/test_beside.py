@@ -12,7 +12,7 @@ def folders(tmp_path_factory):
     """Two tiny models of amino acids."""
     from tokenizers.pre_tokenizers import WhitespaceSplit
 
-    from small_models import save_bert
+    from support.small_models import save_bert
 
     made = []
     for seed in (5, 6):

@@ -17,8 +17,8 @@ def test_every_answer_is_foreseen(tiny):
         status_code_conformance,
     )
 
-    from unmask.serving.app import create_app
-    from unmask.serving.jobs import Jobs
+    from unmask.surfaces.serving.app import create_app
+    from unmask.surfaces.serving.jobs import Jobs
 
     jobs = Jobs()
     checks = [schemathesis.checks.not_a_server_error]

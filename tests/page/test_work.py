@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import unmask.serving
+import unmask.surfaces.serving
 
 pytestmark = pytest.mark.page
 TWO = "#/fill?text=A+man+is+riding+a+horse.&blanks=3,5&size=64"
@@ -70,7 +70,7 @@ def test_the_construction_box_shows_what_is_used(page):
 
 
 def test_small_probabilities_are_written_for_people(browser):
-    drawing = Path(unmask.serving.__file__).parent / "page" / "drawing"
+    drawing = Path(unmask.surfaces.serving.__file__).parent / "page" / "drawing"
     tab = browser.new_page()
     written = tab.evaluate(
         "async (source) => [0.5, 0.02, 0.0005, 0.00002, 4e-15, 0].map((await"

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import unmask
-from command_runner import invoke
+from support.command_runner import invoke
 from unmask.joints.metrics import read_joints
 
 pytestmark = pytest.mark.real

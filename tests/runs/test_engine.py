@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from tests.workers import workers as processes
 
-from unmask.errors import InputError, UnmaskError
+from support.workers import workers as processes
+from unmask.common.errors import InputError, UnmaskError
 from unmask.runs import engine
 from unmask.runs.engine import LOST, Processes, RayWorkers, each, join_ray, ray_workers
 

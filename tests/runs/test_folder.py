@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.errors import InputError
+from unmask.common.errors import InputError
 from unmask.runs.folder import FORMAT, RunFolder, read_parts, read_rows, read_settings
 
 COLUMNS = pa.schema([("n", pa.int64())])

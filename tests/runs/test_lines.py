@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from unmask.errors import InputError
+from unmask.common.errors import InputError
 from unmask.runs import lines
 from unmask.runs.lines import numbered_lines
 

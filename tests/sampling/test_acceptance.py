@@ -4,11 +4,11 @@ from math import exp, log
 
 import pytest
 import torch
-from enumeration import all_texts, energies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampling_cases import of, small_target
 
+from support.enumeration import all_texts, energies
+from support.sampling_cases import of, small_target
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.metropolis import Acceptance, MetropolisHastings, log_acceptance

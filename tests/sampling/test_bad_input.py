@@ -10,14 +10,14 @@ import pandas
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sampling_cases import flat_settings
-from test_sample_command import unmask as command
 
 import unmask
-from unmask.errors import InputError
+from sampling.test_sample_command import unmask as command
+from support.sampling_cases import flat_settings
+from unmask.common.errors import InputError
+from unmask.common.signature import arguments
 from unmask.sampling.run.result import load_run
 from unmask.sampling.settings import SampleSettings
-from unmask.signature import arguments
 
 SMALL = {"chains": 3, "sweeps": 4, "length": 4, "seed": 7}
 

@@ -5,10 +5,10 @@ depend on their company.
 import pandas
 import pytest
 import torch
-from enumeration import all_texts, energies, target_law, transition_matrix
-from sampling_cases import gap_to_invariance, of, settings_of, small_target
 from scipy.stats import chisquare
 
+from support.enumeration import all_texts, energies, target_law, transition_matrix
+from support.sampling_cases import gap_to_invariance, of, settings_of, small_target
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import Ancestral, ConfidenceOrder, MaskPredict, decode

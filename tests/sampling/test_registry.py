@@ -5,9 +5,9 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from sampling_cases import flat_settings, settings_of, small_target
 
-from unmask.errors import InputError
+from support.sampling_cases import flat_settings, settings_of, small_target
+from unmask.common.errors import InputError
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS

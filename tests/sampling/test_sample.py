@@ -6,10 +6,10 @@ import json
 from functools import partial
 
 import pytest
-from test_sample_command import unmask as command
 
 import unmask
-from unmask.errors import InputError
+from sampling.test_sample_command import unmask as command
+from unmask.common.errors import InputError
 from unmask.sampling.registry import KERNELS
 
 

@@ -5,7 +5,7 @@ import json
 import pandas
 import pytest
 
-from command_runner import invoke
+from support.command_runner import invoke
 from unmask.sampling.registry import KERNELS
 
 

@@ -8,7 +8,7 @@ def pieces_folder(tmp_path_factory):
     """A random BERT whose WordPiece vocabulary splits "unplayed" into un ##play ##ed; texts of
     at most 12 tokens.
     """
-    from small_models import save_bert
+    from support.small_models import save_bert
 
     words = "the a dog dogs cat ran sat un ##play ##ed ##ing walk ##s don ' t . ,".split()
     return save_bert(
@@ -41,7 +41,7 @@ def unmask_score(pieces_folder):
     """Runs `unmask score ...` with the model of `pieces_folder`: exit code, standard output,
     standard error.
     """
-    from command_runner import invoke
+    from support.command_runner import invoke
 
     def run(*words, stdin=None, model=pieces_folder):
         done = invoke(["score", *words, "--model", model, "--device", "cpu"], stdin)

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.errors import InputError
+from unmask.common.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import LAWS, SCORES, chosen

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import binomtest
 
 import unmask
-from command_runner import invoke
-from unmask.errors import InputError
+from support.command_runner import invoke
+from unmask.common.errors import InputError
 from unmask.scoring.registry import chosen
 from unmask.scoring.score import RowShape, Scores, compare_pairs, share, wilson
 from unmask.scoring.texts import Item, SentencePair

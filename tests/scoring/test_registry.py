@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import unmask
-from unmask.errors import InputError
+from unmask.common.errors import InputError
+from unmask.common.signature import arguments
 from unmask.scoring.registry import (
     DEFAULT,
     PLL,
@@ -17,7 +18,6 @@ from unmask.scoring.registry import (
     columns_of,
     sharing,
 )
-from unmask.signature import arguments
 
 SOURCE = Path(unmask.__file__).parent
 

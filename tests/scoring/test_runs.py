@@ -9,7 +9,7 @@ import pandas
 import pytest
 
 import unmask
-from unmask.errors import InputError
+from unmask.common.errors import InputError
 from unmask.models.load import devices_of
 
 LINES = ["The dog ran.", "", "a cat sat", "The unplayed dog sat.", "a dog", "the cat walks"]

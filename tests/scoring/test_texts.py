@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import unmask
-from command_runner import invoke
-from unmask.errors import InputError, UnmaskWarning
+from support.command_runner import invoke
+from unmask.common.errors import InputError, UnmaskWarning
 
 
 def masked_log_q(model, ids, hidden, position, regular=False):
@@ -203,7 +203,7 @@ def test_difference_of_two_texts_adds_up(pieces):
     )
 
 
-@pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+@pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")
 def test_a_score_that_one_of_two_texts_lacks_has_no_difference(pieces, pieces_folder):
     texts = ["The zzz sat.", "The dog sat."]
     found = unmask.score(texts, "pll,left_to_right", model=pieces, rows="nested")
@@ -221,7 +221,7 @@ def test_a_score_that_one_of_two_texts_lacks_has_no_difference(pieces, pieces_fo
     assert shown.exit_code == 1 and "first minus second, token by token" in shown.stdout
 
 
-@pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+@pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")
 @pytest.mark.parametrize("first", ["a [MASK] sat", "The zzz sat."])
 def test_columns_do_not_depend_on_what_the_first_text_lacks(pieces_folder, first):
     words = ["--rows", "words", "--score", "pll,left_to_right", "--model", str(pieces_folder)]

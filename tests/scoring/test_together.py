@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 import unmask
-from unmask.errors import InputError
+from unmask.common.errors import InputError
 from unmask.runs.engine import RayWorkers
 from unmask.scoring import batch
 from unmask.scoring import score as run
@@ -35,7 +35,7 @@ def alone(words, item):
         return str(error)
 
 
-@pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+@pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")
 @pytest.mark.parametrize("name", ["pieces", "roberta"])
 def test_texts_read_together_have_the_tokens_of_each(request, name):
     words = request.getfixturevalue(name).words

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from unmask.cloze import Cloze
-from unmask.errors import InputError
+from unmask.common.cloze import Cloze
+from unmask.common.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.tables.candidates import (
     LEAST_PASSES,

@@ -5,9 +5,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_cases import every_filling
 
-from unmask.cloze import Cloze
+from support.joint_cases import every_filling
+from unmask.common.cloze import Cloze
 from unmask.models.tabular import TabularMLM
 from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import HIDDEN, Exploration, Variant

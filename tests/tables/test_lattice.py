@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.errors import InputError
+from unmask.common.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.tables.conditionals import Conditionals, lost_nats, outside, regular_tokens
 from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders

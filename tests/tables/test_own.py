@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unmask
-from unmask.errors import InputError
+from unmask.common.errors import InputError
 
 
 def conditionals(joint):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.cloze import Cloze
+from unmask.common.cloze import Cloze
 from unmask.models.tabular import TabularMLM
 from unmask.tables.candidates import choose_candidates, find_candidates, plan_candidates
 from unmask.tables.unary import Tables, tables_of, unary_tables

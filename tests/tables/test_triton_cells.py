@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-from launch_kinds import record
+from support.launch_kinds import record
 
 if not (find_spec("triton") and os.environ.get("TRITON_INTERPRET")):
     pytest.skip("compiled here, and held by the tests of tables on a GPU", allow_module_level=True)

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.cloze import Cloze
-from unmask.errors import InputError
+from unmask.common.cloze import Cloze
+from unmask.common.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 

@@ -54,7 +54,7 @@ expected = float((torch.softmax(-energies, 0) * energies).sum())
 late = run.samples[run.samples["sweep"] > 10]["energy"]
 assert abs(late.mean() - expected) < 0.35, (late.mean(), expected)
 
-from command_runner import invoke
+from support.command_runner import invoke
 
 
 plain = unmask.fill("the [MASK] sat .", model=model)

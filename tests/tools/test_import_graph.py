@@ -15,7 +15,7 @@ def tree(folder: Path, **modules: str) -> Path:
     """A made-up package; `joints__chain="..."` is joints/chain.py."""
     for name, text in modules.items():
         path = folder.joinpath(*name.split("__")).with_suffix(".py")
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)
         (path.parent / "__init__.py").touch()
     return folder
@@ -31,10 +31,10 @@ def test_what_the_order_allows(tmp_path):
     source = tree(
         tmp_path,
         joints__chain=(
-            "from unmask.tables.unary import Tables\nfrom unmask.errors import InputError"
+            "from unmask.tables.unary import Tables\nfrom unmask.common.errors import InputError"
         ),
-        tables__unary="import unmask.errors",
-        checks="from unmask.errors import InputError",
+        tables__unary="import unmask.common.errors",
+        checks="from unmask.common.errors import InputError",
         errors="",
         verbs__texts="from unmask.joints.registry import CHAIN",
         joints__registry="CHAIN = 'unmask.joints.chain:chain'",
@@ -72,7 +72,7 @@ def test_what_the_order_allows(tmp_path):
         ),
         (
             "joints__registry",
-            "RULE = 'unmask.training.loop:Trainer'",
+            "RULE = 'unmask.studies.training.loop:Trainer'",
             "training is not to the left of registries",
         ),
         (
@@ -81,11 +81,11 @@ def test_what_the_order_allows(tmp_path):
             "verbs is not to the left of joints",
         ),
         (
-            "lab__space",
-            "from unmask.training.loop import Trainer",
+            "studies__training__space",
+            "from unmask.studies.training.loop import Trainer",
             "training is not to the left of lab",
         ),
-        ("attic__old", "from unmask.errors import InputError", "attic, which has no place"),
+        ("attic__old", "from unmask.common.errors import InputError", "attic, which has no place"),
     ],
 )
 def test_an_import_against_the_order_is_told(tmp_path, module, text, fault):
@@ -101,10 +101,10 @@ def test_a_circle_is_told_once_and_a_late_import_makes_none(tmp_path):
         tmp_path,
         lab__a="import unmask.lab.b",
         lab__b="import unmask.lab.c",
-        lab__c="from unmask.lab import a",
+        lab__c="from unmask.studies.lab import a",
     )
     assert TOOL["faults"](TOOL["imports"](source)) == [
         "modules in a circle: unmask.lab.a -> unmask.lab.b -> unmask.lab.c -> unmask.lab.a"
     ]
-    (source / "lab" / "c.py").write_text("def f():\n    from unmask.lab import a")
+    (source / "lab" / "c.py").write_text("def f():\n    from unmask.studies.lab import a")
     assert TOOL["faults"](TOOL["imports"](source)) == []

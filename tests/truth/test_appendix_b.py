@@ -5,7 +5,7 @@ from math import log
 import pytest
 import torch
 
-from unmask.cloze import Cloze
+from unmask.common.cloze import Cloze
 from unmask.joints.closed_forms import hcb, mrf, mrf_logit
 from unmask.joints.metrics import block_metrics, read_joints
 from unmask.models.tabular import TabularMLM

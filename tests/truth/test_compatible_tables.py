@@ -6,9 +6,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_cases import ITERATED
 
-from unmask.cloze import Cloze
+from support.joint_cases import ITERATED
+from unmask.common.cloze import Cloze
 from unmask.joints.closed_forms import chain, hcb, mrf, product
 from unmask.joints.deriving import derive
 from unmask.joints.metrics import block_metrics

@@ -9,8 +9,7 @@ from math import exp, log
 import pytest
 import torch
 
-from unmask.cloze import Cloze
-from unmask.evaluation.measure import measure_pairs
+from unmask.common.cloze import Cloze
 from unmask.joints.chain_search import search_fillings
 from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
@@ -19,10 +18,11 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.target import Energy, Target
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import SCORES, chosen
+from unmask.studies.evaluation.measure import measure_pairs
+from unmask.studies.variants.mutants import effects
 from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import Variant
 from unmask.tables.unary import unary_tables
-from unmask.variants.mutants import effects
 
 SPECIAL = (0, 3)
 REGULAR = (1, 2, 4)

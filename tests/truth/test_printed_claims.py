@@ -13,14 +13,21 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from printed_claims import Enumerated, Printed, answered, as_printed, false_claims, read_back
 
 import unmask
-from drawn_models import FEW, MANY, Law, drawn
-from unmask.answers.filling import Constraints
-from unmask.errors import InputError
-from unmask.runs.files import plain
+from support.drawn_models import FEW, MANY, Law, drawn
+from support.printed_claims import (
+    Enumerated,
+    Printed,
+    answered,
+    as_printed,
+    false_claims,
+    read_back,
+)
+from unmask.common.errors import InputError
+from unmask.common.files import plain
 from unmask.tables import lattice
+from unmask.verbs.answers.filling import Constraints
 
 BLANKS = {"[MASK]": 1, "[WORD]": 2, "[GAP:1-2]": 2, "[GAP:2]": 2}
 ANSWERS = {

@@ -6,7 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_cases import (
+
+from support.joint_cases import (
     distance,
     random_scan_step,
     random_tables,
@@ -16,7 +17,6 @@ from joint_cases import (
     tables_of,
     without,
 )
-
 from unmask.joints.arnold_gokhale import FamilyRule, family
 from unmask.joints.closed_forms import chain
 from unmask.joints.deriving import derive

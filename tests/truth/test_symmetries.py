@@ -6,9 +6,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_cases import exactly
 
-from unmask.cloze import Cloze
+from support.joint_cases import exactly
+from unmask.common.cloze import Cloze
 from unmask.joints.deriving import derive
 from unmask.joints.metrics import block_metrics
 from unmask.joints.registry import CONSTRUCTIONS

@@ -423,7 +423,19 @@ class Before57(Names57):
     KEYS = {"compatibility": "incompatibility"}
 
 
+class Rooms58(Names57):
+    """Names of issue 58, which moved the rooms."""
+
+    PLACES = {
+        **Names57.PLACES,
+        "command": "unmask.surfaces.cli.app:run",
+        "create_app": "unmask.surfaces.serving.app:create_app",
+        "Jobs": "unmask.surfaces.serving.jobs:Jobs",
+    }
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask.surfaces.cli.app:run", Rooms58),
     ("unmask.joints.incompatibility:incompatibility", Names57),
     ("unmask.joints.metrics:compatibility", Before57),
 )

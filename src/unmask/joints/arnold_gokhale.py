@@ -48,8 +48,8 @@ from math import exp, isfinite
 import torch
 from torch import Tensor
 
-from unmask.checks import real, whole
-from unmask.errors import UnmaskWarning
+from unmask.common.checks import real, whole
+from unmask.common.errors import UnmaskWarning
 from unmask.joints.enclosure import Balance, dense
 from unmask.joints.joint import Joint, not_converged
 from unmask.joints.metrics import JointReading, read_rules

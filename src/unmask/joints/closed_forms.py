@@ -49,7 +49,7 @@ from math import log
 import torch
 from torch import Tensor
 
-from unmask.errors import InputError
+from unmask.common.errors import InputError
 from unmask.joints.joint import Joint
 from unmask.joints.rules import MeanRule, SumRule, along
 from unmask.tables.unary import Tables

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from unmask import checks
+from unmask.common import checks
+from unmask.common.signature import checked
 from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.closed_forms import product
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, Construction, named
-from unmask.signature import checked
 from unmask.tables.unary import Tables
 
 

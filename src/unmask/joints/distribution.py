@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 from torch._C import _disabled_torch_function_impl
 
-from unmask import checks
-from unmask.signature import checked
+from unmask.common import checks
+from unmask.common.signature import checked
 
 if TYPE_CHECKING:
     import pandas

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from unmask import checks
-from unmask.errors import InputError
-from unmask.formats import percent_at_least, percent_at_most
+from unmask.common import checks
+from unmask.common.errors import InputError
+from unmask.common.formats import percent_at_least, percent_at_most
+from unmask.common.signature import checked
 from unmask.joints.distribution import Distribution
 from unmask.joints.registry import SEARCHED
 from unmask.joints.rules import Index, Rule, tiles
-from unmask.signature import checked
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:

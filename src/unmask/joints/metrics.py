@@ -42,7 +42,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from unmask.errors import InputError
+from unmask.common.errors import InputError
+from unmask.common.signature import checked
 from unmask.joints.incompatibility import incompatibilities
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
@@ -59,7 +60,6 @@ from unmask.joints.rules import (
     triton_serves,
 )
 from unmask.models.batching import on_device
-from unmask.signature import checked
 from unmask.tables.unary import Tables, grouped
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from unmask.checks import one_of, real
-from unmask.errors import InputError
+from unmask.common.checks import one_of, real
+from unmask.common.errors import InputError
 
 if TYPE_CHECKING:
     from unmask.joints.joint import Joint

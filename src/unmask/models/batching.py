@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from unmask.errors import ModelError
+from unmask.common.errors import ModelError
 from unmask.runs import memory
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unmask.errors import ModelError
+from unmask.common.errors import ModelError
+from unmask.common.files import first_line
 from unmask.models import checkpoint_files as files
 from unmask.models.checkpoint_files import LOADING, Source, quiet_transformers
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
@@ -25,7 +26,6 @@ from unmask.models.text.vocabulary import (
     refuse_other_vocabulary,
     warn_of_few_tokens,
 )
-from unmask.runs.files import first_line
 
 DTYPES = {
     "float32": torch.float32,
@@ -37,7 +37,7 @@ DEVICES = "use auto, cpu, cuda or cuda:N"
 UNLIMITED = 10**9
 WEIGHTS = "model.safetensors"
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-# In the folder of a model that was trained to translate (`unmask.translation.pairs`).
+# In the folder of a model that was trained to translate (`unmask.studies.translation.pairs`).
 PAIR_FILE = "translation.json"
 
 

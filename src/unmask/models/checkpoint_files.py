@@ -28,8 +28,8 @@ from urllib.parse import urlsplit
 import torch
 from torch import Tensor, nn
 
-from unmask.errors import ModelError, UnmaskWarning
-from unmask.runs.files import first_line
+from unmask.common.errors import ModelError, UnmaskWarning
+from unmask.common.files import first_line
 
 PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 UNUSED_BY_LOGITS = (

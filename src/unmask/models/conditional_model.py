@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.errors import ModelError
+from unmask.common.errors import ModelError
 
 
 class ConditionalModel(ABC):

@@ -25,12 +25,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask import checks
-from unmask.errors import ModelError
+from unmask.common import checks
+from unmask.common.errors import ModelError
+from unmask.common.files import first_line
 from unmask.models.batching import is_out_of_memory, passes
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.encoder.layers import HALF_TYPES
-from unmask.runs.files import first_line
 
 logger = logging.getLogger(__name__)
 TENSOR_CORE_ROWS = 64

@@ -16,9 +16,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from unmask.checks import shown
-from unmask.errors import InputError, UnmaskWarning
-from unmask.signature import Loaded, Written, checked
+from unmask.common.checks import shown
+from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.signature import Loaded, Written, checked
 
 HELP = "Folder or hub name of a masked language model [default: the bundled English model]."
 

@@ -17,9 +17,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from unmask import checks
-from unmask.cloze import Cloze
-from unmask.errors import InputError, ModelError
+from unmask.common import checks
+from unmask.common.cloze import Cloze
+from unmask.common.errors import InputError, ModelError
+from unmask.common.signature import checked
 from unmask.models.batching import RowBatches, RowCost, default_budget, on_device, passes
 from unmask.models.checkpoint import input_size, longest_text, resolve_device
 from unmask.models.conditional_model import ConditionalModel
@@ -38,7 +39,6 @@ from unmask.models.text.blanks import cloze_of
 from unmask.models.text.text_tokenizer import TextTokenizer, refuse_too_long
 from unmask.models.text.vocabulary import refuse_foreign_tokenizer, with_mask
 from unmask.runs.fingerprint import fingerprint
-from unmask.signature import checked
 
 
 class MaskedLM(ConditionalModel):

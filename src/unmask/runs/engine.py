@@ -36,8 +36,8 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
-from unmask.errors import InputError, UnmaskError, UnmaskWarning
-from unmask.runs.files import first_line
+from unmask.common.errors import InputError, UnmaskError, UnmaskWarning
+from unmask.common.files import first_line
 
 LOST, CONNECT, PATIENCE = 3, 10.0, 6
 """Workers that may die in a row; seconds to reach a cluster, which Ray itself would try for

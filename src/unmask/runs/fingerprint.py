@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask import __version__
-from unmask.runs.files import reading
+from unmask.common.files import reading
 
 DIGITS = 16
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "pyarrow", "ray")

@@ -29,9 +29,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from unmask.checks import shown
-from unmask.errors import InputError
-from unmask.runs import files
+from unmask.common import files
+from unmask.common.checks import shown
+from unmask.common.errors import InputError
 from unmask.runs.fingerprint import provenance
 
 if TYPE_CHECKING:

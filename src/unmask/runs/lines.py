@@ -22,9 +22,9 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from unmask.checks import shown
-from unmask.errors import InputError
-from unmask.runs.files import parse_json, reading
+from unmask.common.checks import shown
+from unmask.common.errors import InputError
+from unmask.common.files import parse_json, reading
 
 FASTA = (".fasta", ".fa", ".faa")
 PACKED = (".gz", ".xz")

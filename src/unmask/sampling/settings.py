@@ -12,12 +12,12 @@ from typing import Annotated, Any
 
 from annotated_types import Interval
 
-from unmask.checks import texts_in_order
-from unmask.errors import InputError
-from unmask.runs.files import user_path
+from unmask.common.checks import texts_in_order
+from unmask.common.errors import InputError
+from unmask.common.files import user_path
+from unmask.common.signature import Written, settings
 from unmask.runs.lines import plain_texts, source_name
 from unmask.sampling.registry import LONGEST, MH, EnergyKind, Method, entry_of
-from unmask.signature import Written, settings
 
 MOST_SWEEPS = 10**9
 Lengths = Annotated[int, Interval(ge=1, le=LONGEST)]

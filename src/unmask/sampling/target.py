@@ -31,12 +31,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.errors import InputError
+from unmask.common.errors import InputError
+from unmask.common.signature import checked, settings
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.sampling.engine.randomness import Drawn
 from unmask.sampling.registry import EnergyKind
-from unmask.signature import checked, settings
 
 UserTerm = Callable[[Tensor], Tensor]
 """From token ids (n, T), special tokens included, to n numbers that are added to the energy;

@@ -59,7 +59,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.errors import InputError
+from unmask.common.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.progress import Enough, Progress

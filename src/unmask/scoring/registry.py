@@ -31,11 +31,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
 
-from unmask.checks import one_of, whole
-from unmask.errors import InputError
+from unmask.common.checks import one_of, whole
+from unmask.common.errors import InputError
+from unmask.common.signature import PYTHON_ONLY, Method, settings
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, comma_separated, named
 from unmask.sampling.registry import KERNELS, refuse_no_law
-from unmask.signature import PYTHON_ONLY, Method, settings
 
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 Chain = list[tuple[int, int]]

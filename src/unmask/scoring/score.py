@@ -50,15 +50,15 @@ from warnings import warn
 
 import numpy as np
 
-from unmask.answers.checking import look_at_first
-from unmask.checks import whole
-from unmask.errors import InputError, UnmaskWarning
+from unmask.common.checks import whole
+from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.files import as_json, atomic_path, write_json
+from unmask.common.results import Result
+from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, model_name, shared_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
-from unmask.results import Result
 from unmask.runs.engine import Workers, each
-from unmask.runs.files import as_json, atomic_path, write_json
 from unmask.runs.folder import RunFolder, on_a_thread, read_parts, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import TEXTS, TextScores, begin

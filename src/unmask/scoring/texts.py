@@ -29,11 +29,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unmask.checks import shown
-from unmask.errors import InputError
+from unmask.common.checks import shown
+from unmask.common.errors import InputError
+from unmask.common.files import user_path
 from unmask.models.text.blanks import has_several_lengths
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, Tokens
-from unmask.runs.files import user_path
 from unmask.runs.lines import (
     EMPTY,
     FASTA,

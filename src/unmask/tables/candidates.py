@@ -26,9 +26,9 @@ from math import prod
 import torch
 from torch import Tensor
 
-from unmask import checks
-from unmask.cloze import Cloze
-from unmask.errors import InputError
+from unmask.common import checks
+from unmask.common.cloze import Cloze
+from unmask.common.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.tables.conditionals import regular_tokens, token_sets

@@ -23,8 +23,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask import checks
-from unmask.errors import InputError
+from unmask.common import checks
+from unmask.common.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 

@@ -53,8 +53,8 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unmask.cloze import Cloze
-from unmask.errors import InputError
+from unmask.common.cloze import Cloze
+from unmask.common.errors import InputError
 from unmask.tables.conditionals import Conditionals
 
 MOST_SITES = 16  # 65,535 passes, and 8 MiB of numbers, per text

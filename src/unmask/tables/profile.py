@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unmask import checks
-from unmask.errors import InputError
-from unmask.runs.files import read_object, user_path, write_json
-from unmask.signature import checked
+from unmask.common import checks
+from unmask.common.errors import InputError
+from unmask.common.files import read_object, user_path, write_json
+from unmask.common.signature import checked
 
 if TYPE_CHECKING:
     from torch import Tensor

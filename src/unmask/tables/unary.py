@@ -28,14 +28,14 @@ import numpy
 import torch
 from torch import Tensor
 
-from unmask import checks
-from unmask.cloze import Cloze
-from unmask.errors import InputError
+from unmask.common import checks
+from unmask.common.cloze import Cloze
+from unmask.common.errors import InputError
+from unmask.common.signature import checked
 from unmask.models.batching import on_device, triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.runs.progress import Progress
-from unmask.signature import checked
 from unmask.tables.conditionals import lost_nats, outside, regular_tokens, token_sets
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The verbs: the public functions, and types of arguments that several of them have.
 
-A signature is the only declaration of a verb (`unmask.signature`). The files load nothing heavy
-before a function runs. The stub `unmask/__init__.pyi` lists the verbs with all other public
+A signature is the only declaration of a verb (`unmask.common.signature`). The files load nothing
+heavy before a function runs. The stub `unmask/__init__.pyi` lists the verbs with all other public
 names; `lab` has commands of its own.
 """
 
@@ -28,11 +28,11 @@ from typing import (
 from annotated_types import Interval
 
 import unmask
-from unmask.checks import shown
-from unmask.errors import BadTexts, InputError
-from unmask.runs.files import user_path
+from unmask.common.checks import shown
+from unmask.common.errors import BadTexts, InputError
+from unmask.common.files import user_path
+from unmask.common.signature import Written
 from unmask.runs.lines import EMPTY, located_texts, place_name, refuse_file_name, source_name
-from unmask.signature import Written
 
 VERBS = {
     name: home for name, home in sorted(unmask._HOMES.items()) if home.startswith(f"{__name__}.")

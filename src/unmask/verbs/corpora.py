@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Interval
 
 import unmask
-from unmask.checks import one_of
-from unmask.errors import InputError
+from unmask.common.checks import one_of
+from unmask.common.errors import InputError
+from unmask.common.signature import Written, checked
 from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model, is_shared
 from unmask.runs.progress import Progress
 from unmask.sampling.registry import refuse_no_law, with_law
 from unmask.scoring.registry import DEFAULT, SEVERAL, Score, chosen
-from unmask.signature import Written, checked
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
 
 PAPER_STEPS, MOST_TOKENS = 50, 100_000
@@ -71,9 +71,9 @@ def evaluate(
     >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs
     2
     """
-    from unmask.evaluation.measure import KIND, evaluated
     from unmask.models.text.blanks import alphabet_tokens
     from unmask.runs.folder import output_folder
+    from unmask.studies.evaluation.measure import KIND, evaluated
 
     if paper:
         if joints != "all" or support != "regular" or alphabet is not None:
@@ -128,8 +128,8 @@ def frontier(
     >>> frontier.to_frame()["decoder"].tolist()
     ['interleaved', 'surest first', 'random order', 'left to right']
     """
-    from unmask.evaluation.frontier import KIND, Point, measured_frontier
     from unmask.runs.folder import output_folder
+    from unmask.studies.evaluation.frontier import KIND, Point, measured_frontier
 
     for name in decoders or ():
         refuse_no_law(f"decoders {name}", name)
@@ -263,6 +263,6 @@ def check(
     >>> unmask.check().concerns
     ()
     """
-    from unmask.answers.checking import checked_model
+    from unmask.verbs.answers.checking import checked_model
 
     return checked_model(model, data, progress)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, overload
 from annotated_types import Interval
 
 import unmask
-from unmask.checks import one_of
-from unmask.errors import InputError
+from unmask.common.checks import one_of
+from unmask.common.errors import InputError
+from unmask.common.signature import Method, Written, checked
 from unmask.models.load import Model, model_name, shared_model
 from unmask.runs.progress import Progress
 from unmask.sampling.registry import EnergyKind
 from unmask.sampling.registry import Method as Kernel
 from unmask.sampling.settings import BurnIn, Chains, Lengths, SampleSettings, Start, Sweeps
-from unmask.signature import Method, Written, checked
-from unmask.translation.recipe import Auto, Beam, Translator
+from unmask.studies.translation.recipe import Auto, Beam, Translator
 from unmask.verbs import Engine, Out, PathLike, Seed
 
 TextFile = Annotated[PathLike | Sequence[str], Written(metavar="FILE")]
@@ -189,7 +189,7 @@ def translate(
     *,
     model: Translator,
     kernel: Annotated[
-        Kernel | Auto | Beam | str, Method("unmask.translation.recipe:METHODS")
+        Kernel | Auto | Beam | str, Method("unmask.studies.translation.recipe:METHODS")
     ] = "auto",
     sweeps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
     start: str | None = None,
@@ -228,12 +228,12 @@ def translate(
     """
     from contextlib import nullcontext
 
+    from unmask.common.files import output_file, write_atomically
     from unmask.models.load import is_shared, workers_for
-    from unmask.runs.files import output_file, write_atomically
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder, output_folder
-    from unmask.translation import translators
-    from unmask.translation.recipe import as_translator, in_worker, settle
+    from unmask.studies.translation import translators
+    from unmask.studies.translation.recipe import as_translator, in_worker, settle
 
     file = (
         None

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from annotated_types import Interval
 
-from unmask.errors import InputError
+from unmask.common.errors import InputError
+from unmask.common.signature import Written, checked
 from unmask.models.load import Model
-from unmask.signature import Written, checked
 from unmask.verbs import PathLike
 
 
@@ -47,7 +47,7 @@ def serve(
             "the page needs fastapi and uvicorn, which are not installed: pip install"
             " 'unmask[serve]'"
         ) from None
-    from unmask.serving.server import print_address, run_page
+    from unmask.surfaces.serving.server import print_address, run_page
 
     printed = partial(print_address, host=host, hosts=allow_host)
     run_page(model, beside, host, port, allow_host, ready or printed)

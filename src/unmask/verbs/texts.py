@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from annotated_types import Interval
 
 import unmask
-from unmask.answers.search import Search
-from unmask.errors import InputError
+from unmask.common.errors import InputError
+from unmask.common.signature import Written, checked
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
-from unmask.signature import Written, checked
-from unmask.variants.ranking import Ranking
+from unmask.studies.variants.ranking import Ranking
 from unmask.verbs import Alphabet, Force, Joint, PathLike, Texts, one_or_many, refuse_given
+from unmask.verbs.answers.search import Search
 
 Count = Annotated[int, Interval(ge=1, le=10**7)]
 CANDIDATES = (
@@ -83,8 +83,8 @@ def fill(
     >>> [completion.text for completion in filling.completions]
     ['She drank a cup of tea.', 'She drank a cup of coffee.']
     """
-    from unmask.answers.blanked_text import Grid
-    from unmask.answers.filling import fillings
+    from unmask.verbs.answers.blanked_text import Grid
+    from unmask.verbs.answers.filling import fillings
 
     grid = Grid(positions, targets, candidates, exact, alphabet, force)
     yield from fillings(text, model, joint, grid, search, top, progress)
@@ -127,8 +127,8 @@ def compare(
     >>> list(comparison.joints), comparison.ranked_by
     (['product', 'mrf', 'chain'], 'chain')
     """
-    from unmask.answers.blanked_text import Grid
-    from unmask.answers.comparison import comparisons
+    from unmask.verbs.answers.blanked_text import Grid
+    from unmask.verbs.answers.comparison import comparisons
 
     grid = Grid(positions, targets, candidates, exact, alphabet, force)
     yield from comparisons(text, model, joints, joint, grid, top, figure, progress)
@@ -185,7 +185,7 @@ def dependence(
             ("text", "positions", "joint", "others", "alphabet", "figure", "force"),
             "profile",
         )
-        from unmask.answers.dependence import written_profile
+        from unmask.verbs.answers.dependence import written_profile
 
         yield written_profile(model, profile, sentences, candidates, save, progress)
         return
@@ -196,7 +196,7 @@ def dependence(
             else "sentences and save are about a profile, and none is measured"
         )
         raise InputError(f"{problem}: give a text, or texts to measure a profile on (profile)")
-    from unmask.answers.dependence import dependences
+    from unmask.verbs.answers.dependence import dependences
 
     yield from dependences(
         text, model, positions, joint, others, candidates, alphabet, figure, force, progress
@@ -262,9 +262,9 @@ def mutants(
             f"{len(sequence)} sequences and one list of measured variants were given: give one"
             " sequence"
         )
-    from unmask.answers.plots import figure_path, save_figure
-    from unmask.runs.files import output_file
-    from unmask.variants.mutants import TABLES, scans
+    from unmask.common.files import output_file
+    from unmask.studies.variants.mutants import TABLES, scans
+    from unmask.verbs.answers.plots import figure_path, save_figure
 
     reads = (model, mutations, alphabet, measured)
     figure_file = figure_path(figure, len(sequence), reads)
@@ -289,7 +289,7 @@ def mutants(
             drawn,
         )
     else:
-        from unmask.variants.measured import measure
+        from unmask.studies.variants.measured import measure
 
         answers = (
             measure(one, model, measured, positions, ranking, joint, alphabet, force, progress)

@@ -9,10 +9,18 @@ from typing import Annotated
 from annotated_types import Interval
 
 import unmask
-from unmask.errors import InputError, UnmaskWarning
+from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.signature import Method, Written, checked
 from unmask.runs.progress import Progress
-from unmask.signature import Method, Written, checked
-from unmask.training.recipe import Causal, Corpus, HeldOut, Masked, Optimisation, Shape, Side
+from unmask.studies.training.recipe import (
+    Causal,
+    Corpus,
+    HeldOut,
+    Masked,
+    Optimisation,
+    Shape,
+    Side,
+)
 from unmask.verbs import PathLike, Seed
 
 logger = logging.getLogger(__name__)
@@ -28,7 +36,7 @@ def train(
     weight: Sequence[Weight] | None = None,
     init: PathLike | None = None,
     objective: Annotated[
-        Masked | Causal | str, Method("unmask.training.recipe:OBJECTIVES")
+        Masked | Causal | str, Method("unmask.studies.training.recipe:OBJECTIVES")
     ] = "masked",
     shape: Shape = Shape(),  # noqa: B008
     optimisation: Optimisation = Optimisation(),  # noqa: B008
@@ -83,20 +91,20 @@ def train(
     from dataclasses import replace
     from warnings import warn
 
-    from unmask.runs.files import user_path, write_atomically
+    from unmask.common.files import user_path, write_atomically
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder, output_folder
-    from unmask.training import run as runs
-    from unmask.training.corpus import (
+    from unmask.studies.training import run as runs
+    from unmask.studies.training.corpus import (
         one_source,
         parallel_sides,
         prepare,
         prepare_parallel,
         sources,
     )
-    from unmask.training.encoder import Start
-    from unmask.training.processes import joined
-    from unmask.training.settings import (
+    from unmask.studies.training.encoder import Start
+    from unmask.studies.training.processes import joined
+    from unmask.studies.training.settings import (
         BYTES_PER_TOKEN,
         Data,
         choose,
@@ -105,7 +113,7 @@ def train(
         settle,
         suited_vocab,
     )
-    from unmask.training.trainer import Trainer
+    from unmask.studies.training.trainer import Trainer
 
     assert not isinstance(objective, str)  # `checked` turned a name into an object
     folder = output_folder(out)

@@ -5,12 +5,12 @@ import torch
 from tokenizers import pre_tokenizers
 from transformers import BertTokenizer, EsmTokenizer
 
-from small_models import SPECIAL, random_bert, tokenizer_of
-from unmask.errors import InputError
+from support.small_models import SPECIAL, random_bert, tokenizer_of
+from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.vocabulary import tokenizer_from_vocabulary, with_mask
-from unmask.training.corpus import Segmentation, segments
+from unmask.studies.training.corpus import Segmentation, segments
 
 
 @pytest.fixture(scope="module")

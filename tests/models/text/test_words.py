@@ -7,7 +7,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from unmask.errors import InputError
+from unmask.common.errors import InputError
 from unmask.models.text.blanks import (
     WordMarks,
     alphabet_ids,

@@ -4,12 +4,12 @@ from itertools import permutations
 
 import pytest
 import torch
-from enumeration import all_texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampling_cases import of, small_target, strictly_positive_joint
 
-from unmask.errors import ModelError
+from support.enumeration import all_texts
+from support.sampling_cases import of, small_target, strictly_positive_joint
+from unmask.common.errors import ModelError
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import (
     Ancestral,

@@ -6,12 +6,12 @@ from itertools import product
 
 import pytest
 import torch
-from enumeration import all_texts
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling_cases import of, small_target, strictly_positive_joint
 
-from unmask.errors import InputError, UnmaskWarning
+from support.enumeration import all_texts
+from support.sampling_cases import of, small_target, strictly_positive_joint
+from unmask.common.errors import InputError, UnmaskWarning
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.revealing import (

@@ -4,10 +4,10 @@ from; a wrong twin does not.
 
 import pytest
 import torch
-from enumeration import all_texts
-from sampling_cases import small_target
 from scipy.stats import chisquare
 
+from support.enumeration import all_texts
+from support.sampling_cases import small_target
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.revealing import law, surest_and_least_dependent

@@ -4,9 +4,9 @@ import json
 
 import pytest
 import torch
-from sampling_cases import settings_of
 
-from unmask.errors import InputError
+from support.sampling_cases import settings_of
+from unmask.common.errors import InputError
 from unmask.runs.engine import RayWorkers
 from unmask.sampling.engine.passes import Passes, chains_that_fit
 from unmask.sampling.engine.randomness import ChainStreams

@@ -5,8 +5,10 @@ batch.
 import numpy as np
 import pytest
 import torch
-from enumeration import all_texts, energies, target_law, transition_matrix
-from sampling_cases import (
+from scipy.stats import chisquare
+
+from support.enumeration import all_texts, energies, target_law, transition_matrix
+from support.sampling_cases import (
     NaiveMetropolis,
     fixed_sweep,
     of,
@@ -16,9 +18,7 @@ from sampling_cases import (
     stationary,
     total_variation,
 )
-from scipy.stats import chisquare
-
-from unmask.errors import ModelError
+from unmask.common.errors import ModelError
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams

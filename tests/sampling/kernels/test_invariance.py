@@ -4,10 +4,11 @@ enumerable models.
 
 import pytest
 import torch
-from enumeration import all_texts, target_law, transition_matrix
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from sampling_cases import (
+
+from support.enumeration import all_texts, target_law, transition_matrix
+from support.sampling_cases import (
     fixed_sweep,
     gap_to_invariance,
     imbalance,
@@ -17,7 +18,6 @@ from sampling_cases import (
     site_matrices,
     small_target,
 )
-
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams

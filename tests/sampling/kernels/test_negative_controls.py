@@ -4,8 +4,9 @@ ones pass.
 
 import pytest
 import torch
-from enumeration import all_texts, target_law, transition_matrix
-from sampling_cases import (
+
+from support.enumeration import all_texts, target_law, transition_matrix
+from support.sampling_cases import (
     ChangedOnlyBlock,
     Flipped,
     SubsetEnergy,
@@ -21,7 +22,6 @@ from sampling_cases import (
     strictly_positive_joint,
     total_variation,
 )
-
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.kernels.kernel import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock

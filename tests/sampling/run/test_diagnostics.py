@@ -3,10 +3,10 @@
 import numpy as np
 import pandas
 import pytest
-from sampling_cases import settings_of
 
+from support.sampling_cases import settings_of
 from unmask import diagnose
-from unmask.errors import InputError
+from unmask.common.errors import InputError
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.diagnostics import chain_figure, measure, stutter_rate
 from unmask.sampling.run.result import SampleRun

@@ -6,10 +6,10 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from sampling_cases import settings_of
-from test_sample_command import unmask
 
-from unmask.errors import InputError, ModelError
+from sampling.test_sample_command import unmask
+from support.sampling_cases import settings_of
+from unmask.common.errors import InputError, ModelError
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.diagnostics import CausalJudge, judge_run
 from unmask.sampling.run.result import load_run

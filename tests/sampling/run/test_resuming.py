@@ -2,9 +2,9 @@
 
 import pandas
 import pytest
-from sampling_cases import settings_of
 
-from unmask.errors import InputError
+from support.sampling_cases import settings_of
+from unmask.common.errors import InputError
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.target import Energy
 

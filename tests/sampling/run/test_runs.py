@@ -10,10 +10,10 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from enumeration import energies
-from sampling_cases import settings_of
 
-from unmask.errors import InputError
+from support.enumeration import energies
+from support.sampling_cases import settings_of
+from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.folder import read_parts
 from unmask.sampling.registry import KERNELS

@@ -12,13 +12,13 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from sampling_cases import settings_of
-from tests.workers import Losing, workers
 
 import unmask
-from unmask.errors import InputError, UnmaskError
+from support.sampling_cases import settings_of
+from support.workers import Losing, workers
+from unmask.common.errors import InputError, UnmaskError
+from unmask.common.files import read_object
 from unmask.runs.engine import Processes, RayWorkers
-from unmask.runs.files import read_object
 from unmask.sampling.run import advance
 from unmask.sampling.run.advance import SharedChains, draw_samples
 

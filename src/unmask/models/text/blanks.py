@@ -32,15 +32,15 @@ from functools import cached_property
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from unmask.checks import wholes
-from unmask.cloze import Cloze, blanked
-from unmask.errors import InputError
+from unmask.common.checks import wholes
+from unmask.common.cloze import Cloze, blanked
+from unmask.common.errors import InputError
 from unmask.models.text.text_tokenizer import (
     BLANK,
     TextTokenizer,
@@ -49,8 +49,12 @@ from unmask.models.text.text_tokenizer import (
     shortened,
 )
 
+if TYPE_CHECKING:
+    from unmask.models.masked_lm import MaskedLM
+
 logger = logging.getLogger(__name__)
 CONTINUED = "##"
+Alphabet = str | os.PathLike[str] | Sequence[str] | None
 WORD = "[WORD]"
 MASKS = re.compile(r"<mask>|\[mask\]|\{mask\}|<extra_id_\d+>", re.IGNORECASE)
 OTHERS = re.compile(rf"{MASKS.pattern}|[<\[{{(]blank[>\]}})]|_{{2,}}", re.IGNORECASE)
@@ -425,3 +429,8 @@ def _content(alphabet: str | os.PathLike[str]) -> str:
         raise InputError(
             f"alphabet file {str(path)!r} cannot be read ({error}): check the path"
         ) from None
+
+
+def letter_ids(model: MaskedLM, alphabet: Alphabet) -> list[int] | None:
+    """Ids of the tokens that an alphabet names; None without one."""
+    return None if alphabet is None else alphabet_ids(model.words, alphabet_tokens(alphabet))

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
-from unmask import checks
-from unmask.errors import InputError, UnmaskWarning
+from unmask.common import checks
+from unmask.common.errors import InputError, UnmaskWarning
 from unmask.models.text.vocabulary import are_letters, core_of, read_by_tokenizer
 
 BLANK = "[MASK]"

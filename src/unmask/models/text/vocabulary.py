@@ -37,8 +37,9 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers.trainers import WordPieceTrainer
 
-from unmask import checks
-from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.common import checks
+from unmask.common.errors import InputError, ModelError, UnmaskWarning
+from unmask.common.files import first_line
 from unmask.models.checkpoint_files import (
     TOKENIZER_FILES,
     Source,
@@ -48,7 +49,6 @@ from unmask.models.checkpoint_files import (
     refuse_pointer,
     refuse_pointers,
 )
-from unmask.runs.files import first_line
 from unmask.runs.fingerprint import content_hash
 
 NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")

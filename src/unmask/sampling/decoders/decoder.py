@@ -30,7 +30,7 @@ Revision (Savinov et al. 2022) predicts every token again from the whole text:
             for every site i, all from the same y
 
 Nothing is masked after the first step: the model is asked for the right token where it sees one
-that may be wrong, which `unmask train --refinement` teaches (`training/objectives.py`) and
+that may be wrong, which `unmask train --refinement` teaches (`studies/training/objectives.py`) and
 plain masked training does not. At temperature 0 a text that a step does not change is final,
 and takes no further passes.
 
@@ -51,12 +51,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from unmask.common.signature import checked
 from unmask.sampling import registry
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Categoricals, Drawn, Number, Randomness
 from unmask.sampling.kernels.kernel import refuse_nan
 from unmask.sampling.target import Target
-from unmask.signature import checked
 
 
 @dataclass

@@ -72,7 +72,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.errors import InputError, UnmaskWarning
+from unmask.common.errors import InputError, UnmaskWarning
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import Decoder, DecodeState, lowest
 from unmask.sampling.engine.randomness import Categoricals, Drawn, Number, Randomness

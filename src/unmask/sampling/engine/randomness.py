@@ -49,9 +49,9 @@ from annotated_types import Interval
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.checks import whole
+from unmask.common.checks import whole
+from unmask.common.signature import checked
 from unmask.models.checkpoint import resolve_device
-from unmask.signature import checked
 
 ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)

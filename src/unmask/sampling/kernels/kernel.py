@@ -34,12 +34,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.errors import InputError, ModelError
+from unmask.common.errors import InputError, ModelError
+from unmask.common.signature import checked
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.registry import Gibbs, Markov, Scan
 from unmask.sampling.target import Target
-from unmask.signature import checked
 
 LARGEST_LOOK_UP, LARGEST_LOOK_UP_AS_STATES = (
     512,

@@ -26,12 +26,12 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unmask.answers.checking import look_at_first
-from unmask.errors import InputError, UnmaskError
+from unmask.common.errors import InputError, UnmaskError
+from unmask.common.files import user_path, write_table
+from unmask.models.first_look import look_at_first
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import alphabet_ids
 from unmask.runs.engine import Workers, each
-from unmask.runs.files import user_path, write_table
 from unmask.runs.folder import on_a_thread, refuse_foreign
 from unmask.runs.progress import Progress
 from unmask.sampling import registry

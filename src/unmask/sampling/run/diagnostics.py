@@ -40,17 +40,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unmask.errors import InputError
+from unmask.common.errors import InputError
+from unmask.common.files import atomic_path, write_json
+from unmask.common.results import Result
 from unmask.models.checkpoint import load_causal, resolve_device
-from unmask.results import Result
-from unmask.runs.files import atomic_path, write_json
 from unmask.sampling.run.result import SampleRun
 from unmask.sampling.settings import SampleSettings
 
 if TYPE_CHECKING:
     import pandas
 
-    from unmask.figures import Figure
+    from unmask.common.figures import Figure
 
 FEWEST_DRAWS = 4  # Draws per chain that ArviZ needs at least
 TAILS = (0.05, 0.95)  # Quantiles whose ESS the tail ESS is the smaller of
@@ -431,7 +431,7 @@ def chain_figure(run: SampleRun) -> Figure:
     """Energies and unchanged tokens along the chains, and what is accepted, for the length that
     most chains have.
     """
-    from unmask.figures import Figure, to_rgb
+    from unmask.common.figures import Figure, to_rgb
 
     kernel, frame = run.settings.kernel, with_functionals(run)
     colour, soft = kernel.colour, tuple(0.4 * part + 0.6 for part in to_rgb(kernel.colour))

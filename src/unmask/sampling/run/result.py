@@ -28,10 +28,10 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unmask.errors import InputError
+from unmask.common.errors import InputError
+from unmask.common.files import atomic_path, read_table, reading, user_path, writing
+from unmask.common.results import Result
 from unmask.models.masked_lm import MaskedLM
-from unmask.results import Result
-from unmask.runs.files import atomic_path, read_table, reading, user_path, writing
 from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings
 from unmask.sampling.settings import SampleSettings
 

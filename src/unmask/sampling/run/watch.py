@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unmask.errors import InputError
+from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.run.advance import DecoderRun, GroupRun, MarkovRun, group_runs
 from unmask.sampling.run.diagnostics import measure

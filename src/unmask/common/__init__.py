@@ -1,0 +1,1 @@
+"""What all rooms read: texts with blanks, signatures, results, errors, formats, files."""

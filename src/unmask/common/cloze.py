@@ -1,0 +1,68 @@
+"""A cloze: a text with blanks, as token ids from end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unmask.common import checks
+from unmask.common.errors import InputError
+
+
+@dataclass(frozen=True)
+class Cloze:
+    """Token ids of a whole text, special tokens included, and the block S of positions modelled
+    jointly.
+
+    ids     the whole text, with the mask token at every position of the block
+    block   the positions of the blanks; their order is the order of the joint's axes
+    gold    the tokens that stood there, if known
+
+    >>> model = unmask.MaskedLM.load()
+    >>> cloze = model.cloze("A [MASK] [MASK] here.")
+    >>> cloze.block, len(cloze.ids)
+    ((2, 3), 7)
+    """
+
+    ids: tuple[int, ...]
+    block: tuple[int, ...]
+    gold: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("ids", "block", *(["gold"] if self.gold is not None else [])):
+            object.__setattr__(self, name, tuple(checks.wholes(name, getattr(self, name))))
+        for token in (*self.ids, *(self.gold or ())):
+            checks.whole("token id", token, 0, checks.MOST_TOKENS)
+        if not self.block:
+            raise InputError("the text has no blank: put [MASK] where a token should be modelled")
+        if len(set(self.block)) != len(self.block):
+            raise InputError(
+                f"block {list(self.block)} names a position twice: name each position once"
+            )
+        if outside := [position for position in self.block if not 0 <= position < len(self.ids)]:
+            tokens = f"its {len(self.ids)} tokens are numbered 0 to {len(self.ids) - 1}"
+            raise InputError(f"position {outside[0]} is outside the text: {tokens}")
+        if self.gold is not None and len(self.gold) != len(self.block):
+            raise InputError(
+                f"{len(self.gold)} gold tokens for {len(self.block)} blanks: give one token per"
+                " blank"
+            )
+
+    def filled(self, values: Sequence[int]) -> tuple[int, ...]:
+        """The text's ids with `values` in the block."""
+        ids, tokens = list(self.ids), checks.wholes("values", values)
+        if len(tokens) != len(self.block):
+            raise InputError(
+                f"{len(tokens)} values for {len(self.block)} blanks: give one token per blank"
+            )
+        for position, value in zip(self.block, tokens, strict=True):
+            ids[position] = checks.whole("token id", value, 0, checks.MOST_TOKENS)
+        return tuple(ids)
+
+
+def blanked(ids: Sequence[int], block: Sequence[int], mask_id: int) -> Cloze:
+    """A whole text with blanks at `block`, whose tokens are the gold ones."""
+    masked = list(ids)
+    for position in block:
+        masked[position] = mask_id
+    return Cloze(tuple(masked), tuple(block), tuple(ids[position] for position in block))

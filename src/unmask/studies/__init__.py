@@ -1,0 +1,1 @@
+"""The studies of the papers, on the rooms to the left."""

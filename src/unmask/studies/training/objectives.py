@@ -1,0 +1,256 @@
+"""Objectives: what the model sees, where it answers, and what the right answer is.
+
+    masked   K is drawn by a scheme and hidden; at i in K the model predicts x_i given the rest
+             q(x_i | x_-K)
+    causal   at every position except a segment's last the model predicts the next token given those
+             before
+             p(x_t | x_<t)
+
+Both are weighted sums of -log q over positions of packed rows, computed by one encoder: a
+causal model is the same network whose attention does not look ahead. A segment's start token is
+given, its end token is predicted, so a causal model's text has the probability p(x) = prod_t
+p(x_t | x_<t) over all lengths.
+
+Masking schemes are laws of the set K, drawn again for every segment; special tokens are never
+masked:
+
+    fixed:R        each position with probability R, independently
+    uniform:A-B    a rate ~ U(A, B) for the segment, then as fixed
+    k:N            exactly N positions, every subset equally likely (all of them if the segment
+                   has fewer): L_k of k-MPLE
+
+A masked position always shows the mask token, so that the conditionals a model learns are those
+of the text, not of a corrupted one. The loss of a masked model, per position of K with k = |K|,
+is one of
+
+    factorised      sum_{i in K} -log q(x_i | x_{-K}).
+                    Its optimum is the block loss plus E[TC(X_K | X_{-K})].
+    block           -log p(x_K | x_{-K}) by the chain rule along a uniformly random order s of K:
+                    sum_j -log q(x_{s_j} | x_{-K}, x_{s_1..s_{j-1}}).  One pass estimates it
+                                                                       without bias: draw j
+                                                                       uniform
+                    on 0..k-1, show j random positions of K, and weigh each of the k - j that
+                        stay masked by k / (k - j).
+
+In a parallel corpus both objectives ask for the translation only, given its source. A masked
+model may also be asked for source tokens that are hidden, at a rate of their own. Refinement is
+learning to correct one's own output (Savinov et al. 2022):
+
+    y ~ prod_i q(. | x_-K) at the masked set K, in one step;   loss
+            sum_{i in K} -log q(x_i | y_K, x_-K)
+
+The second pass sees the tokens that the first one put in place of the masks, all drawn
+independently of each other, and is asked for the right ones. What is drawn carries no gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil, sqrt
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from unmask.common.checks import MOST_TOKENS
+from unmask.common.checks import shown as as_shown
+from unmask.common.errors import InputError
+from unmask.studies.training.encoder import Slots
+from unmask.studies.training.packing import PackedText, Vocabulary
+
+if TYPE_CHECKING:
+    from unmask.studies.training.settings import TrainSettings
+
+
+def noise(text: PackedText, generator: Generator) -> Float[Tensor, "R L"]:
+    """Independent U(0, 1), one per token."""
+    return torch.rand(text.ids.shape, generator=generator, device=text.ids.device)
+
+
+@dataclass(frozen=True)
+class FixedRate:
+    """Each position with probability `rate`."""
+
+    rate: float = 0.15
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        return (noise(text, generator) < self.rate) & text.maskable
+
+    def moments(self, tokens_per_segment: float) -> tuple[float, float]:
+        return self.rate, 0.0
+
+
+@dataclass(frozen=True)
+class UniformRate:
+    """Each position with the segment's own probability, uniform in [low, high]."""
+
+    low: float = 0.15
+    high: float = 0.3
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        rate = self.low + (self.high - self.low) * noise(text, generator).gather(1, text.start)
+        return (noise(text, generator) < rate) & text.maskable
+
+    def moments(self, tokens_per_segment: float) -> tuple[float, float]:
+        return (self.low + self.high) / 2, (self.high - self.low) ** 2 / 12
+
+
+@dataclass(frozen=True)
+class ExactlyK:
+    """Exactly `k` positions of each segment, or all if there are fewer."""
+
+    k: int = 1
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        return (text.rank(noise(text, generator), text.maskable) < self.k) & text.maskable
+
+    def moments(self, tokens_per_segment: float) -> tuple[float, float]:
+        mean = min(self.k / tokens_per_segment, self.k / (self.k + 2))
+        return mean, mean**2
+
+
+MaskingScheme = FixedRate | UniformRate | ExactlyK
+"""A law of masks. `draw` gives a mask for every segment of the rows, without special tokens;
+from its `moments`, the mean share of masked tokens and the variance of a segment's rate,
+follows `capacity`, the number of positions that the head computes."""
+
+
+def capacity(scheme: MaskingScheme, rows: int, length: int, tokens_per_segment: float) -> int:
+    """A static upper bound on the masked positions of `rows` x `length` tokens: the mean and
+    six deviations.
+    """
+    n = rows * length
+    mean, rate_variance = scheme.moments(tokens_per_segment)
+    deviation = sqrt(n * (mean * (1 - mean) + length * rate_variance))
+    return min(n, 64 * ceil((mean * n + 6 * deviation) / 64))
+
+
+def parse_scheme(spec: str) -> MaskingScheme:
+    """A scheme from its short name, as in the module's table: "uniform:0.15-0.3", "k:2"."""
+    kind, _, value = spec.strip().partition(":")
+    try:
+        low, high = (
+            float(part) for part in (value.split("-") if kind == "uniform" else (value, value))
+        )
+        if kind == "uniform" and 0 <= low <= high <= 1 and high > 0:
+            return UniformRate(low, high)
+        if kind == "k" and 1 <= low <= MOST_TOKENS and low == int(low):
+            return ExactlyK(int(low))
+        if kind == "fixed" and 0 < low <= 1:
+            return FixedRate(low)
+    except ValueError:
+        pass
+    raise InputError(
+        f"masking {as_shown(spec)} is unknown: give fixed:RATE, uniform:LOW-HIGH or k:NUMBER, rates"
+        " up to 1"
+    )
+
+
+class Task(NamedTuple):
+    """Ids that the model sees, positions where it answers, right answers, their weights, and
+    the divisor of the weighted sum.
+    """
+
+    shown: Int[Tensor, "R L"]
+    predicted: Bool[Tensor, "R L"]
+    answer: Int[Tensor, "R L"]
+    weight: Float[Tensor, "R L"]
+    total: Int[Tensor, ""]
+
+    def part(self, first: int, stop: int) -> Task:
+        """The task of some rows, with the divisor of all."""
+        shown, predicted, answer, weight = (value[first:stop] for value in self[:4])
+        return Task(shown, predicted, answer, weight, self.total)
+
+
+def hide(
+    loss: Literal["factorised", "block"],
+    text: PackedText,
+    block: Bool[Tensor, "R L"],
+    generator: Generator,
+) -> tuple[Bool[Tensor, "R L"], Float[Tensor, "R L"]]:
+    """Which positions of the block stay masked in this pass, and the weight of each one's -log
+    q in the loss.
+    """
+    if loss == "factorised":
+        return block, block.float()
+    k = text.count(block)
+    shown = (
+        (noise(text, generator).gather(1, text.start) * k).floor().clamp(max=(k - 1).clamp(min=0))
+    )
+    masked = block & (text.rank(noise(text, generator), block) >= shown)
+    return masked, torch.where(masked, k / (k - shown).clamp(min=1), 0.0)
+
+
+@dataclass(frozen=True)
+class MaskedTasks:
+    """Predict hidden positions; `source` is the rate at which source tokens are hidden too."""
+
+    scheme: MaskingScheme = field(default_factory=FixedRate)
+    loss: Literal["factorised", "block"] = "factorised"
+    source: float = 0.0
+    causal = False
+
+    def task(self, text: PackedText, vocabulary: Vocabulary, generator: Generator) -> Task:
+        """One task; everything random comes from the generator."""
+        block = self.scheme.draw(text, generator)
+        if self.source:
+            block |= (
+                text.source & ~vocabulary.special[text.ids] & (noise(text, generator) < self.source)
+            )
+        mask, weight = hide(self.loss, text, block, generator)
+        return Task(
+            text.ids.masked_fill(mask, vocabulary.mask), mask, text.ids, weight, block.sum()
+        )
+
+    def slots(self, rows: int, length: int, tokens_per_segment: float) -> int:
+        """A static upper bound on the asked positions of `rows` x `length` tokens."""
+        return capacity(self.scheme, rows, length, tokens_per_segment)
+
+
+@dataclass(frozen=True)
+class CausalTasks:
+    """Predict the next token, everywhere."""
+
+    causal = True
+
+    def task(self, text: PackedText, vocabulary: Vocabulary, generator: Generator) -> Task:
+        following = text.segment.roll(-1, 1)
+        following[:, -1] = 0
+        predicted = (
+            (text.segment > 0)
+            & (text.segment == following)
+            & ~(text.source & text.source.roll(-1, 1))
+        )
+        return Task(text.ids, predicted, text.ids.roll(-1, 1), predicted.float(), predicted.sum())
+
+    def slots(self, rows: int, length: int, tokens_per_segment: float) -> int:
+        return rows * length
+
+
+Objective = MaskedTasks | CausalTasks
+
+
+def objective_of(settings: TrainSettings) -> Objective:
+    """The objective that a run trains."""
+    if settings.objective == "causal":
+        return CausalTasks()
+    return MaskedTasks(parse_scheme(settings.masking), settings.loss, settings.mask_source)
+
+
+@torch.no_grad()
+def filled_in(
+    task: Task,
+    logits: Float[Tensor, "m V"],
+    slots: Slots,
+    vocabulary: Vocabulary,
+    generator: Generator,
+) -> Task:
+    """The task with tokens drawn from `logits`, those of the slots, where they are asked for."""
+    allowed = logits.float().masked_fill(vocabulary.special, -torch.inf)
+    noise = torch.empty_like(allowed).uniform_(generator=generator).clamp(min=1e-12)
+    drawn = (allowed - (-noise.log()).log()).argmax(-1).to(task.shown.dtype)
+    proposed = torch.cat([drawn, drawn.new_zeros(1)])[slots.of].view_as(task.shown)
+    inside = (slots.of < len(drawn)).view_as(task.predicted)
+    return task._replace(shown=torch.where(task.predicted & inside, proposed, task.shown))

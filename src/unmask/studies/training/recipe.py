@@ -1,0 +1,115 @@
+"""The choices of a user about a run: shape, objective, optimisation, held-out texts. Loads
+nothing heavy.
+
+What is left out is chosen for the data and the device (`settings`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Interval
+
+from unmask.common.signature import Written, settings
+
+PathLike = str | os.PathLike[str]
+Corpus = PathLike | Sequence[PathLike]
+"""A corpus as a user names it: a file, several files, or a list of texts."""
+Side = PathLike | Sequence[str]
+"""One side of a parallel corpus: a file, or a list of texts."""
+Count = Annotated[int, Interval(ge=1, le=10**9)]
+
+
+@settings
+class Shape:
+    """Shape of the network, and its tokenizer.
+
+    Parameters:
+        size: Default shape: mini, tiny, small, medium, base, or auto (by the data and the device).
+        layers: Encoder layers [default: by size].
+        width: Hidden size [default: by size].
+        heads: Attention heads [default: by size].
+        vocab: Tokens of the vocabulary, where a tokenizer is trained [default: by size and the
+            data].
+        max_length: Longest text in tokens, start and end tokens included.
+        tokenizer: A tokenizer.json, or a model folder, to use instead of training one.
+    """
+
+    size: Literal["auto", "mini", "tiny", "small", "medium", "base"] = "auto"
+    layers: Annotated[int, Interval(ge=1, le=1024)] | None = None
+    width: Annotated[int, Interval(ge=1, le=1 << 16)] | None = None
+    heads: Annotated[int, Interval(ge=1, le=1 << 10)] | None = None
+    vocab: Annotated[int, Interval(ge=1, le=1 << 24)] | None = None
+    max_length: Annotated[int, Interval(ge=8, le=1 << 16)] = 128
+    tokenizer: PathLike | None = None
+
+
+@settings
+class Masked:
+    """Predict hidden tokens from the others.
+
+    Parameters:
+        masking: fixed:R, uniform:A-B or k:N [default: uniform:0.05-0.45, of translations
+            uniform:0-1].
+        loss: factorised, or block (chain rule inside the masked block).
+        mask_source: With parallel: rate at which source tokens are masked, too [default: 0.1; 0
+            with steps or init].
+        refinement: With parallel: weight of learning to correct one's own one-step output.
+    """
+
+    name: ClassVar[str] = "masked"
+    masking: str | None = None
+    loss: Literal["factorised", "block"] = "factorised"
+    mask_source: Annotated[float, Interval(ge=0, le=0.9)] | None = None
+    refinement: Annotated[float, Interval(ge=0, le=1e3)] = 0.0
+
+
+@settings
+class Causal:
+    """Predict the next token from those before it."""
+
+    name: ClassVar[str] = "causal"
+
+
+OBJECTIVES = {"masked": Masked, "causal": Causal}
+
+
+@settings
+class Optimisation:
+    """Optimisation.
+
+    Parameters:
+        optimiser: muon (orthogonalised steps for the layers' matrices), or adamw for all.
+        lr: Peak learning rate [default: by size].
+        warmup: Steps of rising learning rate; at most a tenth of all steps.
+        steps: Optimisation steps [default: those of epochs].
+        epochs: Passes over the corpus, without steps [default: by the data; 3 with init].
+        batch_tokens: Tokens of each step [default: by size and the data].
+        dropout: Share of each layer's output that training drops [default: by the epochs; 0
+            with steps or init].
+        label_smoothing: Share of each answer spread over the vocabulary.
+    """
+
+    optimiser: Literal["muon", "adamw"] = "muon"
+    lr: Annotated[float, Interval(gt=0, le=10)] | None = None
+    warmup: Annotated[int, Interval(ge=0, le=10**9)] = 500
+    steps: Count | None = None
+    epochs: Annotated[float, Interval(gt=0, le=1e6)] | None = None
+    batch_tokens: Annotated[int, Interval(ge=8, le=10**9)] | None = None
+    dropout: Annotated[float, Interval(ge=0, le=0.9)] | None = None
+    label_smoothing: Annotated[float, Interval(ge=0, le=0.9)] = 0.0
+
+
+@settings
+class HeldOut:
+    """Validation.
+
+    Parameters:
+        valid: Held-out text: a file, or a list of texts [default: a share of the corpus].
+        valid_share: Share of the corpus' lines held out, without valid.
+    """
+
+    valid: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None
+    valid_share: Annotated[float, Interval(gt=0, lt=1)] = 0.02

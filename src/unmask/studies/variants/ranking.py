@@ -1,0 +1,32 @@
+"""How `mutants` compares scores with measured values: a group of its options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from annotated_types import Interval
+
+from unmask.common.signature import settings
+
+
+@settings
+class Ranking:
+    """How scores are compared with measured values.
+
+    Parameters:
+        column: The column of the values [default: the only one of numbers].
+        variant: The column of the variants [default: the first without numbers].
+        better: Which values are better.
+        skip_bad: Leave out rows that cannot be read, and count them.
+        scores: Scores to compare: all, or some of singles, product, pll, left_to_right,
+            any_order, epistasis, pairs:CONSTRUCTION.
+        orders: Sampled orders of any_order.
+    """
+
+    column: str | None = None
+    variant: str | None = None
+    better: Literal["higher", "lower"] = "higher"
+    skip_bad: bool = False
+    scores: str | Sequence[str] = "all"
+    orders: Annotated[int, Interval(ge=1, le=10_000)] = 8

@@ -1,0 +1,646 @@
+"""How much the blanks of a text depend on each other: the mutual information of every pair,
+from the pair's derived joint.
+
+    D[a, b] = I(x_a; x_b | context) = sum_{x, y} mu(x, y) log( mu(x, y) / (mu_a(x) mu_b(y)) )
+            in nats
+
+mu is the joint that a construction derives from the model's conditionals of the two positions
+over their candidate sets: D is given that both tokens lie there, and `mass` says how much of
+the product joint does. The context is the text around the pair, and the other positions that
+are measured are either
+
+    masked   as blanks: dependence that other blanks carry from a to b counts, and nothing but
+             the text's fixed part is used
+    text     as in the whole text: the dependence of a and b once everything else is known
+
+If the model's conditionals come from one joint p, D is I_p(x_a; x_b | visible) in the first
+case and I_p(x_a; x_b | all the rest as in the text) in the second. The two are different
+quantities: under strong coupling the second falls to zero, because the rest determines both
+tokens, while the first grows.
+
+The dependence profile of a model (`unmask.tables.profile`) is measured on texts. In every text
+a random number of tokens, from 2 to all, is hidden at random, and one hidden site i is chosen.
+With its likeliest tokens a put there in turn, and q_i renormalised over them,
+
+    I_ij = sum_a q_i(a) KL(q_j(. | x_i = a) || m_j) = H(m_j) - sum_a q_i(a) H(q_j(. | x_i = a))
+    m_j  = sum_a q_i(a) q_j(. | x_i = a)
+
+for other hidden sites j: as many passes as tokens, and one for the entropies H_i. i is random,
+so that the mean over pairs (i, j) at one distance is that of the symmetrised information. f(d)
+= mean I_ij / mean min(H_i, H_j) at distance d. Fewer tokens see less of a site: I_ij is at most
+log of their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from itertools import combinations
+from math import comb, exp, isnan
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from unmask import __version__
+from unmask.common.cloze import Cloze, blanked
+from unmask.common.errors import InputError
+from unmask.common.files import output_file, user_path
+from unmask.common.results import Result
+from unmask.common.texts import for_each
+from unmask.joints.deriving import derive_blocks
+from unmask.joints.joint import Joint
+from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
+from unmask.models.conditional_model import ConditionalModel
+from unmask.models.first_look import look_at_first
+from unmask.models.load import Model, as_model
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.blanks import Alphabet
+from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
+from unmask.runs.lines import plain_texts, source_name
+from unmask.runs.progress import Enough, Progress
+from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
+from unmask.tables.conditionals import Conditionals, logit_rows, regular_tokens
+from unmask.tables.profile import Profile
+from unmask.tables.unary import grouped, of_one_key, pass_count, tables_of
+from unmask.verbs.answers.blanked_text import allowed_tokens
+from unmask.verbs.answers.plots import figure_path, save_figure
+
+if TYPE_CHECKING:
+    import pandas
+
+    from unmask.common.figures import Figure
+
+Others = Literal["masked", "text"]
+Look = Callable[[int, int, Joint], None]
+LARGEST_DOUBLE = 2048
+"""Tables of more candidates keep the model's own precision: float64 would take gigabytes."""
+PAIRS_AT_ONCE, CELLS_AT_ONCE = 16, 2**22
+"""Pairs whose tables are made and solved together, and the most cells of one of their two
+tables, over all of them.
+"""
+DEFAULT_PASSES = 6000
+FEWEST, MOST = 32, 256
+"""The candidates of a default answer: as many as keep it within DEFAULT_PASSES, but never fewer
+or more than these.
+"""
+
+USUAL_CANDIDATES = 16
+NEAR, MOST_OTHERS = 4, 16
+"""Sites j of one site i: those up to NEAR tokens away, and random others up to MOST_OTHERS in
+all. Means are by distance.
+"""
+LEAST = -1e4
+"""Bound of log q from below, so that q log q is 0 where q is 0."""
+Row = tuple[list[int], list[bool]]
+"""Ids of a text, and which of its tokens may be hidden: two or more regular ones."""
+FEWEST_PAIRS, ENOUGH = 20, 100
+"""Pairs of neighbours that a profile needs, and pairs that a distance needs to have a value of
+its own.
+"""
+TEXTS_AT_ONCE = 32
+
+
+class PairMatrix(NamedTuple):
+    """Mutual information of each pair in nats, NaN where the model raised `Enough` before; mass
+    in the candidate sets; passes.
+
+    Both are symmetric, in float64, and zero on the diagonal.
+    """
+
+    information: Float[Tensor, "k k"]
+    mass: Float[Tensor, "k k"]
+    passes: int
+
+
+def pair_matrix(
+    model: ConditionalModel,
+    cloze: Cloze,
+    candidates: int,
+    others: Others = "masked",
+    construction: str = DEFAULT_OF_DEPENDENCE,
+    progress: Progress | None = None,
+    allowed: Tensor | None = None,
+    look: Look | None = None,
+) -> PairMatrix:
+    """The mutual information of every pair of the cloze's block; `others` are blanks or the
+    cloze's gold tokens.
+
+    candidates   how many tokens of each position, at most all that are allowed: one set per
+                 position if the others are masked, else one for each pair
+    allowed      the token ids allowed at a position; by default all regular ones
+    look         called with the places a < b of each pair and the joint that its number is of
+    """
+    k = len(cloze.block)
+    allowed = regular_tokens(model) if allowed is None else allowed
+    size = min(candidates, len(allowed))
+    neighbours = min(NEIGHBOURS, max(8, size // 4), len(allowed))
+    sets, done, per_pair = (
+        [allowed] * k if size == len(allowed) else None,
+        0,
+        pass_count([size, size]),
+    )
+    if sets is None and others == "masked":
+        sets, done = (
+            list(likely_tokens(model, cloze, size, allowed, neighbours)),
+            1 + k * neighbours,
+        )
+    elif sets is None:
+        per_pair += 1 + 2 * neighbours
+    pairs = list(combinations(range(k), 2))
+    total = done + per_pair * len(pairs)
+    information, mass = torch.full((2, k, k), torch.nan, dtype=torch.float64).unbind()
+    for matrix in (information, mass):
+        matrix.fill_diagonal_(0)
+    dtype = None if size > LARGEST_DOUBLE else torch.float64
+    at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // size**2))
+
+    def report(passes: int) -> None:
+        if progress:
+            progress(min(passes, total), total, "passes of the model")
+
+    def measure(group: list[tuple[int, int]]) -> None:
+        clozes = [pair_cloze(cloze, a, b, others) for a, b in group]
+        axes: list[Sequence[Tensor]] = []
+        before = done
+        for (a, b), pair in zip(group, clozes, strict=True):
+            axes.append(
+                likely_tokens(model, pair, size, allowed, neighbours)
+                if sets is None
+                else [sets[a], sets[b]]
+            )
+            before += per_pair - pass_count([size, size])
+            report(before)
+        blocks = tables_of(
+            model,
+            clozes,
+            axes,
+            dtype,
+            lambda part, *_: report(before + part),
+            supports=[[allowed] * 2] * len(clozes),
+        )
+        for members in grouped(blocks, lambda tables: tables.shape):
+            for i, (joint,) in zip(
+                members, derive_blocks([blocks[i] for i in members], [construction]), strict=True
+            ):
+                a, b = group[i]
+                information[a, b] = information[b, a] = max(joint.mutual_information(), 0.0)
+                mass[a, b] = mass[b, a] = exp(blocks[i].log_mass)
+                if look:
+                    look(a, b, joint)
+
+    report(0)
+    try:
+        for start in range(0, len(pairs), at_once):
+            measure(group := pairs[start : start + at_once])
+            done += per_pair * len(group)
+            report(done)
+    except Enough:
+        if bool(information.isnan().sum() == k * (k - 1)):
+            raise
+    return PairMatrix(information, mass, done)
+
+
+def pair_cloze(cloze: Cloze, a: int, b: int, others: Others) -> Cloze:
+    """The text with positions a and b of the block blank, and the block's other positions as
+    `others` says.
+    """
+    block = (cloze.block[a], cloze.block[b])
+    if cloze.gold is None or others == "masked":
+        return Cloze(
+            cloze.ids, block, None if cloze.gold is None else (cloze.gold[a], cloze.gold[b])
+        )
+    return blanked(cloze.filled(cloze.gold), block, cloze.ids[block[0]])
+
+
+@dataclass(frozen=True, repr=False)
+class Dependence(Result):
+    """The mutual information of every pair of positions of a text, in nats; see the module's text.
+
+    text, tokens  the text, and the token at each position: a token of the text, or [MASK] at a
+                  blank
+    positions     where, in tokens of the model, its start token being 0
+    matrix        k x k, symmetric, zero on the diagonal; NaN for pairs left when the model
+                  raised `Enough`
+    mass          k x k: share of the pair's product joint that lies in the candidate sets
+    construction  how the joint of each pair was derived
+    candidates    how many tokens of each position were considered; `passes`: forward passes in all
+    others        the other positions while a pair is measured: "masked" or "text"
+
+    >>> dependence = unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16)
+    >>> dependence.positions, bool(dependence.matrix[0, 1] > 0)
+    ((2, 3), True)
+    """
+
+    KEYS = (
+        *("text", "tokens", "positions", "joint=construction", "others", "candidates", "passes"),
+        *("matrix=matrix_rows", "candidates_mass=mass_rows"),
+    )
+
+    text: str
+    tokens: tuple[str, ...]
+    positions: tuple[int, ...]
+    matrix: Float[Tensor, "k k"]
+    mass: Float[Tensor, "k k"]
+    construction: str
+    others: Others
+    candidates: int
+    passes: int
+
+    @property
+    def least_mass(self) -> float:
+        """The smallest share of a pair's product joint that the candidate sets hold."""
+        return min(float(self.mass[i, j]) for i, j, _ in self.pairs())
+
+    def pairs(self) -> list[tuple[int, int, float]]:
+        """Places i < j in `positions` and their mutual information, the most dependent pair
+        first, of the pairs measured.
+        """
+        pairs = [
+            (i, j, float(self.matrix[i, j])) for i, j in combinations(range(len(self.tokens)), 2)
+        ]
+        return sorted((pair for pair in pairs if not isnan(pair[2])), key=lambda pair: -pair[2])
+
+    @property
+    def matrix_rows(self) -> list[list[float | None]]:
+        """`matrix`; None on the diagonal and for pairs not measured."""
+        return _rows(self.matrix)
+
+    @property
+    def mass_rows(self) -> list[list[float | None]]:
+        """`mass`, likewise."""
+        return _rows(self.mass)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The matrix with rows and columns named by position and token."""
+        import pandas
+
+        names = self.names()
+        return pandas.DataFrame(self.matrix.numpy(), index=names, columns=names)
+
+    def names(self) -> list[str]:
+        """Position and token of each row."""
+        return [
+            f"{position} {token.strip()}"
+            for position, token in zip(self.positions, self.tokens, strict=True)
+        ]
+
+    def figure(self) -> Figure:
+        """The matrix as a heat map."""
+        from unmask.verbs.answers.plots import dependence_map
+
+        return dependence_map(self)
+
+    def __repr__(self) -> str:
+        i, j, most = self.pairs()[0]
+        names = self.names()
+        return (
+            f"Dependence({len(names)} positions, most {most:.3f} nats between {names[i]!r} and"
+            f" {names[j]!r})"
+        )
+
+    def _repr_html_(self) -> str:
+        return (
+            f"<p>{escape(self.text)}: mutual information in"
+            f" nats</p>{self.to_frame().map('{:.3f}'.format).to_html()}"
+        )
+
+
+def dependences(
+    texts: Sequence[str],
+    model: Model,
+    positions: Sequence[int] | None,
+    joint: str,
+    others: Others | None,
+    candidates: int | None,
+    alphabet: Alphabet,
+    figure: str | PathLike[str] | None,
+    force: bool,
+    progress: Progress | None,
+    look: Look | None = None,
+) -> Iterator[Dependence]:
+    """The answers of `dependence`, one by one; everything is checked before the first. `look`:
+    see `pair_matrix`.
+    """
+    named(joint, "joint")
+    figure_file = figure_path(figure, len(texts), (model, alphabet))
+    lm = as_model(model)
+    allowed = allowed_tokens(lm, alphabet)
+    if len(allowed) < 2:
+        raise InputError(
+            "one token lets nothing vary, and every dependence would be 0: give two or more"
+            " (alphabet)"
+        )
+
+    def read(text: str) -> tuple[Cloze, int]:
+        cloze = _cloze(lm, text, positions, others)
+        return cloze, _size(len(allowed), len(cloze.block), candidates, alphabet is not None, force)
+
+    clozes, sizes = zip(*for_each(texts, read), strict=True)
+    look_at_first(
+        lm, (cloze.ids if cloze.gold is None else cloze.filled(cloze.gold) for cloze in clozes)
+    )
+    for number, (text, cloze, size) in enumerate(zip(texts, clozes, sizes, strict=True), 1):
+        context: Others = others or ("masked" if cloze.gold is None else "text")
+        pairs = pair_matrix(
+            lm, cloze, size, context, joint, progress if len(texts) == 1 else None, allowed, look
+        )
+        tokens = tuple(map(lm.token, cloze.gold or [cloze.ids[p] for p in cloze.block]))
+        answer = Dependence(
+            text,
+            tokens,
+            cloze.block,
+            pairs.information,
+            pairs.mass,
+            joint,
+            context,
+            size,
+            pairs.passes,
+        )
+        if progress and len(texts) > 1:
+            progress(number, len(texts), "texts")
+        yield answer
+        save_figure(answer.figure, figure_file)
+
+
+def _cloze(
+    model: MaskedLM, text: str, positions: Sequence[int] | None, others: str | None
+) -> Cloze:
+    """The positions to be measured as a block: the blanks, or those named, or all regular ones
+    of a whole text.
+    """
+    refuse_hopeless(text, model.max_length)
+    if positions is None and model.mask_id not in (ids := model.words.encode(text)):
+        positions = [t for t, token in enumerate(ids) if token not in model.special_ids]
+    cloze = model.cloze(text, positions)
+    if len(cloze.block) < 2:
+        what = "blank" if cloze.gold is None else "known token to measure"
+        raise InputError(
+            f"the text {shortened(text)} has one {what}: dependence is between two or more, give"
+            " another"
+        )
+    if others == "text" and cloze.gold is None:
+        raise InputError(
+            "others 'text' needs a whole text, and this one has blanks: leave it out, or write"
+            " words in the blanks"
+        )
+    return cloze
+
+
+def _size(allowed: int, sites: int, candidates: int | None, alphabet: bool, force: bool) -> int:
+    """How many candidates each position has; raises if they need more than MAX_PASSES passes,
+    unless `force`.
+    """
+    pairs = comb(sites, 2)
+    fits = MAX_PASSES // (2 * pairs) - 1
+    size = allowed
+    if candidates is not None:
+        size = min(candidates, allowed)
+    elif allowed > SMALL_VOCABULARY:
+        size = min(
+            allowed,
+            max(1, fits) if alphabet else min(MOST, max(FEWEST, DEFAULT_PASSES // (2 * pairs))),
+        )
+    passes = pairs * pass_count([size, size])
+    if not force and passes > MAX_PASSES:
+        advice = (
+            f"use candidates={fits} or fewer, or force=True"
+            if fits >= 8
+            else "measure fewer positions, or use force=True"
+        )
+        grid = f"{pairs:,} pairs of positions with {size:,} x {size:,} candidates"
+        raise InputError(
+            f"{grid} need {passes:,} passes of the model (limit {MAX_PASSES:,}): {advice}"
+        )
+    return size
+
+
+def _rows(matrix: Tensor) -> list[list[float | None]]:
+    return [
+        [None if i == j or isnan(value) else value for j, value in enumerate(row)]
+        for i, row in enumerate(matrix.tolist())
+    ]
+
+
+@dataclass
+class Sums:
+    """Sums over pairs by distance, from 0 on: informations, smaller entropies, pairs; and the
+    mass of the tokens tried.
+    """
+
+    totals: Float[Tensor, "3 D"]
+    mass: float = 0.0
+    texts: int = 0
+
+    def add(
+        self,
+        distance: Int[Tensor, " m"],
+        information: Float[Tensor, " m"],
+        entropy: Float[Tensor, " m"],
+    ) -> None:
+        """Pairs at these distances."""
+        values = torch.stack(
+            [information.double(), entropy.double(), torch.ones_like(entropy, dtype=torch.float64)]
+        )
+        self.totals.index_add_(1, distance.cpu(), values.cpu())
+
+    @property
+    def longest(self) -> int:
+        """The largest distance that has a pair."""
+        return int(self.totals[2].nonzero().max()) if bool(self.totals[2].any()) else 0
+
+    def by_distance(self) -> tuple[float, ...]:
+        """f from distance 1 to the largest; a distance with few pairs takes in the nearest,
+        until there are enough.
+        """
+        ratios = []
+        for distance in range(1, self.longest + 1):
+            for width in range(self.longest + 1):
+                information, entropy, pairs = (
+                    self.totals[:, max(1, distance - width) : distance + width + 1].sum(1).tolist()
+                )
+                if pairs >= ENOUGH:
+                    break
+            ratios.append(round(max(0.0, information / max(entropy, 1e-12)), 6))
+        return tuple(ratios)
+
+
+def written_profile(
+    model: Model,
+    data: str | PathLike[str] | Sequence[str],
+    sentences: int,
+    candidates: int | None,
+    out: str | PathLike[str] | None,
+    progress: Progress | None,
+) -> Profile:
+    """The profile of a model on the first `sentences` texts that have two known tokens or more,
+    written to `out`.
+    """
+    file = (
+        None
+        if out is None
+        else output_file("save", out, (data, model), {"": (b'{\n  "by_distance"',)})
+    )
+    lm = as_model(model)
+    rows, skipped = _readable(lm, data, sentences)
+    if isinstance(data, str | PathLike):
+        name = Path(source_name(user_path(data, "profile"))).name
+    else:
+        name = f"{len(data):,} texts given"
+    if not rows:
+        raise InputError(
+            f"{name} has no text of two known tokens: give texts of the kind that the model was"
+            " trained on"
+        )
+    look_at_first(lm, (ids for ids, _ in rows))
+    profile = profile_of(lm, rows, name, candidates, progress=progress, skipped=skipped)
+    if file is not None:
+        profile.save(file)
+    return profile
+
+
+def profile_of(
+    model: MaskedLM,
+    rows: Sequence[Row],
+    name: str,
+    candidates: int | None = None,
+    progress: Progress | None = None,
+    skipped: int = 0,
+) -> Profile:
+    """The profile of a model on texts whose sites are given; other tokens are never hidden.
+    `name`: of the texts.
+    """
+    tried = min(candidates or USUAL_CANDIDATES, len(model.regular_ids))
+    sums = Sums(torch.zeros((3, max(len(ids) for ids, _ in rows)), dtype=torch.float64))
+    draw = torch.Generator().manual_seed(0)
+    most = min(TEXTS_AT_ONCE, logit_rows(model, tried * MOST_OTHERS))
+    if progress:
+        progress(0, len(rows), "texts")
+    for group in of_one_key(rows, lambda row: len(row[0]), most):
+        ids = torch.tensor([row for row, _ in group], device=model.device)
+        free = torch.tensor([sites for _, sites in group], device=model.device)
+        add_pairs(sums, model, ids, *hidden_sites(ids, free, draw), tried)
+        if progress:
+            progress(sums.texts, len(rows), "texts")
+    if sums.totals[2, 1] < FEWEST_PAIRS:
+        raise InputError(
+            f"{len(rows):,} texts of {name} have fewer than {FEWEST_PAIRS} pairs of hidden"
+            " neighbours: give more"
+        )
+    *means, pairs = sums.totals[:, 1 : sums.longest + 1]
+    information, entropy = (
+        [round(x, 6) for x in (mean / pairs.clamp(min=1)).tolist()] for mean in means
+    )
+    about = {
+        "measured": datetime.now(UTC).date().isoformat(),
+        "unmask": __version__,
+        "data": name,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "candidates": tried,
+        "seed": 0,
+        "skipped_texts": skipped,
+        "mass_of_candidates": round(sums.mass / sums.texts, 4),
+        "pairs": [int(n) for n in pairs.tolist()],
+        "information": information,
+        "smaller_entropy": entropy,
+    }
+    return Profile(sums.by_distance(), model.fingerprint, len(rows), about)
+
+
+@torch.no_grad()
+def add_pairs(
+    sums: Sums,
+    model: ConditionalModel,
+    ids: Int[Tensor, "n T"],
+    hidden: Bool[Tensor, "n T"],
+    site: Int[Tensor, " n"],
+    chance: Float[Tensor, "n T"],
+    candidates: int,
+) -> None:
+    """Add the pairs of texts of one length: `site` of each with the hidden positions near it,
+    and others in order of `chance`.
+    """
+    n, others = len(ids), hidden.scatter(1, site.unsqueeze(1), False)
+    rows = ids.masked_fill(hidden, model.mask_id)
+    distance = (torch.arange(ids.shape[1], device=ids.device) - site.unsqueeze(1)).abs()
+    first = torch.where(others, chance - 2.0 * (distance <= NEAR), torch.inf)
+    most = min(MOST_OTHERS, int(others.sum(1).max()))
+    places = first.topk(most, 1, largest=False).indices
+    there = others.gather(1, places)
+    conditionals = Conditionals(model, regular_tokens(model))
+    entropy = torch.special.entr(
+        conditionals.distributions(rows, torch.cat([places, site.unsqueeze(1)], 1)).exp()
+    ).sum(2)
+    weight, tokens = (
+        conditionals.distributions(rows, site.unsqueeze(1))[:, 0].exp().topk(candidates, 1)
+    )
+    sums.mass += float(weight.sum())
+    weight = weight / weight.sum(1, keepdim=True)
+    tried = rows.repeat_interleave(candidates, 0)
+    tried[torch.arange(len(tried), device=ids.device), site.repeat_interleave(candidates)] = (
+        tokens.flatten()
+    )
+    log_q = conditionals.distributions(tried, places.repeat_interleave(candidates, 0)).unflatten(
+        0, (n, candidates)
+    )
+    q = log_q.exp()
+    after = torch.einsum(
+        "nc,ncp->np", weight, -torch.einsum("ncpv,ncpv->ncp", q, log_q.clamp(min=LEAST))
+    )
+    information = torch.special.entr(torch.einsum("nc,ncpv->npv", weight, q)).sum(2) - after
+    sums.add(
+        distance.gather(1, places)[there],
+        information[there],
+        torch.minimum(entropy[:, :-1], entropy[:, -1:])[there],
+    )
+    sums.texts += n
+
+
+def hidden_sites(
+    ids: Int[Tensor, "n T"], free: Bool[Tensor, "n T"], draw: torch.Generator
+) -> tuple[Bool[Tensor, "n T"], Int[Tensor, " n"], Float[Tensor, "n T"]]:
+    """Random hidden sets of 2 or more of the `free` positions of each text, one position of
+    each, and random numbers.
+    """
+    count = free.sum(1)
+    score = torch.rand(ids.shape, generator=draw).to(ids.device).masked_fill(~free, 2.0)
+    hide = 2 + (torch.rand(len(ids), generator=draw).to(ids.device) * (count - 1)).long()
+    rank = score.argsort(1).argsort(1)
+    return (
+        rank < hide.unsqueeze(1),
+        rank.argmin(1),
+        torch.rand(ids.shape, generator=draw).to(ids.device),
+    )
+
+
+def _readable(
+    model: MaskedLM, data: str | PathLike[str] | Sequence[str], most: int
+) -> tuple[list[Row], int]:
+    """Texts with 2 regular tokens or more, cut to what the model takes; and the number of other
+    texts.
+    """
+    special, rows, skipped = {*model.special_ids, model.mask_id}, list[Row](), 0
+    _, after = model.around()
+    for text in (
+        data if not isinstance(data, str | PathLike) else plain_texts(user_path(data, "profile"))
+    ):
+        if len(rows) == most:
+            break
+        try:
+            ids = model.words.encode(text)
+        except InputError:
+            skipped += 1
+            continue
+        if model.max_length is not None and len(ids) > model.max_length:
+            ids = [*ids[: model.max_length - len(after)], *after]
+        free = [i not in special for i in ids]
+        if sum(free) < 2:
+            skipped += 1
+        else:
+            rows.append((ids, free))
+    return rows, skipped

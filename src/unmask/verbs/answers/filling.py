@@ -1,0 +1,597 @@
+"""`fill`: from a text with blanks to its most probable completions, under a joint over
+candidates or by a search.
+
+The search is by the chain rule over all orders: many blanks, whole words and gaps, over the
+whole vocabulary. A text with [WORD] or [GAP:2-5] is read with every number of tokens that its
+blanks may have (`unmask.models.text.blanks`). With n readings, the probability of a filling x
+of reading r is p_r(x) / n, where p_r is the chain rule averaged over orders in the text with
+that many masks, over all regular tokens.
+
+Words are spelled as the tokenizer spells them. Token sequences that are not whole words, or
+other spellings of one, keep their share of the probability: the sum over words is below 1.
+
+An answer that a user names is read in tokens: one part per blank, split as the tokenizer does,
+never cut.
+
+    one blank                 the answer as a whole, slashes included
+    k blanks                  k words with spaces between them, or k parts with " / " or "/"
+                              between them
+    k blanks side by side     also words without a slash that make k tokens together
+
+The number of parts decides: "and/or tea" has two parts as words, and two parts at its slash, so
+it raises for two blanks. With spaces around it a slash always separates: "and/or / tea". In
+Python an answer may be a list of its parts.
+
+Constraints are allowed and forbidden words (`Constraints`). They only leave fillings out: those
+that remain keep their probability over the whole vocabulary. A named answer that they leave out
+is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+from math import exp, floor, prod
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from unmask.common.cloze import Cloze
+from unmask.common.errors import InputError
+from unmask.common.texts import for_each
+from unmask.joints.chain_search import ChainSearch, ScoredFilling, search_fillings
+from unmask.joints.deriving import derive
+from unmask.joints.registry import DEFAULT, INDEPENDENT, SEARCHED, named
+from unmask.models.first_look import look_at_first
+from unmask.models.load import Model, as_model
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.blanks import (
+    Blank,
+    TextReading,
+    WordMarks,
+    has_several_lengths,
+    read_blanks,
+    readings_of,
+)
+from unmask.runs.progress import Enough, Progress
+from unmask.tables.conditionals import Conditionals
+from unmask.tables.lattice import Rounding, Variant
+from unmask.verbs.answers.blanked_text import (
+    BlankedText,
+    Completion,
+    Filling,
+    Grid,
+    ScoredAnswer,
+    allowed_tokens,
+    complete,
+    with_tables,
+)
+from unmask.verbs.answers.search import Search
+
+MANY = 3
+"""Fillings of this many blanks or more are searched, unless candidates or another construction
+are asked for.
+"""
+PASSES = 1000
+"""Passes of a default answer: a few seconds of the bundled model on a CPU."""
+
+
+def fillings(
+    texts: Sequence[str],
+    model: Model,
+    joint: str | None,
+    grid: Grid,
+    search: Search,
+    top: int,
+    progress: Progress | None,
+) -> Iterator[Filling]:
+    """The answers of `fill`, one by one; everything is checked before the first."""
+    construction = None if joint is None else named(joint, "joint").name
+    lm = as_model(model)
+
+    def read(text: str) -> BlankedText | SearchedText:
+        cloze = None if has_several_lengths(text) else lm.cloze(text, grid.positions, grid.targets)
+        if is_searched(cloze, construction, grid, search):
+            return SearchedText.read(lm, text, cloze, grid, search, top)
+        assert cloze is not None
+        return BlankedText.read(lm, text, cloze, grid)
+
+    everything = for_each(texts, read)
+    look_at_first(lm, (text.cloze.ids for text in everything))
+    alone = len(everything) == 1
+    of_one_kind = len({isinstance(text, SearchedText) for text in everything}) == 1
+    before = 0
+
+    def of_all(done: int, total: int, what: str = "") -> None:
+        """Count the texts of a group among all texts."""
+        if progress:
+            progress(before + done, len(everything), what)
+
+    for searched, group in groupby(everything, lambda text: isinstance(text, SearchedText)):
+        members = list(group)
+        if searched:
+            for number, one in enumerate(members, 1):
+                assert isinstance(one, SearchedText)
+                yield one.answer(progress if alone else None)
+                if not alone:
+                    of_all(number, len(members), "texts")
+        else:
+            name = construction or DEFAULT
+            read_texts = [text for text in members if isinstance(text, BlankedText)]
+            report: Progress | None = of_all
+            if of_one_kind or progress is None:
+                report = progress
+            for text, tables in with_tables(lm, read_texts, report, of_one_kind):
+                joints = derive(tables, name), derive(tables, INDEPENDENT)
+                yield Filling(text.text, lm, name, top, text.cloze, joints)
+        before += len(members)
+
+
+def is_searched(cloze: Cloze | None, construction: str | None, grid: Grid, search: Search) -> bool:
+    """Whether a text with these blanks (None: with [WORD] or [GAP]) is answered by searching
+    its fillings.
+
+    Raises if it would need both a search and a grid of candidates.
+    """
+    reasons = {
+        "[WORD] or [GAP]": cloze is None,
+        "answers": bool(search.answers),
+        "allow or forbid": bool(search.allow or search.forbid),
+        "passes or mass": search.passes is not None or search.mass is not None,
+    }
+    reason = next((name for name, holds in reasons.items() if holds), None)
+    tabled = "exact" if grid.exact else "candidates" if grid.candidates is not None else None
+    if tabled is None and construction not in (None, SEARCHED):
+        tabled = f"joint {construction}"
+    if reason and tabled:
+        problem = (
+            f"{reason} and {tabled} were given: fillings over the whole vocabulary are by"
+            f" {SEARCHED}"
+        )
+        raise InputError(f"{problem}; leave {tabled} out")
+    return bool(reason) or tabled is None and cloze is not None and len(cloze.block) >= MANY
+
+
+@dataclass(frozen=True)
+class SearchedText:
+    """A text that was read, before its fillings are searched."""
+
+    model: MaskedLM
+    text: str
+    search: Search
+    top: int
+    readings: list[TextReading]
+    answers: list[ReadAnswer]
+    constraints: Constraints
+    support: Tensor
+
+    @classmethod
+    def read(
+        cls, model: MaskedLM, text: str, cloze: Cloze | None, grid: Grid, search: Search, top: int
+    ) -> SearchedText:
+        """Read a text with the blanks `cloze` (None: with [WORD] or [GAP]); every bad request
+        raises here, before any pass.
+        """
+        blanks, readings = _readings(model, text, cloze, grid, search.pieces)
+        support = allowed_tokens(model, grid.alphabet)
+        answers = [read_answer(model, blanks, readings, answer) for answer in search.answers or ()]
+        gold, alphabet = readings[0].cloze.gold or (), set(support.tolist())
+        fillings = [
+            *((f"answer {answer.answer!r}", answer.parts) for answer in answers),
+            ("target", tuple((i,) for i in gold)),
+        ]
+        for name, parts in fillings:
+            for token in [i for part in parts for i in part if i not in alphabet]:
+                raise InputError(
+                    f"the {name} has {model.token(token)!r}, which is not in the alphabet: add it,"
+                    " or choose another"
+                )
+        constraints = Constraints(model, blanks, readings, search)
+        for reading in readings:
+            constraints.allowed(reading)
+        for name, parts in fillings if grid.targets is not None else fillings[:-1]:
+            if why := constraints.broken(parts):
+                raise InputError(f"the {name} {why}: leave it out, or loosen the constraints")
+        return cls(model, text, search, top, readings, answers, constraints, support)
+
+    @property
+    def cloze(self) -> Cloze:
+        """The text with its fewest masks."""
+        return self.readings[0].cloze
+
+    def answer(self, progress: Progress | None = None) -> Filling:
+        """Search its fillings."""
+        search, readings, constraints = self.search, self.readings, self.constraints
+        conditionals = Conditionals(self.model, self.support)
+        number = {reading.lengths: n for n, reading in enumerate(readings)}
+        answers = [(answer, (number[answer.lengths], *answer.tokens)) for answer in self.answers]
+        gold = self.cloze.gold
+        gold = None if gold and constraints.broken([(i,) for i in gold]) else gold
+        variants = [
+            Variant(reading.cloze, 1 / len(readings), constraints.allowed(reading))
+            for reading in readings
+        ]
+        result = search_fillings(
+            conditionals,
+            variants,
+            top=self.top,
+            passes=search.passes or PASSES,
+            mass=search.mass,
+            wanted=[*(state for _, state in answers), *([(0, *gold)] if gold else [])],
+            accept=constraints.accept,
+            rounding=Rounding.of(self.model.dtype),
+            progress=progress,
+        )
+        shown = [
+            filling
+            for filling in result.fillings
+            if filling.log_prob > float("-inf") or filling.tokens == gold
+        ]
+        if not shown and result.stopped == "asked":
+            raise Enough
+        if not shown:
+            raise InputError(
+                f"no filling within the constraints was found in {result.passes:,} passes: loosen"
+                " them"
+            )
+        best = shown[: self.top]
+        gold_after = [filling for filling in shown[self.top :] if gold and filling.tokens == gold]
+        size = sum(_size(variant, len(self.support)) for variant in variants)
+        by_state = {(filling.variant, *filling.tokens): filling for filling in result.fillings}
+        scored = [
+            self._scored(answer, by_state[state], result, size)
+            for answer, state in answers
+            if state in by_state
+        ]
+        scored.sort(key=lambda answer: -answer.log_prob)
+        most = scored[0].log_prob if scored else 0.0
+        return Filling(
+            text=self.text,
+            model=self.model,
+            construction=SEARCHED,
+            top=self.top,
+            best=[self._completion(filling) for filling in [*best, *gold_after]],
+            answers=[
+                replace(a, odds=1.0 if a.log_prob == most else exp(a.log_prob - most))
+                for a in scored
+            ],
+            mass=result.mass,
+            bound=result.bound,
+            certain=min(result.certain_among(shown), len(best)),
+            passes=conditionals.passes,
+            stopped=result.stopped,
+            exact=result.exact,
+            alphabet=len(self.support) < len(self.model.regular_ids),
+        )
+
+    def _completion(self, filling: ScoredFilling) -> Completion:
+        reading = self.readings[filling.variant]
+        plain = complete(
+            self.model, reading.cloze, filling.tokens, filling.log_prob, filling.product_log_prob
+        )
+        parts = tuple(
+            self.constraints.spelled(b, ids) for b, ids in enumerate(reading.parts(filling.tokens))
+        )
+        return replace(plain, parts=parts, standard_error=filling.standard_error)
+
+    def _scored(
+        self, answer: ReadAnswer, filling: ScoredFilling, result: ChainSearch, size: int
+    ) -> ScoredAnswer:
+        """An answer with its probability, and with its rank among all `size` fillings if no
+        order was left out.
+        """
+        log_prob, cloze = filling.log_prob, self.readings[filling.variant].cloze
+        shown = complete(self.model, cloze, answer.tokens, log_prob, log_prob)
+        rank = rank_bounds(filling, result, size) if result.exact else None
+        return ScoredAnswer(
+            answer.answer, shown.tokens, shown.text, log_prob, filling.standard_error, rank
+        )
+
+
+def _readings(
+    model: MaskedLM, text: str, cloze: Cloze | None, grid: Grid, pieces: int
+) -> tuple[list[Blank], list[TextReading]]:
+    """The blanks of a text and its readings: one if it has [MASK] only, positions, or targets,
+    which widen a blank.
+    """
+    chosen = grid.positions is not None or grid.targets is not None
+    if chosen and cloze is None:
+        raise InputError(
+            "positions and targets go with [MASK] only: name what may stand in [WORD] or [GAP] as"
+            " answers"
+        )
+    if chosen and cloze is not None:
+        first = len(model.words.around()[0])
+        blanks = [Blank("token", 1, 1, p == first, p != first) for p in cloze.block]
+    else:
+        blanks = read_blanks(model.words, text, pieces)
+    if cloze is None:
+        return blanks, readings_of(model.words, text, blanks, model.max_length)
+    return blanks, [TextReading(cloze, (1,) * len(cloze.block))]
+
+
+def _size(variant: Variant, support: int) -> int:
+    """An upper bound of the number of fillings of a variant."""
+    masks = variant.allowed or (None,) * variant.sites
+    return prod(support if mask is None else min(support, int(mask.sum())) for mask in masks)
+
+
+@dataclass(frozen=True)
+class ReadAnswer:
+    """An answer as the user wrote it, and the tokens of each blank."""
+
+    answer: str
+    parts: tuple[tuple[int, ...], ...]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return tuple(len(part) for part in self.parts)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return tuple(i for part in self.parts for i in part)
+
+
+def read_answer(
+    model: MaskedLM,
+    blanks: Sequence[Blank],
+    readings: Sequence[TextReading],
+    answer: str | Sequence[str],
+) -> ReadAnswer:
+    """The tokens of an answer, blank by blank."""
+    shown = answer if isinstance(answer, str) else " / ".join(answer)
+    if not "".join(answer).strip():
+        raise InputError(f"the answer {answer!r} is empty: give what fills the blanks")
+    parts = _parts(model, blanks, readings, answer)
+    for b, (blank, ids) in enumerate(zip(blanks, parts, strict=True)):
+        if not blank.least <= len(ids) <= blank.most:
+            what = {
+                "token": "use [WORD] or [GAP]",
+                "word": "use a higher pieces",
+                "gap": "widen the gap",
+            }[blank.kind]
+            raise InputError(
+                f"the answer {shown!r} has {len(ids)} tokens {model.decode(ids)} at blank {b + 1}, "
+                f"which takes {blank.least} to {blank.most}: {what}"
+            )
+    in_tokens = ReadAnswer(shown, tuple(tuple(ids) for ids in parts))
+    if in_tokens.lengths not in {reading.lengths for reading in readings}:
+        raise InputError(
+            f"with the answer {shown!r} the text is longer than the model takes: shorten the text"
+        )
+    return in_tokens
+
+
+def _parts(
+    model: MaskedLM,
+    blanks: Sequence[Blank],
+    readings: Sequence[TextReading],
+    answer: str | Sequence[str],
+) -> list[list[int]]:
+    """The tokens of each part of an answer, one part per blank."""
+
+    def encoded(word: str, blank: Blank) -> list[int]:
+        return model.words.encode_word(word, blank.at_start, blank.after_space)
+
+    written = written_parts(answer, len(blanks))
+    if written is not None:
+        for blank, part in zip(blanks, written, strict=True):
+            if blank.kind == "word" and len(part.split()) > 1:
+                raise InputError(
+                    f"{part!r} of the answer {answer!r} is {len(part.split())} words, and [WORD]"
+                    " takes one: put commas between answers, or use [GAP:2-5]"
+                )
+        return [encoded(part, blank) for blank, part in zip(blanks, written, strict=True)]
+    if isinstance(answer, str) and "/" not in answer and _side_by_side(blanks, readings):
+        words = answer.split()
+        together = [
+            i
+            for n, word in enumerate(words)
+            for i in encoded(word, blanks[min(n, len(blanks) - 1)])
+        ]
+        if len(together) == len(blanks):
+            return [[i] for i in together]
+    at_slashes = answer.split("/") if isinstance(answer, str) else answer
+    if not all(part.strip() for part in at_slashes):
+        raise InputError(f"the answer {answer!r} has an empty part: give what fills each blank")
+    parts = max(
+        len(way) for way in (_ways_to_part(answer) if isinstance(answer, str) else [answer])
+    )
+    has = (
+        f"the answer {answer!r} has {parts} part{'s' * (parts != 1)} for {len(blanks)}"
+        f" blank{'s' * (len(blanks) != 1)}"
+    )
+    raise InputError(f"{has}: give one word per blank, or parts with ' / ' between them")
+
+
+def written_parts(answer: str | Sequence[str], blanks: int) -> list[str] | None:
+    """The parts of an answer, one per blank, as they are written; None if their number is not
+    that of the blanks.
+
+    Raises if the answer has this many parts in two ways.
+    """
+    if not isinstance(answer, str):
+        parts = [part.strip() for part in answer]
+        return parts if len(parts) == blanks and all(parts) else None
+    if blanks == 1:
+        return [answer]
+    ways = [parts for parts in _ways_to_part(answer) if len(parts) == blanks and all(parts)]
+    if not ways:
+        return None
+    if any(way != ways[0] for way in ways):
+        at_slashes, at_spaces = (" / ".join(way) for way in ways)
+        raise InputError(
+            f"the answer {answer!r} has {blanks} parts at its slashes and {blanks} at its spaces: "
+            f"write {at_slashes!r} or {at_spaces!r}"
+        )
+    return ways[0]
+
+
+def _ways_to_part(answer: str) -> list[list[str]]:
+    """The ways to read an answer as parts: at every slash; at slashes between spaces, or, if
+    there are none, at spaces.
+    """
+    at_slashes = [part.strip() for part in answer.split("/")]
+    at_spaced_slashes = re.split(r"\s+/\s+", answer.strip())
+    if len(at_spaced_slashes) > 1:
+        return [at_slashes, at_spaced_slashes]
+    return [at_slashes, answer.split()]
+
+
+def _side_by_side(blanks: Sequence[Blank], readings: Sequence[TextReading]) -> bool:
+    """Whether all blanks are single tokens, and nothing stands between them."""
+    if any(blank.kind != "token" for blank in blanks):
+        return False
+    block = readings[0].cloze.block
+    return list(block) == list(range(block[0], block[0] + len(block)))
+
+
+def rank_bounds(filling: ScoredFilling, result: ChainSearch, fillings: int) -> tuple[int, int]:
+    """The lowest and the highest place of a filling that the search found, among all `fillings`.
+
+    The fillings that it did not find share a mass of 1 - mass, and each has at most `bound`.
+    Those of them that rank above this one have at least its probability p each, so there are at
+    most (1 - mass) / p of them.
+    """
+    low, high = result.low(filling), min(result.high(filling), 0.0)
+    others = [other for other in result.fillings if other is not filling]
+    first = 1 + sum(result.low(other) > high for other in others)
+    last = 1 + sum(min(result.high(other), 0.0) > low for other in others)
+    if exp(low) == 0:
+        return first, fillings
+    if result.bound > exp(low):
+        last += floor(min((1 - result.mass) / exp(low), fillings))
+    return first, min(last, fillings)
+
+
+class Constraints:
+    """Constraints on the blanks of a text: what their tokens spell, which tokens they may take,
+    which fillings pass.
+    """
+
+    def __init__(
+        self,
+        model: MaskedLM,
+        blanks: Sequence[Blank],
+        readings: Sequence[TextReading],
+        search: Search,
+    ) -> None:
+        self.model, self.blanks, self.readings = model, blanks, readings
+        if not all(word.strip() for word in search.forbid or ()):
+            raise InputError(
+                f"forbid {list(search.forbid or ())} has an empty word: name the words, or leave"
+                " it out"
+            )
+        self.forbidden = {word.strip().casefold() for word in search.forbid or ()}
+        for number in search.allow or ():
+            if not 1 <= number <= len(blanks):
+                raise InputError(
+                    f"allow names blank {number}, and the text has {len(blanks)}: number them"
+                    " from 1"
+                )
+        self.allowed_ids = {
+            b - 1: self._allowed_ids(b - 1, words) for b, words in (search.allow or {}).items()
+        }
+
+    @cached_property
+    def marks(self) -> WordMarks:
+        """Raises where the tokenizer does not mark words."""
+        return WordMarks(self.model.words, self.model.vocab_size)
+
+    def spelled(self, blank: int, ids: Sequence[int]) -> str:
+        """The text that the tokens of a blank spell; "" if those of a [WORD] are not a word."""
+        if self.blanks[blank].kind == "word":
+            return self.marks.spelled(ids)
+        if len(ids) == 1:
+            return self.model.token(ids[0]).strip()
+        return self.model.text(ids)
+
+    def allowed(self, reading: TextReading) -> tuple[Bool[Tensor, " V"] | None, ...] | None:
+        """For each site of a reading the tokens that its blank may take there; None for all."""
+        masks = [
+            self._mask(b, length, piece)
+            for b, length in enumerate(reading.lengths)
+            for piece in range(length)
+        ]
+        return None if all(mask is None for mask in masks) else tuple(masks)
+
+    def accept(self, reading: int, tokens: Sequence[int]) -> bool:
+        """Checks that need the whole filling, not single tokens."""
+        parts = self.readings[reading].parts(tokens)
+        return all(
+            self.blanks[b].kind == "token" or not self._broken_at(b, ids)
+            for b, ids in enumerate(parts)
+        )
+
+    def broken(self, parts: Sequence[tuple[int, ...]]) -> str | None:
+        """The constraint that a filling with these tokens at its blanks breaks, in words; None
+        if it breaks none.
+        """
+        for b, ids in enumerate(parts):
+            if why := self._broken_at(b, ids):
+                return (
+                    f"has {(self.spelled(b, ids) or ' '.join(self.model.decode(ids)))!r} at blank"
+                    f" {b + 1}, which {why}"
+                )
+        return None
+
+    def _broken_at(self, b: int, ids: tuple[int, ...]) -> str:
+        """The constraint that the tokens of a blank break, in words; empty if they break none."""
+        blank = self.blanks[b]
+        if b in self.allowed_ids and ids not in self.allowed_ids[b]:
+            return "allow does not name"
+        if self.spelled(b, ids).casefold() in self.forbidden:
+            return "forbid leaves out"
+        if blank.kind == "word" and not self.marks.is_canonical(
+            ids, blank.at_start, blank.after_space
+        ):
+            return "is not a whole word of this tokenizer"
+        return ""
+
+    def _mask(self, b: int, length: int, piece: int) -> Bool[Tensor, " V"] | None:
+        blank = self.blanks[b]
+        mask: Tensor | None = None
+        if blank.kind == "word":
+            mask = (
+                self.marks.continuing
+                if piece
+                else self.marks.beginning(blank.at_start, blank.after_space)
+            )
+        if b in self.allowed_ids:
+            named = torch.zeros(self.model.vocab_size, dtype=torch.bool)
+            named[[ids[piece] for ids in self.allowed_ids[b] if len(ids) == length]] = True
+            mask = named if mask is None else mask & named
+        if length == 1 and self.forbidden:
+            passing = torch.zeros(self.model.vocab_size, dtype=torch.bool)
+            passing[
+                [
+                    i
+                    for i in self.model.regular_ids
+                    if self.spelled(b, [i]).casefold() not in self.forbidden
+                ]
+            ] = True
+            mask = passing if mask is None else mask & passing
+            if blank.most == 1 and not bool(mask.any()):
+                raise InputError(
+                    f"no token of the model passes the constraints at blank {b + 1}: loosen them"
+                )
+        return mask
+
+    def _allowed_ids(self, b: int, words: Sequence[str]) -> set[tuple[int, ...]]:
+        blank = self.blanks[b]
+        if not words:
+            raise InputError(f"allow at blank {b + 1} names no word: name one or more")
+        spelled = {
+            tuple(self.model.words.encode_word(word, blank.at_start, blank.after_space))
+            for word in words
+        }
+        for ids in sorted(ids for ids in spelled if not blank.least <= len(ids) <= blank.most):
+            raise InputError(
+                f"allow at blank {b + 1}: {self.model.decode(ids)} is {len(ids)} tokens, and the"
+                f" blank takes {blank.least} to {blank.most}: use [WORD] or [GAP], or more pieces"
+            )
+        return spelled

@@ -1,0 +1,32 @@
+"""Options of a search over the whole vocabulary, and constraints on fillings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from annotated_types import Interval
+
+from unmask.common.signature import Written, settings
+
+
+@settings
+class Search:
+    """Search over the whole vocabulary, and constraints on fillings.
+
+    Parameters:
+        answers: Fillings to score beside the best, each with its rank and odds; several blanks
+            have a word each, or parts with " / " between them.
+        pieces: The most tokens of a [WORD].
+        allow: The only words of a blank, such as 2=red,green.
+        forbid: Words that no blank may take, whatever their case.
+        passes: The most passes of the search [default: 1,000].
+        mass: Search until this much probability is found, such as 0.5.
+    """
+
+    answers: Sequence[str | Sequence[str]] | None = None
+    pieces: Annotated[int, Interval(ge=1, le=8)] = 3
+    allow: Annotated[Mapping[int, Sequence[str]] | None, Written("BLANK=WORDS")] = None
+    forbid: Sequence[str] | None = None
+    passes: Annotated[int, Interval(ge=1, le=10**7)] | None = None
+    mass: Annotated[float, Interval(gt=0, le=1)] | None = None

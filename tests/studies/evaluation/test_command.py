@@ -1,0 +1,189 @@
+import json
+import shutil
+
+import pytest
+
+from support.command_runner import invoke
+from unmask import MaskedLM, evaluate
+
+
+def unmask(*arguments: object):
+    return invoke(["evaluate", *arguments], env={"COLUMNS": "80"})
+
+
+@pytest.fixture
+def options(tiny_folder, corpus, tmp_path):
+    return [
+        "--model",
+        tiny_folder,
+        "--data",
+        corpus,
+        "--device",
+        "cpu",
+        "--joints",
+        "product,mrf",
+        "--out",
+        tmp_path / "run",
+    ]
+
+
+def test_a_run_prints_the_table_and_writes_it(options, tmp_path):
+    done = unmask(*options, "--pairs", 6, "--scheme", "contiguous")
+    assert done.exit_code == 0, done.output
+    assert (
+        "MLM (product)" in done.stdout
+        and "P-PPL" in done.stdout
+        and f"are in {tmp_path / 'run'}" in done.stderr
+    )
+    table = json.loads((tmp_path / "run" / "table.json").read_text())
+    assert table["pairs"] == 6 and table["settings"]["scheme"] == "contiguous"
+    value = next(row for row in table["constructions"] if row["construction"] == "mrf")["p_ppl"][
+        "value"
+    ]
+    assert f"{value:,.2f}" in done.stdout
+    assert unmask(*options, "--pairs", 6, "--scheme", "contiguous").stdout == done.stdout
+
+
+def test_a_first_try_is_short_and_says_so(options, monkeypatch):
+    monkeypatch.setattr(
+        "unmask.studies.evaluation.measure.seconds_per_pair", lambda model, tokens: 20.0
+    )
+    done = unmask(*options)
+    assert done.exit_code == 0 and "3 random pairs" in done.stdout, done.output
+    assert "3 pairs are a first try" in done.stderr and "--pairs 1000" in done.stderr
+
+
+def test_the_bundled_model_measures_two_pairs_in_a_first_try(tiny):
+    from unmask.studies.evaluation.measure import seconds_per_pair, usual_pairs
+
+    bundled = MaskedLM.load(device="cpu")
+    every = len(bundled.regular_ids)
+    assert usual_pairs(bundled, every, False) == 2 and 20 < seconds_per_pair(bundled, every) < 40
+    assert usual_pairs(tiny, 20, False) == usual_pairs(bundled, every, True) == 1000
+
+
+def test_the_paper_s_table_has_both_schemes(options, tiny_folder, corpus, tmp_path):
+    given = [
+        "--model",
+        tiny_folder,
+        "--data",
+        corpus,
+        "--device",
+        "cpu",
+        "--pairs",
+        2,
+        "--out",
+        tmp_path / "paper",
+        "--paper",
+    ]
+    done = unmask(*given)
+    assert (
+        done.exit_code == 0
+        and "2 random pairs" in done.stdout
+        and "2 contiguous pairs" in done.stdout
+    ), done.output
+    for scheme in ("random", "contiguous"):
+        settings = json.loads((tmp_path / "paper" / scheme / "table.json").read_text())["settings"]
+        assert (settings["scheme"], settings["support"], settings["arnold_gokhale_steps"]) == (
+            scheme,
+            "all",
+            50,
+        )
+        assert settings["constructions"] == ["product", "mrf_logit", "mrf", "hcb", "arnold_gokhale"]
+    refused = unmask(*given, "--joints", "mrf")
+    assert refused.exit_code == 2 and "leave these out" in refused.stderr
+
+
+def test_the_paper_s_table_as_json_is_one_document(tiny, tiny_folder, corpus):
+    done = unmask(
+        "--model",
+        tiny_folder,
+        "--data",
+        corpus,
+        "--device",
+        "cpu",
+        "--pairs",
+        2,
+        "--paper",
+        "--json",
+    )
+    assert done.exit_code == 0 and done.stderr == ""
+    printed = json.loads(done.stdout)
+    assert list(printed) == ["random", "contiguous"]
+    for scheme, table in printed.items():
+        found = evaluate(corpus, model=tiny, pairs=2, scheme=scheme, paper=True).to_dict()
+        assert table.keys() == found.keys() and table["constructions"] == found["constructions"]
+
+
+def test_json_is_what_the_function_gives(options, tiny, corpus, tmp_path):
+    done = unmask(*options, "--pairs", 4, "--json")
+    assert done.exit_code == 0 and done.stderr == ""
+    printed = json.loads(done.stdout)
+    assert printed == json.loads((tmp_path / "run" / "table.json").read_text())
+    found = evaluate(corpus, model=tiny, pairs=4, joints="product,mrf").to_dict()
+    assert printed.keys() == found.keys() and printed["constructions"] == found["constructions"]
+
+
+@pytest.fixture
+def short_winded(tiny_folder, tmp_path):
+    """A model whose numbers overflow from the eighth token of a text on."""
+    import torch
+    from transformers import BertForMaskedLM
+
+    folder = shutil.copytree(tiny_folder, tmp_path / "short-winded")
+    network = BertForMaskedLM.from_pretrained(tiny_folder)
+    with torch.no_grad():
+        network.bert.embeddings.position_embeddings.weight[7:] = 3e38
+    network.save_pretrained(folder)
+    return folder
+
+
+def test_failed_pairs_end_with_a_count_and_exit_code_1(short_winded, tmp_path):
+    data = tmp_path / "texts.txt"
+    data.write_text(
+        "the cat sat .\nthe cat sat on the mat .\na dog ran .\na dog ran under the tree .\n"
+    )
+    given = [
+        "--model",
+        short_winded,
+        "--data",
+        data,
+        "--device",
+        "cpu",
+        "--pairs",
+        4,
+        "--out",
+        tmp_path / "run",
+    ]
+    done = unmask(*given, "--joints", "product,mrf")
+    assert done.exit_code == 1, done.output
+    assert "2 random pairs" in done.stdout and "MRF" in done.stdout
+    assert "2 of 4 pairs failed, the first with " in done.stderr and "failures.jsonl" in done.stderr
+    failures = [
+        json.loads(line) for line in (tmp_path / "run" / "failures.jsonl").read_text().splitlines()
+    ]
+    assert [len(failure["text"].split()) for failure in failures] == [7, 7]
+
+
+def test_texts_that_are_skipped_are_counted(tiny_folder, tmp_path):
+    data = tmp_path / "texts.txt"
+    data.write_text("cat\n" + "the cat sat on the mat .\n" * 3 + "the " * 40 + "\n")
+    done = unmask(
+        "--model",
+        tiny_folder,
+        "--data",
+        data,
+        "--device",
+        "cpu",
+        "--pairs",
+        9,
+        "--joints",
+        "mrf",
+        "--out",
+        tmp_path / "run",
+    )
+    assert done.exit_code == 0
+    assert (
+        "1 text skipped: fewer than two regular tokens" in done.stderr
+        and "1 text skipped: more than 16 tokens" in done.stderr
+    )

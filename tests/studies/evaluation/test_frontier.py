@@ -1,0 +1,207 @@
+"""The frontier: laws by hand, differences paired by text, a run that continues, and what is
+refused.
+"""
+
+import itertools
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import unmask
+from support.command_runner import invoke
+from unmask.common.errors import InputError
+from unmask.models.tabular import TabularMLM
+from unmask.sampling.decoders.revealing import law
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.registry import with_law
+from unmask.sampling.target import Target
+from unmask.studies.evaluation.frontier import SEQUENTIAL, Frontier, LeftToRight, pieces
+
+TEXTS = [
+    "The dog saw the small bird.",
+    "A man is on the boat.",
+    "Two men are in a park.",
+    "He is here.",
+]
+"""Three of seven tokens, and one of four."""
+CHEAP = {"decoders": ["interleaved", "random"], "passes": [1, 2], "length": 7}
+
+
+def test_left_to_right_is_the_chain_rule_and_all_orders_sum_to_one():
+    model = TabularMLM.random(3, 3, seed=2)
+    texts = torch.tensor(list(itertools.product(range(3), repeat=3)))
+    target = Target(model, [model.mask_id] * 3)
+    for kind in SEQUENTIAL.values():
+        decoder = kind(target, Passes(model), replace(kind.options, passes=3))
+        found = law(decoder, texts, ChainStreams(0, [0] * len(texts)).at(0, 0))
+        assert float(found.log_q.sum(1).exp().sum()) == pytest.approx(1, abs=1e-12) and set(
+            found.passes.tolist()
+        ) == {3}
+        if kind is LeftToRight:
+            for text, log_q in zip(texts.tolist(), found.log_q.sum(1).tolist(), strict=True):
+                shown = [[*text[:t], *[model.mask_id] * (3 - t)] for t in range(3)]
+                rows = model.logits(torch.tensor(shown), torch.arange(3).unsqueeze(1))[
+                    :, 0
+                ].log_softmax(1)
+                assert log_q == pytest.approx(
+                    sum(float(rows[t, text[t]]) for t in range(3)), abs=1e-12
+                )
+
+
+@pytest.fixture(scope="module")
+def found():
+    return unmask.frontier(TEXTS, **CHEAP)
+
+
+def test_numbers_are_those_of_the_scores_and_of_the_chain_rule(found):
+    assert found.texts == 3 and found.skipped == {"of another length": 1}
+    rows = found.rows.set_index(["decoder", "asked", "text"])["nats"]
+    scores = unmask.score(TEXTS[:3], score="decoder:interleaved@2")
+    for number, row in enumerate(scores):
+        assert rows["interleaved", 2, number] == pytest.approx(
+            -row["decoder:interleaved@2"], abs=1e-4
+        )
+    by_name = {(point["decoder"], point["asked"]): point for point in found.points}
+    assert by_name["interleaved", 1]["passes"] == 1 and by_name["surest first", None]["passes"] == 7
+    assert by_name["interleaved", 1]["nats"]["value"] == pytest.approx(
+        by_name["random", 1]["nats"]["value"], abs=1e-6
+    )
+    assert by_name["interleaved", 1]["nats"]["value"] == pytest.approx(
+        found.rows.query("asked == 1").nats.mean() / 7
+    )
+    sequential = {name: by_name[name, None]["nats"]["value"] for name in SEQUENTIAL}
+    assert found.best == min(sequential, key=sequential.get)
+    assert all(point["difference"]["value"] == 0 for point in found.points if point["best"])
+
+
+def test_differences_are_paired_by_text():
+    """Two decoders that differ by 0.1 on every text: the interval of the difference has no
+    width, that of the nats has.
+    """
+    import pandas
+
+    draw = np.random.default_rng(0)
+    texts = draw.normal(30, 5, 40)
+    rows = [
+        {
+            "decoder": name,
+            "asked": asked,
+            "text": i,
+            "passes": 10,
+            "rounds": 10,
+            "rows": 10,
+            "nats": nats + more,
+        }
+        for name, asked, more in (("random", 2, 1.0), ("surest first", None, 0.0))
+        for i, nats in enumerate(texts)
+    ]
+    settings = {"length": 10, "seed": 0, "data": "x", "model": "y"}
+    first, second = Frontier(settings, pandas.DataFrame(rows).sample(frac=1, random_state=1)).points
+    point = first if first["decoder"] == "random" else second
+    assert point["difference"]["low"] == pytest.approx(0.1) == point["difference"]["high"]
+    assert point["nats"]["high"] - point["nats"]["low"] > 0.2
+
+
+def test_pieces_are_first_tokens_or_whole_texts():
+    model = unmask.MaskedLM.load()
+    whole, skipped = pieces(model, TEXTS, 7, False, 10)
+    first, _ = pieces(model, TEXTS, 4, True, 3)
+    assert whole.shape == (3, 9) and first.shape == (3, 6) and skipped == {"of another length": 1}
+    assert torch.equal(first[:, :5], whole[:, :5]) and set(first[:, -1].tolist()) == set(
+        whole[:, -1].tolist()
+    )
+    assert len(pieces(model, TEXTS, 7, False, 2)[0]) == 2
+    with pytest.raises(
+        InputError,
+        match="data has no text of 5 tokens: give other texts or another length, or take the first",
+    ):
+        pieces(model, TEXTS, 5, False, 2)
+    _, skipped = pieces(model, ["\u6d77 is a word here now.", "bad \x07 text", *TEXTS], 7, False, 2)
+    assert skipped["cannot be read"] == 1
+
+
+def test_the_command_writes_files_and_continues(found, tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n")
+    words = [
+        "--data",
+        tmp_path / "texts.txt",
+        "--decoders",
+        "interleaved,random",
+        "--passes",
+        "1,2",
+        "--length",
+        "7",
+    ]
+    line = ["frontier", *map(str, words), "--out", str(tmp_path / "run")]
+    made = invoke(line)
+    assert (
+        made.exit_code == 0 and "interleaved" in made.output and "left to right" in made.output
+    ), made.output
+    stored = json.loads((tmp_path / "run" / "frontier.json").read_text())
+    assert stored["points"] == json.loads(json.dumps(found.points))
+    assert (tmp_path / "run" / "frontier.png").read_bytes().startswith(b"\x89PNG")
+    assert "| interleaved | 1 |" in (tmp_path / "run" / "frontier.md").read_text()
+    parts = sorted((tmp_path / "run" / "parts").glob("*.parquet"))
+    parts[-1].unlink()
+    again = invoke([*line, "--json"])
+    assert again.exit_code == 0 and json.loads(again.stdout)["points"] == stored["points"]
+    assert len(list((tmp_path / "run" / "parts").glob("*.parquet"))) == len(parts)
+    other = invoke([*line[:-2], "--seed", "1", "--out", tmp_path / "run"])
+    assert other.exit_code == 2 and "holds a run with seed 0, not 1" in other.stderr
+
+
+def test_random_orders_do_not_depend_on_the_batch(found):
+    alone = unmask.frontier(TEXTS[:1], **CHEAP).rows
+    kept = found.rows[found.rows["text"] == 0]
+    assert kept["nats"].to_numpy() == pytest.approx(alone["nats"].to_numpy(), abs=1e-4)
+
+
+def test_a_decoder_that_is_named_twice_is_measured_once():
+    twice = unmask.frontier(
+        TEXTS[:1], decoders=["interleaved", "interleaved"], passes=[2, 2], length=7
+    )
+    assert [(point["decoder"], point["asked"]) for point in twice.points] == [
+        ("interleaved", 2),
+        *((name, None) for name in SEQUENTIAL),
+    ]
+    assert twice.settings["decoders"] == ["interleaved"] and len(twice.rows) == 4
+
+
+def test_what_is_refused(tmp_path):
+    for message, given in {
+        "mask-predict has no law that can be computed": {"decoders": ["mask-predict"]},
+        "passes 7, 9: none is below the length, 7": {"passes": [7, 9]},
+        "data has no text of 9 tokens": {"length": 9},
+        "the text has 202 tokens": {"length": 200},
+    }.items():
+        with pytest.raises(InputError, match=message) as caught:
+            unmask.frontier(TEXTS, **{"length": 7, **given})
+        assert "\n" not in str(caught.value)
+    assert "mask-predict" not in with_law() and math.isclose(len(set(with_law())), len(with_law()))
+
+
+def test_rounds_and_rows_stand_beside_passes():
+    texts = ["Two men are in a park.", "A girl sat on the chair."]
+    found = unmask.frontier(texts, decoders=["interleaved", "verified"], passes=[2], length=7)
+    points = {point["decoder"]: point for point in found.points}
+    assert (
+        points["interleaved"]["rounds"]
+        == points["interleaved"]["rows"]
+        == points["interleaved"]["passes"]
+        == 2
+    )
+    verified = points["verified"]
+    assert (
+        verified["passes"] == 7
+        and 2 <= verified["rounds"] < 14
+        and verified["rows"] >= verified["rounds"]
+    )
+    assert (
+        "| rounds | rows |" in found.to_markdown()
+        and found.figure().axes[0].get_xlabel() == "rounds per text"
+    )

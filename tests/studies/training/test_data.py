@@ -1,0 +1,142 @@
+"""Token store, cache, packing and batches."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unmask.common.errors import InputError
+from unmask.studies.training.corpus import Segmentation, TextSource, cached, segments, tokenise
+from unmask.studies.training.packing import BatchPlan, PackedRows, TokenPart, pack
+
+CUT = Segmentation((16, 32), 32, 0.1)
+
+
+def segments_of(part):
+    ends = np.cumsum(part.lengths)
+    return [tuple(part.ids[e - n : e].tolist()) for e, n in zip(ends, part.lengths, strict=True)]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "unmask"
+
+
+def stored(corpus, tokenizer, cut):
+    return tokenise(TextSource.file(corpus), tokenizer, cut)
+
+
+def test_store_holds_the_segments_and_is_read_back(corpus, tokenizer, lines, cache):
+    train, valid, fingerprint = stored(corpus, tokenizer, CUT)
+    for part, out in ((train, False), (valid, True)):
+        assert segments_of(part) == [
+            tuple(s)
+            for s in segments(tokenizer, CUT, [x for x in lines if CUT.holds_out(x) == out])
+        ]
+    assert isinstance(train.ids, np.memmap) and train.ids.dtype == np.uint16
+    made = {p: p.stat().st_mtime_ns for p in cache.rglob("*")}
+    again, _, same = stored(corpus, tokenizer, CUT)
+    assert same == fingerprint and segments_of(again) == segments_of(train)
+    assert {p: p.stat().st_mtime_ns for p in cache.rglob("*")} == made
+
+
+def test_anything_that_changes_the_tokens_changes_the_fingerprint(corpus, tokenizer, tmp_path):
+    first = stored(corpus, tokenizer, CUT)[2]
+    other_cut = stored(corpus, tokenizer, Segmentation((16,), 32, 0.1))[2]
+    corpus.write_text(corpus.read_text() + "One line more.\n")
+    other_text = stored(corpus, tokenizer, CUT)[2]
+    assert len({first, other_cut, other_text}) == 3
+
+
+def test_a_failed_tokenisation_leaves_nothing(corpus, tokenizer, cache, monkeypatch):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(InputError, match="no space left on the disk of .*tokens-"):
+        stored(corpus, tokenizer, CUT)
+    assert list(cache.iterdir()) == []
+
+
+@given(
+    lengths=st.lists(st.integers(3, 16), min_size=1, max_size=120),
+    weight=st.sampled_from([1.0, 2.0, 3.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_segment_is_packed_whole_and_as_often_as_its_weight(lengths, weight):
+    segments = [[2, *range(10 + 20 * i, 10 + 20 * i + n - 2), 3] for i, n in enumerate(lengths)]
+    part = TokenPart(
+        np.concatenate([np.array(s, np.uint16) for s in segments]), np.array(lengths, np.int32)
+    )
+    seen: Counter[tuple[int, ...]] = Counter()
+    rows = pack([part], [weight], 16, 0, seed=4)
+    for row in rows.ids:
+        used = row[row != 0]
+        seen.update(
+            tuple(segment.tolist()) for segment in np.split(used, np.flatnonzero(used == 2)[1:])
+        )
+    assert rows.tokens == np.count_nonzero(rows.ids)
+    assert seen == Counter({k: int(weight * n) for k, n in Counter(map(tuple, segments)).items()})
+
+
+def test_packing_wastes_little_and_weighs_sources():
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(5, 60, 3000).astype(np.int32)
+    parts = [TokenPart(np.full(lengths.sum(), 9 + i, np.uint16), lengths) for i in range(2)]
+    rows = pack(parts, [1.0, 2.5], 128, 0, seed=1)
+    assert rows.tokens / rows.ids.size > 0.97
+    share = (rows.ids == 10).sum() / (rows.ids == 9).sum()
+    assert abs(share - 2.5) < 0.05
+
+
+def made_rows(count, length, first):
+    ids = np.arange(first, first + count, dtype=np.uint16)[:, None].repeat(length, 1)
+    return PackedRows(ids, count, ids.size)
+
+
+def test_batches_are_a_function_of_seed_and_step():
+    packed = made_rows(50, 8, 100)
+    plan, fresh = BatchPlan(packed, 64, 7), BatchPlan(packed, 64, 7)
+    assert plan.steps_per_epoch == 50 // 8
+    steps = list(range(3 * plan.steps_per_epoch))
+    batches = [plan.batch(s) for s in steps]
+    for s in reversed(steps):
+        assert np.array_equal(fresh.batch(s), batches[s])
+    for epoch in range(3):
+        rows = [r for b in batches[epoch * 6 : epoch * 6 + 6] for r in b[:, 0].tolist()]
+        assert len(rows) == len(set(rows)) == 6 * 8
+    assert any(not np.array_equal(BatchPlan(packed, 64, 8).batch(s), batches[s]) for s in range(5))
+
+
+def test_corpus_shorter_than_a_batch():
+    with pytest.raises(
+        InputError,
+        match=(
+            r"fills 5 rows of 16 tokens, shorter than one batch \(128 tokens, 8 rows\).*between 16"
+            r" and 80"
+        ),
+    ):
+        BatchPlan(made_rows(5, 16, 10), 128, 0)
+    with pytest.raises(InputError, match="the corpus is empty"):
+        BatchPlan(made_rows(0, 16, 10), 128, 0)
+
+
+def test_what_another_process_made_meanwhile_stays(cache):
+    """A process with the same number on another machine, too."""
+
+    def ours(folder):
+        (folder / "numbers").write_text("ours")
+        cached("rows", {"seed": 0}, theirs)
+
+    def theirs(folder):
+        (folder / "numbers").write_text("theirs")
+
+    folder = cached("rows", {"seed": 0}, ours)
+    assert (folder / "numbers").read_text() == "theirs"
+    assert [path.name for path in cache.iterdir()] == [folder.name]

@@ -1,0 +1,466 @@
+"""`unmask train --parallel` and `unmask translate` from end to end, in a made-up language; and
+what they refuse.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import unmask
+from support import flat
+from support.command_runner import invoke
+from support.enumeration import energy_terms
+from support.made_up_language import SMALL, pairs, share_right
+from support.small_models import shuffle_vocabulary
+from unmask.common.errors import InputError, UnmaskError, UnmaskWarning
+from unmask.common.signature import arguments
+from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.decoders.revealing import RevealingDecoder
+from unmask.sampling.decoders.verified import Verified, VerifiedState
+from unmask.sampling.registry import KERNELS
+from unmask.studies.translation.recipe import settle
+from unmask.studies.translation.translators import Draft, Drafting, PairModel
+
+SOURCES, TARGETS = pairs(24, seed=7, words=6)
+MARKOV = [name for name, kernel in KERNELS.items() if not kernel.decodes]
+
+
+def translated(model: Path | PairModel, **options: Any) -> unmask.Translations:
+    return flat.translate(SOURCES, model=model, device="cpu", **options)
+
+
+def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal: Path) -> None:
+    found = translated(masked, reference=TARGETS)
+    assert (
+        found.figures is not None
+        and found.figures.bleu > 95
+        and share_right(found.texts, TARGETS) > 0.9
+    )
+    assert "BLEU" in str(found.figures) and "tok:13a" in found.figures.bleu_signature
+    for beam in (1, 5):
+        assert share_right(translated(causal, kernel="beam", beam=beam).texts, TARGETS) > 0.9
+    assert translated(causal).settings.kernel == unmask.Beam(beam=5)
+
+
+@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if not kernel.corrects])
+def test_every_decoder_and_kernel_translates(masked: Path, name: str) -> None:
+    steps = {"passes": 2} if hasattr(KERNELS[name], "passes") else {}
+    steps = {"sweeps": 2, "start": "mask-predict@1"} if name in MARKOV else steps
+    found = translated(masked, kernel=name, **steps, lengths=2)
+    assert share_right(found.texts, TARGETS) > 0.6
+    assert bool(found.moves) == (name in MARKOV)
+    assert all(row["passes"] > 0 and row["length"] == len(row["tokens"]) for row in found.rows)
+
+
+def test_a_model_that_learned_to_correct_its_own_output_revises_it_and_one_that_did_not_is_lost(
+    masked: Path, refined: Path
+) -> None:
+    with pytest.warns(UnmaskWarning, match="trained on blanks only"):
+        lost = translated(masked, kernel="revise", passes=4, lengths=2)
+    found = translated(refined, kernel="revise", passes=4, lengths=2)
+    assert share_right(found.texts, TARGETS) > 0.9 and share_right(lost.texts, TARGETS) < 0.2
+    assert share_right(translated(refined).texts, TARGETS) > 0.9
+
+
+def test_what_stands_beside_a_translation_is_measured_on_it(masked: Path) -> None:
+    pair = PairModel.load(masked, "cpu")
+    row = translated(pair, lengths=1).rows[0]
+    source = pair.spelling.encode(SOURCES[:1])[0]
+    text = torch.tensor([[*pair.layout.room(source), *row["tokens"], pair.layout.end]])
+    places = range(pair.layout.source_length, pair.layout.source_length + row["length"])
+    assert row["energy"] == pytest.approx(
+        float(energy_terms(pair.model, text, "norm", places).sum()), abs=1e-6
+    )
+    again = [
+        r["tokens"]
+        for r in translated(pair, lengths=1, kernel="gibbs", sweeps=1, start="random").rows
+    ]
+    alone = flat.translate(
+        SOURCES[:3], model=pair, lengths=1, kernel="gibbs", sweeps=1, start="random"
+    )
+    assert [r["tokens"] for r in alone.rows] == again[:3]
+
+
+def test_the_fast_paths_do_not_look_at_padding_either(masked: Path) -> None:
+    pair = PairModel.load(masked, "cpu")
+    model, layout = pair.model, pair.layout
+    full = [model.regular_ids[i % 9] for i in range(layout.longest_source)]
+    rows = torch.tensor([layout.template(source, 4) for source in (full, full[:3], full[:7])])
+    places = torch.tensor([[layout.source_length + i for i in (0, 2)]] * 3)
+    slow = model.head(rows, places)
+    assert model.offers_states(rows) and model.encoder is not None
+    for fast in (
+        model.logits(rows, places[:, :1]),
+        model.logits_of(model.states(rows, places[:, :1])[:, 0]).unsqueeze(1),
+    ):
+        assert (fast - slow[:, :1]).abs().max() < 1e-4
+    both = model.states(rows, places)
+    assert (model.logits_of(both.flatten(0, 1)).view_as(slow) - slow).abs().max() < 1e-4
+    model.encoder = replace(model.encoder, unseen=None)
+    assert (
+        model.logits_of(model.states(rows, places[:, :1])[:, 0]) - slow[:, 0]
+    ).abs().max() > 1e-2
+
+
+def test_a_room_no_larger_than_the_source_needs_changes_no_conditional(masked: Path) -> None:
+    """The padding that a CPU is spared is what nobody looks at; without the gap in the
+    positions it would be another model.
+    """
+    pair = PairModel.load(masked, "cpu")
+    source = pair.model.regular_ids[:4]
+    small = pair.in_room(source)
+    assert small.layout.source_length == 8 < pair.layout.source_length and small is pair.in_room(
+        source[:2]
+    )
+    assert pair.in_room(pair.model.regular_ids[:14]) is pair
+    found = []
+    for one in (pair, small):
+        rows = torch.tensor([one.layout.template(source, 5)])
+        places = torch.arange(one.layout.source_length, one.layout.source_length + 5).unsqueeze(0)
+        by_one = torch.cat([one.model.logits(rows, places[:, i : i + 1]) for i in range(5)], 1)
+        assert (by_one - one.model.logits(rows, places)).abs().max() < 1e-4
+        found.append(one.model.logits(rows, places))
+    assert (found[0] - found[1]).abs().max() < 1e-4
+    network = pair.model.network
+    assert isinstance(network, BertMaskedLM)
+    ungapped = MaskedLM(
+        network.without_positions(small.layout.max_length, pair.layout.max_length),
+        pair.model.tokenizer,
+    )
+    assert (ungapped.logits(rows, places) - found[1]).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"kernel": "mh", "sweeps": 2}, {"kernel": "block", "sweeps": 1}, {"kernel": "confidence"}],
+)
+def test_a_translation_does_not_depend_on_those_beside_it(
+    masked: Path, options: dict[str, Any]
+) -> None:
+    pair = PairModel.load(masked, "cpu")
+    some = [*SOURCES[:4], f"{SOURCES[4]} {SOURCES[5]}"]
+    assert len({pair.in_room(ids).layout.source_length for ids in pair.spelling.encode(some)}) == 2
+    together = flat.translate(some, model=pair, lengths=1, **options).rows
+    assert [
+        row["tokens"] for row in flat.translate(some[:1], model=pair, lengths=1, **options).rows
+    ] == [together[0]["tokens"]]
+    for part in (slice(0, 3), slice(3, None), slice(None, None, -1)):
+        alone = flat.translate(some[part], model=pair, lengths=1, **options).rows
+        assert [(row["tokens"], row["energy"]) for row in alone] == [
+            (row["tokens"], row["energy"]) for row in together[part]
+        ]
+
+
+@pytest.mark.parametrize("name", MARKOV)
+def test_a_translation_of_one_token_is_no_reason_to_stop(masked: Path, name: str) -> None:
+    pair = PairModel.load(masked, "cpu")
+    source, tokens = tuple(pair.spelling.encode(SOURCES[:1])[0]), pair.model.regular_ids[-4:]
+    drafts = [Draft(source, 1, 0.0, tokens[:1]), Draft(source, 4, 0.0, tokens)]
+    moved = Drafting(pair, 0).run(drafts, KERNELS[name](), "norm", sweeps=2)
+    assert [len(draft.tokens) for draft in moved] == [1, 4] and all(
+        draft.passes > 0 for draft in moved
+    )
+
+
+def test_another_seed_gives_other_translations(masked: Path) -> None:
+    options = {"kernel": "gibbs", "sweeps": 1, "proposal_temperature": 3.0, "lengths": 1}
+    first, second = (translated(masked, seed=seed, **options).texts for seed in (0, 1))
+    assert first != second and first == translated(masked, **options).texts
+
+
+def test_distillation_trains_on_what_the_teacher_saved(causal: Path, tmp_path: Path) -> None:
+    from unmask.studies.training.corpus import parallel_sides, prepare_parallel
+    from unmask.studies.training.settings import TrainSettings
+
+    (tmp_path / "s.txt").write_text("\n".join([*SOURCES, "", ""]))
+    saved = flat.translate(
+        tmp_path / "s.txt", model=causal, device="cpu", save=tmp_path / "t.jsonl"
+    )
+    corpus, settings = (
+        parallel_sides((tmp_path / "s.txt", tmp_path / "t.jsonl")),
+        TrainSettings(parallel=True, max_length=32),
+    )
+    made = prepare_parallel(corpus, settings, 0.1, causal)
+    assert made.pairs is not None and len(made.pairs.targets) > 15
+    assert {made.tokenizer.decode(ids) for ids in made.pairs.targets} <= set(saved.texts)
+
+
+def test_options_of_training_change_the_model(tmp_path: Path) -> None:
+    seen = []
+    for number, change in enumerate(
+        ({}, {"mask_source": 0.2}, {"refinement": 0.5}, {"dropout": 0.2}, {"label_smoothing": 0.1})
+    ):
+        options = {**SMALL, "steps": 2, "warmup": 1, **change}
+        run = flat.train(parallel=pairs(200, words=6), out=tmp_path / str(number), **options)
+        seen.append(
+            load_file(run.out / "model.safetensors")["cls.predictions.transform.dense.weight"]
+        )
+        assert all(
+            f"{name}: {value}" in (run.out / "README.md").read_text()
+            for name, value in change.items()
+        )
+    assert not any(torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
+
+
+def test_a_run_that_stopped_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
+    options = {**SMALL, "steps": 4, "warmup": 1, "dropout": 0.2, "refinement": 0.5}
+    corpus = pairs(200, words=6)
+    flat.train(parallel=corpus, out=tmp_path / "whole", **options)
+    assert (
+        flat.train(parallel=corpus, out=tmp_path / "parts", max_minutes=0.0, **options).status
+        == "paused"
+    )
+    with pytest.raises(
+        InputError, match="holds a run with corpus .*, not "
+    ):  # other pairs would be held out
+        flat.train(
+            parallel=corpus, out=tmp_path / "parts", resume=True, **{**options, "valid_share": 0.3}
+        )
+    flat.train(parallel=corpus, out=tmp_path / "parts", resume=True, **options)
+    for file in ("model.safetensors", "length_head.safetensors"):
+        whole, parts = (load_file(tmp_path / name / file) for name in ("whole", "parts"))
+        assert whole.keys() == parts.keys() and all(
+            torch.equal(whole[name], parts[name]) for name in whole
+        )
+
+
+def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(
+    masked: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "s.txt").write_text("\n".join([SOURCES[0], "", SOURCES[1]]) + "\n")
+    (tmp_path / "t.txt").write_text("\n".join([TARGETS[0], "", TARGETS[1]]) + "\n")
+    run = invoke(
+        [
+            "translate",
+            str(tmp_path / "s.txt"),
+            "--model",
+            str(masked),
+            "--reference",
+            str(tmp_path / "t.txt"),
+            "--save",
+            str(tmp_path / "o.jsonl"),
+            "--out",
+            str(tmp_path / "run"),
+            "--device",
+            "cpu",
+        ]
+    )
+    files = tmp_path / "o.jsonl", tmp_path / "run" / "translations.jsonl"
+    assert (
+        run.stderr == f"translations are in {files[0]} and {files[1]}\n"
+        and files[0].read_bytes() == files[1].read_bytes()
+    )
+    assert run.exit_code == 0, run.stderr
+    rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert [bool(row["text"]) for row in rows] == [True, False, True] and rows[1]["energy"] is None
+    assert {"text", "energy", "log_prob", "passes", "stutter"} <= set(
+        rows[0]
+    ) and "BLEU" in run.stdout
+
+
+def test_passes_without_a_kernel_are_those_of_mask_predict() -> None:
+    kernel = arguments(unmask.translate, {"data": [], "model": "x", "passes": 4})["kernel"]
+    assert settle(False, kernel, *[None] * 4, 0).kernel == unmask.MaskPredict(
+        passes=4, decoding_temperature=0.0
+    )
+    with pytest.raises(
+        InputError,
+        match="passes was given, which beam, the usual kernel of a causal model, does not use",
+    ):
+        settle(True, kernel, *[None] * 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lengths": 400}, "lengths 400 is more than the 15 that the model takes"),
+        ({"kernel": "beam"}, "kernel beam was given, and the model is a masked model"),
+        ({"reference": ["one"]}, "24 sources and 1 references"),
+        ({"kernel": "mh", "start": "mh"}, "start 'mh' is not known: give one of ancestral"),
+        ({"kernel": "mh", "start": "ancestral@3"}, "start 'ancestral@3' is not known"),
+    ],
+)
+def test_what_cannot_be_is_refused(masked: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        translated(masked, **options)
+
+
+def test_words_that_cannot_be_spelled_are_told(masked: Path) -> None:
+    with pytest.warns(
+        UnmaskWarning,
+        match="1 of 2 sources have words that the model cannot spell .* the first in line 2",
+    ):
+        flat.translate(["kalo.", "kalo 😀."], model=masked, device="cpu")
+
+
+def test_other_models_and_sources_without_room_are_refused(
+    masked: Path, causal: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="the model is a causal model"):
+        translated(causal, kernel="mask-predict")
+    with pytest.warns(UnmaskWarning, match="was trained to translate"):
+        unmask.fill("ka [MASK] lo.", model=masked)
+    with pytest.raises(InputError, match="does not translate"):
+        flat.translate(["a"], model=unmask.models.checkpoint_files.english_model_path())
+    with pytest.raises(InputError, match="line 2 has .* tokens and the model takes sources of 14"):
+        flat.translate(["kalo.", "kalo " * 40], model=masked, device="cpu")
+    with pytest.raises(InputError, match="does not exist"):
+        flat.translate(tmp_path / "none.txt", model=masked)
+    for texts, what in (
+        (None, "data None"),
+        (["kalo.", None], r"data \[.kalo"),
+        ([3], r"data \[3"),
+    ):
+        with pytest.raises(InputError, match=what.split(":")[0]):
+            flat.translate(texts, model=masked)  # type: ignore[arg-type]
+    assert flat.translate([], model=masked, device="cpu").rows == []
+    assert flat.translate(["", " "], model=masked, device="cpu").texts == ["", ""]
+
+
+@pytest.mark.parametrize("kind", ["masked", "causal"])
+def test_a_tokenizer_of_another_model_is_refused(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    folder = shutil.copytree(request.getfixturevalue(kind), tmp_path / "model")
+    shuffle_vocabulary(folder)
+    with pytest.raises(UnmaskError, match="tokenizer"):
+        translated(folder)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "length_head.safetensors"])
+def test_weights_of_another_model_of_the_same_shape_are_refused(
+    masked: Path, refined: Path, tmp_path: Path, file: str
+) -> None:
+    folder = shutil.copytree(masked, tmp_path / "model")
+    PairModel.load(folder, "cpu")
+    shutil.copy(refined / file, folder / file)
+    with pytest.raises(
+        InputError, match=f"{file} in .* is not the file that the model was saved with"
+    ) as caught:
+        PairModel.load(folder, "cpu")
+    assert "\n" not in str(caught.value) and "translation.json" in str(caught.value)
+
+
+def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Path) -> None:
+    (tmp_path / "s.de").write_text("eins\nzwei\ndrei\n")
+    for name in ("t.en", "t.csv"):
+        (tmp_path / name).write_text("one\ntwo\n")
+    for options, message in (
+        ({"parallel": (tmp_path / "s.de", tmp_path / "t.en")}, "s.de has 3 lines and .*t.en 2"),
+        ({"parallel": (tmp_path / "s.de", tmp_path / "no.en")}, "is not a file"),
+        ({}, "give one of the two"),
+        (
+            {"corpus": ["a"], "mask_source": 0.1},
+            "mask_source was given, which a CORPUS of texts does not use",
+        ),
+        ({"parallel": (tmp_path / "s.de", tmp_path / "t.csv")}, "t.csv holds .* by its name"),
+        (
+            {"parallel": (["a b"], ["c d"]), "weight": [1.0]},
+            "which --parallel SOURCE TARGET does not use",
+        ),
+        (
+            {"parallel": (["a b"], ["c \ud800"]), "tokenizer": masked},
+            "text 1: half of a surrogate pair",
+        ),
+        (
+            {"parallel": (["a b"], ["c d"]), "valid_share": 1e-9},
+            "give more pairs or a larger --valid-share",
+        ),
+    ):
+        with pytest.raises(InputError, match=message):
+            flat.train(**{**SMALL, "out": tmp_path / "model", "steps": 1, **options})
+    assert not (tmp_path / "model").exists()
+    long = ["ka lo mi " * 10] * 9
+    with pytest.warns(UnmaskWarning, match="9 of 209 pairs are longer than 14 source tokens"):
+        sources, targets = pairs(200, words=6)
+        options = {**SMALL, "steps": 1}
+        flat.train(parallel=(sources + long, targets + long), out=tmp_path / "some", **options)
+
+
+def test_a_temperature_that_is_given_is_the_temperature(masked: Path) -> None:
+    usual = translated(masked, lengths=2, seed=1)
+    assert usual.settings.to_dict()["decoding_temperature"] == 0.0
+    hot = [
+        translated(masked, kernel="mask-predict", decoding_temperature=t, lengths=2, seed=1)
+        for t in (0.0, 1.0, 3.0)
+    ]
+    assert [found.settings.to_dict()["decoding_temperature"] for found in hot] == [0.0, 1.0, 3.0]
+    assert hot[0].rows == usual.rows and hot[2].texts != usual.texts
+
+
+@pytest.mark.filterwarnings("ignore:.*has no dependence profile")
+def test_verified_drafts_translate_as_one_token_per_pass_does_in_fewer_rounds(
+    masked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Temperature 0: a draft is accepted if it is the likeliest token given all before it, so
+    that the texts are the same.
+    """
+    states: list[VerifiedState] = []
+
+    def recorded(self: Verified, n: int, rng: Any) -> VerifiedState:
+        states.append(init(self, n, rng))
+        return states[-1]
+
+    init = Verified.init
+    monkeypatch.setattr(Verified, "init", recorded)
+    found = translated(masked, kernel="verified", passes=2, lengths=2)
+    rounds, tokens = (
+        sum(int(state.rounds.sum()) for state in states),
+        sum(state.order.numel() for state in states),
+    )
+    monkeypatch.setattr(Verified, "step", RevealingDecoder.step)
+    one_by_one = translated(masked, kernel="verified", passes=2, lengths=2)
+    assert found.texts == one_by_one.texts and share_right(found.texts, TARGETS) > 0.6
+    assert rounds < 0.8 * tokens, "one token per pass has as many rounds as tokens"
+
+
+@pytest.mark.parametrize("options", [{"kernel": "mh", "sweeps": 2}, {"kernel": "beam"}])
+def test_a_run_that_was_stopped_goes_on_from_its_folder(
+    masked: Path,
+    causal: Path,
+    tmp_path: Path,
+    options: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("unmask.studies.translation.translators.SOURCES", {"cpu": 2})
+    monkeypatch.setattr("unmask.studies.translation.translators.ROWS", {"cpu": 40})
+    model, seen = causal if "beam" in options.values() else masked, []
+    whole = translated(model, reference=TARGETS, **options)
+
+    def stop(done: int, total: int, what: str = "") -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        translated(model, out=tmp_path / "run", progress=stop, **options)
+    assert len(list((tmp_path / "run" / "parts").iterdir())) == 1
+    report = lambda done, total, what="": seen.append(done)  # noqa: E731
+    found = translated(model, out=tmp_path / "run", reference=TARGETS, progress=report, **options)
+    assert found.rows == whole.rows and found.moves == whole.moves and len(seen) == 2
+    assert (tmp_path / "run" / "translations.jsonl").read_text() == whole.lines()
+    with pytest.raises(InputError, match="holds a run with .* not "):
+        translated(
+            model,
+            out=tmp_path / "run",
+            **({"kernel": "beam", "beam": 2} if model == causal else {"kernel": "gibbs"}),
+        )
+
+
+def test_the_lines_do_not_replace_a_file_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    for name in ("settings.json", "translations.jsonl"):
+        with pytest.raises(
+            InputError,
+            match="is in the folder out, whose translations.jsonl has the lines: leave save out",
+        ):
+            unmask.translate(
+                ["a"], model=tmp_path / "model", save=tmp_path / "run" / name, out=tmp_path / "run"
+            )

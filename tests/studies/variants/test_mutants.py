@@ -1,0 +1,334 @@
+"""Mutants against enumeration on models given by tables, and the names and scans that lead to
+them.
+"""
+
+import json
+from itertools import product
+from math import log
+
+import pandas
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import unmask
+from unmask.common.cloze import Cloze
+from unmask.common.errors import InputError
+from unmask.joints.deriving import derive
+from unmask.models.tabular import TabularMLM
+from unmask.studies.variants.mutants import Mutants, effects
+from unmask.surfaces.cli.app import run
+from unmask.tables.unary import unary_tables
+
+SEQUENCE = "ACDEGACD"
+COMPATIBLE = ["hcb", "arnold_gokhale", "balanced", "pseudo_gibbs", "restarted"]
+
+
+def tables_of(model: TabularMLM, text: list[int], block: tuple[int, ...]):
+    masked = tuple(model.mask_id if t in block else x for t, x in enumerate(text))
+    return unary_tables(model, Cloze(masked, block), dtype=torch.float64)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([(2, 4), (3, 3), (4, 2)]),
+    st.sampled_from(COMPATIBLE),
+    st.data(),
+)
+def test_a_models_own_joint_gives_its_own_epistasis(seed, size, construction, data):
+    """Where the conditionals come from a joint p, all five numbers are those of p, by
+    enumeration.
+    """
+    letters, length = size
+    generator = torch.Generator().manual_seed(seed)
+    p = torch.rand([letters] * length, generator=generator, dtype=torch.float64) + 0.02
+    model = TabularMLM.from_joint(p / p.sum())
+    wild = data.draw(st.lists(st.integers(0, letters - 1), min_size=length, max_size=length))
+    block = tuple(
+        sorted(data.draw(st.lists(st.integers(0, length - 1), min_size=1, max_size=3, unique=True)))
+    )
+    found = effects(derive(tables_of(model, wild, block), construction), [wild[t] for t in block])
+
+    def log_p(values: tuple[int, ...]) -> float:
+        text = list(wild)
+        for t, x in zip(block, values, strict=True):
+            text[t] = x
+        return log(float(p[tuple(text)]))
+
+    own = tuple(wild[t] for t in block)
+    total = torch.tensor(
+        [log_p(x) for x in product(range(letters), repeat=len(block))], dtype=torch.float64
+    ).logsumexp(0)
+    for x in product(range(letters), repeat=len(block)):
+        single = sum(log_p((*own[:i], x[i], *own[i + 1 :])) - log_p(own) for i in range(len(block)))
+        effect = log_p(x) - log_p(own)
+        expected = [log_p(x) - float(total), effect, single, effect - single, effect - single]
+        values = [
+            float(found[name][x])
+            for name in ("log_prob", "effect", "singles", "epistasis", "interaction")
+        ]
+        assert values == pytest.approx(expected, abs=1e-6)
+
+
+def test_incompatible_conditionals_and_independent_residues():
+    """The product joint has no interaction, whatever the model; its epistasis is then what the
+    model's context adds.
+    """
+    model = TabularMLM.random(4, 3, 2)
+    wild = [1, 3, 0]
+    tables = tables_of(model, wild, (0, 2))
+    independent = effects(derive(tables, "product"), [1, 0])
+    assert (
+        float(independent["interaction"].abs().max())
+        < 1e-9
+        < 0.1
+        < float(independent["epistasis"].abs().max())
+    )
+    balanced = effects(derive(tables, "balanced"), [1, 0])
+    assert float((balanced["epistasis"] - balanced["interaction"]).abs().max()) > 0.05
+    log_q = [table.double() for table in tables.log_q]
+    for x, y in product(range(4), repeat=2):
+        single = float(log_q[0][x, 0] - log_q[0][1, 0] + log_q[1][1, y] - log_q[1][1, 0])
+        assert float(balanced["singles"][x, y]) == pytest.approx(single, abs=1e-9)
+
+
+def test_names_and_scans_agree(letters):
+    scan = (
+        unmask.mutants(SEQUENCE, positions=[2, 5], changes=2, model=letters)
+        .to_frame()
+        .set_index("mutant")
+    )
+    assert len(scan) == 4 + 4 + 16 and scan["changes"].value_counts().to_dict() == {2: 16, 1: 8}
+    named = (
+        unmask.mutants(SEQUENCE, mutations="C2A, C2A+G5D,G5D", model=letters)
+        .to_frame()
+        .set_index("mutant")
+    )
+    assert sorted(named.index) == ["C2A", "C2A+G5D", "G5D"]
+    for name, row in named.iterrows():
+        assert row.to_numpy(float) == pytest.approx(scan.loc[name].to_numpy(float), abs=1e-5)
+    double = scan.loc["C2A+G5D"]
+    assert double["singles"] == pytest.approx(
+        scan.loc["C2A", "effect"] + scan.loc["G5D", "effect"], abs=1e-4
+    )
+    assert double["epistasis"] == pytest.approx(double["effect"] - double["singles"], abs=1e-9)
+    assert (scan.loc[scan["changes"] == 1, "epistasis"].abs() < 1e-6).all() and abs(
+        double["epistasis"]
+    ) > 1e-3
+
+
+def test_single_mutants_are_the_models_own_conditional(letters):
+    scan = unmask.mutants(SEQUENCE, positions="all", model=letters)
+    assert len(scan) == 8 * 4
+    filling = unmask.fill("ACD[MASK]GACD", model=letters, top=5)
+    log_prob = {c.tokens[0]: c.log_prob for c in filling.completions}
+    frame = scan.to_frame().set_index("mutant")
+    for letter in "ACDG":
+        assert frame.loc[f"E4{letter}", "log_prob"] == pytest.approx(log_prob[letter], abs=1e-5)
+        assert frame.loc[f"E4{letter}", "effect"] == pytest.approx(
+            log_prob[letter] - log_prob["E"], abs=1e-5
+        )
+
+
+def test_four_changes_and_lists_and_objects(letters):
+    found = unmask.mutants(SEQUENCE, mutations=["A1C+C2A+D3E+E4G"], model=letters)
+    assert found.names == ["A1C+C2A+D3E+E4G"] and repr(found).startswith(
+        "Mutants(1 of 8 residues, best A1C+C2A+D3E+E4G"
+    )
+    both = unmask.mutants(
+        [SEQUENCE, "CCDEG"], positions="1-2", model=letters, alphabet="ACD", top=3
+    )
+    assert [len(one) for one in both] == [4, 4] and both[1].names[0] == "C1A"
+    best = both[0].best().numbers["effect"]
+    assert len(best) == 3 and best == sorted(both[0].numbers["effect"], reverse=True)[:3]
+    assert both[0].to_dict()["mutants"][0]["mutant"] == "A1C" and "A1D" in both[0]._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"positions": "all"}, {"positions": [1, 4], "changes": 2}, {"positions": "1-4", "changes": 2}],
+)
+def test_figures_and_tables_are_left(letters, tmp_path, options):
+    found = unmask.mutants(
+        SEQUENCE, model=letters, save=tmp_path / "m.parquet", figure=tmp_path / "m.png", **options
+    )
+    assert pandas.read_parquet(tmp_path / "m.parquet").equals(found.to_frame())
+    assert (tmp_path / "m.png").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize("separator", ["+", ":", "/", " + "])
+def test_the_changes_of_a_mutant_have_any_mark_between_them(letters, separator):
+    named = unmask.mutants(SEQUENCE, mutations=f"C2A{separator}G5D,A1C", model=letters)
+    assert named.names == ["C2A+G5D", "A1C"]
+
+
+def test_a_mutant_is_listed_once_however_it_is_named(letters):
+    assert unmask.mutants(
+        SEQUENCE, mutations=["C2A+G5D", "G5D:C2A", "A1C"], model=letters
+    ).names == ["C2A+G5D", "A1C"]
+
+
+def test_a_mark_may_be_the_token_of_a_change(english):
+    assert unmask.mutants(
+        "the cat sat", "cat2:,cat2/", english, alphabet=["cat", ":", "/"]
+    ).names == ["cat2:", "cat2/"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "CSV"])
+def test_mutants_are_saved_as_text(letters, tmp_path, ending):
+    file = tmp_path / f"m.{ending}"
+    for options in (
+        {"mutations": "A1C"},
+        {"positions": "all"},
+    ):  # the second takes the place of the first
+        found = unmask.mutants(SEQUENCE, model=letters, save=file, **options)
+    read = pandas.read_csv(file, sep="\t" if ending == "tsv" else ",", dtype=str)
+    assert list(read.columns) == list(found.to_frame().columns)
+    assert read["mutant"].tolist() == found.names
+    assert all(
+        read[name].map(float).tolist() == list(values) for name, values in found.numbers.items()
+    )
+    (tmp_path / f"other.{ending}").write_text("name,value\n")
+    with pytest.raises(InputError, match="a file that this command did not write"):
+        unmask.mutants(SEQUENCE, "A1C", letters, save=tmp_path / f"other.{ending}")
+    with pytest.raises(
+        InputError, match=r"has no known ending: name a file that ends in .parquet, .csv, .tsv"
+    ):
+        unmask.mutants(SEQUENCE, "A1C", letters, save=tmp_path / "m.txt")
+
+
+def test_a_figure_without_a_mutant_on_it_is_refused_before_any_pass(letters, tmp_path, monkeypatch):
+    three = {"mutations": "A1C+C2A+D3E", "model": letters}
+    with pytest.raises(InputError, match="shows mutants of one or two changes"):
+        unmask.mutants(SEQUENCE, **three).figure()
+    monkeypatch.setattr(
+        "unmask.studies.variants.mutants.tables_of", lambda *_, **__: pytest.fail("a pass")
+    )
+    with pytest.raises(InputError, match="those given have 3 or more: leave out figure"):
+        unmask.mutants(SEQUENCE, **three, figure=tmp_path / "m.png")
+    assert not (tmp_path / "m.png").exists()
+
+
+def test_the_most_mutants_of_a_scan(letters, monkeypatch):
+    """Two positions of five letters: 4 + 4 single and 16 double mutants."""
+    scan = {"positions": [2, 5], "changes": 2, "model": letters}
+    monkeypatch.setattr("unmask.studies.variants.mutants.MOST_ROWS", 24)
+    assert len(unmask.mutants(SEQUENCE, **scan)) == 24
+    monkeypatch.setattr("unmask.studies.variants.mutants.MOST_ROWS", 23)
+    with pytest.raises(InputError, match=r"are 24 mutants \(limit 23\)"):
+        unmask.mutants(SEQUENCE, **scan)
+    assert len(unmask.mutants(SEQUENCE, **scan, force=True)) == 24
+
+
+def test_residues_with_one_label_have_a_column_each():
+    wild = tuple(
+        "x" if place == 12 else "x1" for place in range(1, 13)
+    )  # x1 at 2 and x at 12 are both written x12
+    changes = [((2, "y"),), ((12, "y"),)]
+    found = Mutants(
+        " ".join(wild), wild, ("x", "x1", "y"), "balanced", changes, {"effect": [1.0, -2.0]}
+    )
+    assert found.figure().axes[0].images[0].get_array()[2].tolist() == [1.0, -2.0]
+
+
+@pytest.mark.parametrize(
+    ("effects", "limits"), [([1.0, -2.0], (-2.0, 2.0)), ([0.0, 0.0], (-1e-12, 1e-12))]
+)
+def test_colours_reach_as_far_as_the_largest_effect(effects, limits):
+    changes = [((1, "b"),), ((2, "a"),)]
+    found = Mutants("ab", ("a", "b"), ("a", "b"), "balanced", changes, {"effect": effects})
+    assert found.figure().axes[0].images[0].get_clim() == limits
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "neither mutations nor positions"),
+        ({"mutations": "A1C", "positions": [1]}, "both given"),
+        ({"mutations": "D1C"}, "residue 1 of the sequence is A, not D"),
+        ({"mutations": "A9C"}, "residues 1 to 8, and no 9"),
+        ({"mutations": "A1A"}, "into itself"),
+        ({"mutations": "A1W"}, "'W' is not in the alphabet"),
+        ({"mutations": "1AC"}, "not understood"),
+        ({"mutations": "A1C+A1D"}, "twice"),
+        (
+            {"mutations": "A1C+C2A+D3A+E4A+G5A"},
+            r"up to 4 are exact: .* measured values \(measured\)",
+        ),
+        (
+            {"mutations": "A1C C2A"},
+            "with \\+ between those of one mutant and commas between mutants",
+        ),
+        ({"mutations": ["A1C,C2A"]}, "not understood"),
+        ({"mutations": "A1C::C2A"}, "not understood"),
+        ({"positions": [0]}, "position 0 is out of range"),
+        ({"positions": "3-x"}, "not understood"),
+        ({"positions": "1-999999999"}, "residues 1 to 8"),
+        ({"positions": [1, 1]}, "twice"),
+        ({"positions": [1], "changes": 2}, "give more positions"),
+        ({"positions": [1], "alphabet": "CD"}, "residue A1 of the sequence is not in the alphabet"),
+        ({"positions": [1], "alphabet": "AB"}, "'B'"),
+    ],
+)
+def test_what_is_refused(letters, options, message):
+    with pytest.raises(InputError, match=message):
+        unmask.mutants(SEQUENCE, model=letters, **options)
+
+
+def test_a_model_of_words_needs_an_alphabet(english):
+    with pytest.raises(InputError, match="give the alphabet"):
+        unmask.mutants("The cat sat.", positions=[2], model=english)
+
+
+def test_too_many_mutants_are_refused_before_any_pass(letters):
+    with pytest.raises(InputError, match=r"need [\d,]+ passes of the model"):
+        unmask.mutants("ACDEG" * 6, positions="all", changes=3, model=letters)
+    with pytest.raises(InputError, match=r"are [\d,]+ mutants"):
+        unmask.mutants("ACDEG" * 6, positions="all", changes=4, model=letters)
+
+
+def test_the_command(letters_folder, letters, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def printed(*words: object) -> tuple[int, str, str]:
+        code = run(["mutants", *map(str, words), "--model", str(letters_folder)])
+        return code, *capsys.readouterr()
+
+    code, out, err = printed(
+        SEQUENCE, "--positions", "2,5", "--changes", 2, "--top", 4, "--save", tmp_path / "m.parquet"
+    )
+    assert code == 0, err
+    assert (
+        "24 mutants; balanced joint; 5 tokens per residue" in out
+        and "the 4 of largest effect" in out
+    )
+    assert (
+        max(map(len, out.splitlines())) <= 80
+        and len(pandas.read_parquet(tmp_path / "m.parquet")) == 24
+    )
+    (tmp_path / "list.txt").write_text("A1C\nC2A+G5D\n")
+    code, out, _ = printed(SEQUENCE, "--mutations", tmp_path / "list.txt", "--json")
+    assert (
+        json.loads(out)
+        == unmask.mutants(SEQUENCE, mutations=["A1C", "C2A+G5D"], model=letters).to_dict()
+    )
+    code, out, err = printed(SEQUENCE, "--mutations", "W1C")
+    assert code == 2 and out == "" and len(err.splitlines()) == 1
+
+
+def test_letters_without_a_model_are_not_read_as_english(tmp_path):
+    with pytest.raises(
+        InputError,
+        match="no model was given, and the bundled one reads English: give a model of such",
+    ):
+        unmask.mutants("MKVLAAGGT", "K2A", alphabet="ACDEFGHIKLMNPQRSTVWY")
+
+
+def test_two_outputs_are_two_files(letters, tmp_path):
+    (tmp_path / "m.png").symlink_to(tmp_path / "m.parquet")
+    with pytest.raises(InputError, match="save and figure are one file"):
+        unmask.mutants(
+            SEQUENCE, "A1C", letters, save=tmp_path / "m.parquet", figure=tmp_path / "m.png"
+        )

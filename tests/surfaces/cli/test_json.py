@@ -1,0 +1,65 @@
+"""JSON has no infinities: every command prints them as the words that every file has."""
+
+import json
+from math import inf, nan
+from types import SimpleNamespace
+
+import pytest
+
+import unmask
+from support.command_runner import invoke
+from unmask import lab
+from unmask.common.files import as_json, read_object, write_json
+
+VALUES = {"impossible": -inf, "inside": [{"unbounded": inf}, (nan, 0.5)], "text": "∞ ü"}
+WORDS = {
+    "impossible": "-Infinity",
+    "inside": [{"unbounded": "Infinity"}, ["NaN", 0.5]],
+    "text": "∞ ü",
+}
+COMMANDS = {
+    "fill": ["a [MASK]."],
+    "compare": ["a [MASK] [MASK]."],
+    "dependence": ["a b c"],
+    "mutants": ["a b c", "--positions", "all"],
+    "check": [],
+    "score": ["a b"],
+    "sample": [],
+    "diagnose": ["."],
+    "evaluate": ["--data", "texts.txt", "--out", "out"],
+    "frontier": ["--data", "texts.txt", "--out", "out"],
+    "train": ["texts.txt", "--out", "out"],
+    "lab": ["dependence"],
+}
+
+
+def answers(*given, **options):
+    """Stands for the function of any verb."""
+    return SimpleNamespace(
+        to_dict=lambda: VALUES, rows=[], failed=[], skipped={}, status="finished", finished=True
+    )
+
+
+def test_a_file_has_words(tmp_path):
+    write_json(tmp_path / "values.json", VALUES)
+    assert (
+        read_object(tmp_path / "values.json")
+        == WORDS
+        == json.loads(as_json(VALUES, indent=None, ascii=True))
+    )
+    assert "\n" not in as_json(VALUES, indent=None) and as_json(VALUES, ascii=True).isascii()
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_every_command_prints_the_words_of_files(verb, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts.txt").write_text("a b\n")
+    if verb == "lab":
+        monkeypatch.setattr(lab, "dependence", answers)
+    else:
+        answers_each = SimpleNamespace(of_text=lambda text, **options: iter([answers()]))
+        several = verb in ("fill", "compare", "dependence", "mutants")
+        monkeypatch.setattr(unmask, verb, answers_each if several else answers)
+    done = invoke([verb, *COMMANDS[verb], "--json"])
+    assert json.loads(done.stdout) == WORDS, done.output
+    assert done.stdout == as_json(VALUES) + "\n"

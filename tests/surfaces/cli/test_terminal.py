@@ -1,0 +1,86 @@
+"""What the terminal shows of numbers and long texts."""
+
+from io import BytesIO, StringIO, TextIOWrapper
+from math import inf, log
+
+from rich.console import Console
+
+from support.command_runner import invoke
+from unmask.surfaces.cli import terminal
+from unmask.surfaces.cli.terminal import nats, percent, short_percent
+
+
+def test_numbers():
+    shares = {
+        1: "100.00 %",
+        0.01234: "1.23 %",
+        0.00021: "0.021 %",
+        2.1e-6: "0.00021 %",
+        3e-9: "3e-07 %",
+    }
+    assert {share: percent(log(share)) for share in shares} == shares and percent(-inf) == "0.00 %"
+    short = {1: "100.00", 0.0123: "1.23", 0.00006: "0.01", 0.00004: "<.01"}
+    assert {share: short_percent(log(share)) for share in short} == short
+    values = {1.23456: "1.235", 0: "0.000", -3e-6: "0.000", -0.5: "-0.500"}
+    assert {value: nats(value) for value in values} == values
+
+
+def test_a_terminal_shows_at_once_that_something_happens_and_nothing_of_it_at_the_end(monkeypatch):
+    shown = StringIO()
+    monkeypatch.setattr(terminal, "messages", lambda: Console(file=shown, force_terminal=True))
+    with terminal.progress() as report:
+        assert "loading" in shown.getvalue()
+        report(1, 2, "passes")
+    assert shown.getvalue().endswith("\x1b[2K")
+    with terminal.progress(quiet=True) as report:
+        assert report is None
+
+
+def test_a_log_has_a_line_per_minute_that_says_how_long_the_rest_takes(monkeypatch):
+    shown, clock = StringIO(), [0.0]
+    monkeypatch.setattr(terminal, "messages", lambda: Console(file=shown, force_terminal=False))
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: clock[0])
+    with terminal.progress() as report:
+        for seconds, done in ((0, 400), (30, 450), (61, 500), (100, 600), (160, 900), (230, 1000)):
+            clock[0] = float(seconds)
+            report(
+                done, 1000, f"steps, loss {done}"
+            )  # those before 400 were done by an earlier run
+        clock[0] = 240.0
+        report(0, 10, "texts")
+        clock[0] = 310.0
+        report(0, 10, "texts")
+    assert shown.getvalue().splitlines() == [
+        "500/1,000 steps, loss 500, about 5 minutes left",
+        "900/1,000 steps, loss 900, about 32 seconds left",
+        "1,000/1,000 steps, loss 1000",
+        "0/10 texts",
+    ]
+
+
+def test_answers_go_to_standard_output_while_a_bar_is_drawn(monkeypatch, tiny_folder, tmp_path):
+    (tmp_path / "texts.txt").write_text("the [MASK] sat .\na [MASK] ran .\n")
+    words = ["fill", "--file", str(tmp_path / "texts.txt"), "--model", str(tiny_folder), "--json"]
+    shown = StringIO()
+    monkeypatch.setattr(terminal, "messages", lambda: Console(file=shown, force_terminal=True))
+    assert len(invoke(words).stdout.splitlines()) == 2 and "completions" not in shown.getvalue()
+
+
+def test_what_is_not_a_terminal_gets_no_bar(monkeypatch):
+    shown = StringIO()
+    monkeypatch.setattr(terminal, "messages", lambda: Console(file=shown, force_terminal=False))
+    with terminal.progress() as report:
+        report(1, 2, "passes")
+    assert shown.getvalue() == ""
+
+
+def test_a_table_without_box_characters_has_one_line_and_the_same_columns():
+    tables = []
+    for encoding in ("utf-8", "cp1252"):
+        file = TextIOWrapper(BytesIO(), encoding)
+        terminal.print_table(
+            Console(file=file, width=40), ["nats"], [["1.0", "a cat"], ["20.0", "dog"]], last="text"
+        )
+        file.flush()
+        tables.append(file.buffer.getvalue().decode(encoding))
+    assert tables[1].isascii() and tables[1] == tables[0].replace("─", "-")

@@ -1,0 +1,399 @@
+"""What the interface answers is what the functions of the same name say."""
+
+import itertools
+from dataclasses import replace
+from functools import partial
+from math import comb, exp, inf
+from unittest.mock import ANY
+
+import numpy as np
+import pytest
+
+import unmask
+from unmask.joints.arnold_gokhale import members_of
+from unmask.surfaces.serving import limits
+
+TWO = "the [MASK] sat on the [MASK] ."
+WHOLE = "the cat sat on the mat ."
+
+
+def asked(client, path, **body):
+    answer = client.post(f"/api/{path}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_about_names_everything(client):
+    found = client.get("/api/about").json()
+    assert [c["name"] for c in found["constructions"]] == list(unmask.CONSTRUCTIONS)
+    assert (
+        found["vocabulary"] == 12 and found["longest"] == 16 and found["limits"]["most_blanks"] == 8
+    )
+
+
+@pytest.mark.parametrize("joint", ["product", "balanced", "chain"])
+def test_fill(client, tiny, joint):
+    found = asked(client, "fill", text=TWO, joint=joint, top=4)
+    best = unmask.fill(TWO, tiny, joint=joint, top=4)
+    assert [c["text"] for c in found["completions"]] == [c.text for c in best.completions]
+    assert [c["log_prob"] for c in found["completions"]] == pytest.approx(
+        [c.log_prob for c in best.completions], abs=1e-5
+    )
+    assert [c["spans"] for c in found["completions"]] == [
+        [list(s) for s in c.spans] for c in best.completions
+    ]
+    assert found["candidates_mass"] == pytest.approx(best.candidates_mass)
+
+
+def test_the_page_is_told_what_did_not_converge(client, monkeypatch):
+    """No construction that iterates comes near enough in two reads."""
+    monkeypatch.setattr("unmask.joints.deriving.members_of", partial(members_of, max_reads=2))
+    found = asked(
+        client, "fill", text=TWO, candidates=7
+    )  # that no other test asks: answers are cached
+    assert found["warning"].startswith(
+        "arnold_gokhale, balanced, pseudo_gibbs, restarted did not converge"
+    )
+
+
+def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
+    found = asked(client, "fill", text=TWO, joint="balanced", cells=12)
+    compared = unmask.compare(TWO, tiny)
+    assert found["incompatibility"] == pytest.approx(compared.incompatibility, rel=1e-4)
+    for row in found["constructions"]:
+        assert row["total_correlation"] == pytest.approx(
+            compared.descriptions[row["name"]].total_correlation, abs=1e-4
+        )
+    (rows, columns), best = found["map"]["axes"], found["map"]["joint"][0][0]
+    for name in ("joint", "product"):
+        assert np.sum(found["map"][name]) == pytest.approx(1, abs=1e-5)
+    assert best == pytest.approx(
+        exp(float(compared.joints["balanced"].log_prob([rows["ids"][0], columns["ids"][0]]))),
+        abs=1e-6,
+    )
+    pin = {"blank": 0, "token": rows["ids"][2]}
+    given = asked(client, "fill", text=TWO, joint="balanced", cells=12, pin=pin)["map"]["given"]
+    row = np.array(found["map"]["joint"])[2]
+    assert given["given"][0] == pytest.approx(
+        row[columns["ids"].index(given["ids"][0])] / row.sum(), abs=1e-5
+    )
+
+
+def test_joint_as_events(client, events):
+    answer = client.post("/api/fill/events", json={"text": TWO, "joint": "balanced", "exact": True})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    found = events(answer.text)
+    assert found[-1][0] == "answer" and {name for name, _ in found[:-1]} == {"progress"}
+    assert [row["name"] for row in found[-1][1]["constructions"]] == ["product", "balanced"]
+    done = [value["done"] for _, value in found[:-1] if value["what"] == "passes of the model"]
+    assert done == sorted(done) and done[-1] == 25
+
+
+def test_an_error_on_the_way_is_an_event(client, events):
+    (found,) = events(client.post("/api/fill/events", json={"text": "the cat sat ."}).text)
+    assert found[0] == "error" and "has no blank" in found[1]["error"]
+
+
+def test_dependence(client, tiny):
+    found, known = (
+        asked(client, "dependence", text=WHOLE),
+        unmask.dependence(WHOLE, tiny, candidates=32),
+    )
+    assert found["tokens"] == list(known.tokens)
+    matrix = [[0 if v is None else v for v in row] for row in found["matrix"]]
+    assert np.array(matrix) == pytest.approx(known.matrix.numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize("others", ["text", "masked"])
+def test_every_number_of_a_pair_is_of_one_joint(client, tiny, others):
+    """The sentence, the map and the number of a pair are those of the joint that the matrix
+    measures.
+    """
+    found = asked(client, "dependence", text=WHOLE, others=others, candidates=5)
+    assert (
+        found["measured"] == found["count"] == len(found["pairs"]) == comb(len(found["tokens"]), 2)
+    )
+    for pair in found["pairs"]:
+        assert pair["value"] == found["matrix"][pair["i"]][pair["j"]]
+        assert f"{pair['value']:.2f} nats of mutual information" in pair["summary"]
+        cells, (rows, columns) = np.array(pair["map"]["joint"]), pair["map"]["axes"]
+        apart = np.outer(rows["marginal"], columns["marginal"])
+        assert (cells * np.log(cells / apart)).sum() == pytest.approx(pair["value"], abs=1e-5), (
+            "all five tokens are shown"
+        )
+        stands = [found["tokens"][pair[end]] for end in "ij"]
+        assert stands[0] in rows["tokens"] and stands[1] in columns["tokens"]
+
+
+def test_what_stands_there_is_on_the_map_and_among_the_completions(client, tiny):
+    targets = ["dog", "under"]
+    found = asked(client, "fill", text=TWO, targets=targets, candidates=4, cells=2, top=1)
+    assert [tiny.token(axis["stands"]) for axis in found["map"]["axes"]] == targets
+    assert all(axis["stands"] in axis["ids"] for axis in found["map"]["axes"])
+    known = unmask.compare(TWO, tiny, targets=targets, candidates=4, top=1)
+    assert found["completions"][-1]["gold"] and found["completions"][-1]["tokens"] == targets
+    assert found["completions"][-1]["log_prob"] == pytest.approx(
+        known.descriptions["restarted"].gold_log_prob, abs=1e-5
+    )
+
+
+@pytest.mark.parametrize(("others", "reports"), [("text", comb(7, 2)), ("masked", 4)])
+def test_dependence_is_not_silent(client, events, others, reports):
+    """One report per pair whose candidates are chosen, and more than one for the tables of 16
+    pairs.
+    """
+    body = {"text": WHOLE, "candidates": 4, "others": others}
+    *before, _ = events(client.post("/api/dependence/events", json=body).text)
+    assert before[0][1]["what"] == "choosing candidates"
+    done = [value["done"] for _, value in before[1:]]
+    assert done == sorted(done) and done[-1] == before[-1][1]["total"] and len(set(done)) > reports
+
+
+def test_chosen_words_are_measured_as_blanks_where_they_stand(client, tiny):
+    found = asked(client, "dependence", text=WHOLE, chosen=[1, 2, 5], candidates=4)
+    known = unmask.dependence(WHOLE, tiny, positions=[2, 3, 6], others="masked", candidates=4)
+    assert [(pair["i"], pair["j"], pair["value"]) for pair in found["pairs"]] == known.pairs()
+    assert [one["name"] for one in found["pieces"]] == ["cat", "sat", "mat"]
+    line = asked(client, "dependence/copy", text=WHOLE, chosen=[1, 2, 5], candidates=4)["command"]
+    assert (
+        line.startswith(f"unmask dependence '{WHOLE}' ")
+        and "--positions 2,3,6" in line
+        and "--others masked" in line
+    )
+
+
+def test_the_plan_is_what_is_computed(client):
+    for text, joint, candidates in itertools.product(
+        (TWO, "the [MASK] [MASK] on the [MASK] ."), (None, "mrf"), (None, 5)
+    ):
+        body = {"text": text, "joint": joint, "candidates": candidates}
+        plan, found = asked(client, "plan", **body), asked(client, "fill", **body)
+        assert plan["joint"] == found["joint"], body
+    three = asked(client, "plan", text="the [MASK] [MASK] on the [MASK] .", candidates=5)
+    assert three["joint"] == "restarted" and three["joints"][0][1] == "restarted (default)"
+    assert asked(client, "plan", text="the [WORD] sat .")["joints"] == [
+        ["", "chain rule over all orders (default)", ANY]
+    ]
+
+
+def test_a_size_that_is_offered_is_not_refused(client, monkeypatch):
+    monkeypatch.setattr("unmask.surfaces.serving.questions.SIZES", (2, 5, 8))
+    monkeypatch.setattr(limits, "MOST_PASSES", 40)
+    for text in (TWO, "the [MASK] [MASK] on the [MASK] ."):
+        sizes = [size for size, _ in asked(client, "plan", text=text)["sizes"]]
+        for size in ("2", "5", "8", "exact"):
+            wanted = {"exact": True} if size == "exact" else {"candidates": int(size)}
+            answer = client.post("/api/fill", json={"text": text, **wanted})
+            assert (answer.status_code == 200) == (size in sizes), (text, size)
+            assert answer.status_code == 200 or "--" not in answer.json()["error"]
+
+
+def test_a_batch_is_scored_compared_or_filled(client, tiny):
+    texts = ["the cat sat .", "a dog ran ."]
+    found = asked(client, "batch", content="\n".join(texts))
+    known = unmask.score(texts, "pll", model=tiny)
+    assert found["columns"] == ["text", "pll"] and [row[0] for row in found["rows"]] == texts
+    assert [row[1] for row in found["rows"]] == pytest.approx(
+        [row["pll"] for row in known.rows], abs=1e-5
+    )
+    pairs = "sentence_good,sentence_bad\nthe cat sat .,the cat on .\n"
+    found = asked(client, "batch", content=pairs, name="my pairs.csv")
+    assert (
+        found["columns"][:2] == ["sentence_good", "sentence_bad"]
+        and "of 1 pairs right by pll" in found["lines"][0]
+    )
+    found = asked(client, "batch", content="the [MASK] sat .\nthe ___ ran .")
+    best = unmask.fill("the [MASK] sat .", tiny, top=1).completions[0]
+    assert (
+        found["rows"][0] == ["the [MASK] sat .", best.text, pytest.approx(best.log_prob, abs=1e-5)]
+        and len(found["rows"]) == 2
+    )
+    answer = client.post("/api/batch", json={"content": "a;b\n", "name": "x.csv"})
+    assert answer.status_code == 422 and answer.json()["error"].startswith("x.csv"), (
+        "no folder of the server is named"
+    )
+
+
+@pytest.mark.parametrize("first", ["the good cat and the bad dog .", "unacceptable ."])
+def test_a_list_whose_first_text_has_names_of_columns_is_a_list(client, first):
+    found = asked(client, "batch", content=f"{first}\nthe cat sat .\n")
+    assert found["columns"][:2] == ["text", "pll"]
+    assert [row[0] for row in found["rows"]] == [first, "the cat sat ."]
+
+
+PAIR = ["the cat sat .", "the cat on ."]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "good,bad\nthe cat sat .,the cat on .",
+        "Sentence_Good; sentence_bad\nthe cat sat .;the cat on .",
+        "sentence_good\tsentence_bad\nthe cat sat .\tthe cat on .",
+        '{"good": "the cat sat .", "bad": "the cat on ."}',
+    ],
+)
+def test_pairs_that_are_pasted_are_compared(client, content):
+    found = asked(client, "batch", content=content)
+    assert found["rows"][0][:2] == PAIR and "of 1 pairs right" in found["lines"][0]
+
+
+def test_a_target_of_a_batch_is_scored_alone(client, tiny):
+    content = "before,target,after\nthe,cat,sat .\n"
+    found = asked(client, "batch", content=content, name="targets.csv")
+    record = {"before": "the", "target": "cat", "after": "sat ."}
+    (known,) = unmask.score([record], "pll", model=tiny).rows
+    assert found["columns"] == ["text", "target", "pll"]
+    assert found["rows"] == [["the cat sat .", "cat", pytest.approx(known["pll"], abs=1e-5)]]
+
+
+@pytest.mark.parametrize(
+    "name", ["\U0001d54f" * 90 + ".csv", "x/../..", "a\nb.csv", "..", "x.csv.gz", "é" * 300]
+)
+def test_any_name_of_a_file_is_answered(client, name):
+    found = asked(client, "batch", content="text\nthe cat sat .\n", name=name)
+    assert found["rows"][-1][0] == "the cat sat ."
+    answer = client.post("/api/batch", json={"content": '"\n', "name": "\U0001d54f" * 90 + ".csv"})
+    assert answer.status_code == 422 and answer.json()["error"].startswith("\U0001d54f")
+
+
+@pytest.mark.parametrize("score", ["pll ", " pll", "any_order "])
+def test_a_score_with_a_space_around_its_name_is_that_score(client, score):
+    found = asked(client, "batch", content="the cat sat .", score=[score])
+    assert found["columns"] == ["text", score.strip()] and found["rows"][0][1] < 0
+
+
+@pytest.mark.parametrize("path", ["dependence", "dependence/copy"])
+def test_a_word_that_the_text_does_not_have_is_not_left_out(client, path):
+    body = {"text": "the cat sat .", "chosen": [0, 1, 9], "candidates": 4}
+    answer = client.post(f"/api/{path}", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith(
+        "chosen 9 is not a word of the text, which has 4, counted"
+    )
+
+
+def test_a_text_that_is_too_long_is_refused_with_its_length(client):
+    for path, body, called in (
+        ("words", {"text": "a" * 70_000}, "text"),
+        ("fill", {"text": "a" * 2_001}, "text"),
+        ("score", {"texts": ["the cat .", "a" * 2_001]}, "texts.1"),
+    ):
+        answer = client.post(f"/api/{path}", json=body)
+        count = len(body.get("text", "a" * 2_001))
+        said = f"{called} has {count:,} characters, and the page takes 2,000"
+        assert answer.status_code == 422 and answer.json()["error"].startswith(said)
+
+
+def test_score_and_difference(client, tiny):
+    found = asked(
+        client, "score", texts=[WHOLE, "the dog sat on the mat ."], score=["pll", "left_to_right"]
+    )
+    known = unmask.score(
+        [WHOLE, "the dog sat on the mat ."], ["pll", "left_to_right"], model=tiny, rows="nested"
+    )
+    assert [row["pll"] for row in found["rows"]] == pytest.approx(
+        [row["pll"] for row in known.rows], abs=1e-4
+    )
+    total = sum(row["pll_difference"] for row in found["difference"])
+    assert total == pytest.approx(known.rows[0]["pll"] - known.rows[1]["pll"], abs=1e-4)
+
+
+def test_infinities_are_the_words_of_files(client, tiny, monkeypatch):
+    """A filling that the model rules out."""
+    found = unmask.fill("the [MASK] sat .", tiny, top=1)
+    ruled_out = replace(found.completions[0], log_prob=-inf)
+    monkeypatch.setattr("unmask.verbs.answers.filling.Filling.completions", [ruled_out])
+    assert (
+        asked(client, "fill", text="the [MASK] sat .")["completions"][0]["log_prob"] == "-Infinity"
+    )
+
+
+@pytest.mark.parametrize("kernel", ["mh", "gibbs", "ancestral"])
+def test_a_chain_is_the_one_of_unmask_sample(client, tiny, events, kernel):
+    """Token for token: the steps add up to the texts, and the texts are those of the function."""
+    body = {
+        "template": "the [MASK] [MASK] on the [MASK] .",
+        "kernel": kernel,
+        "chains": 2,
+        "sweeps": 5,
+        "seed": 3,
+    }
+    found = events(client.post("/api/sample", json=body).text)
+    assert found[0][0] == "begun" and found[-1][0] == "end"
+    run = unmask.sample(body["template"], model=tiny, kernel=kernel, chains=2, sweeps=5, seed=3)
+    tokens = found[0][1]["tokens"]
+    for name, value in found[1:-1]:
+        if name == "stepped":
+            for chain, move in enumerate(value["moves"]):
+                for position, token in zip(move["positions"], move["tokens"], strict=True):
+                    tokens[chain][position] = token
+        else:
+            rows = run.samples[run.samples["sweep"] == value["sweep"]]
+            assert value["texts"] == rows["text"].tolist()
+            assert value["energies"] == pytest.approx(rows["energy"].tolist())
+            assert tokens == [tiny.decode(ids.tolist()) for ids in rows["ids"]]
+    if kernel != "ancestral":
+        assert value["acceptance"] == pytest.approx(run.diagnosis.acceptance)
+        assert value["novelty"] == pytest.approx(run.diagnosis.novelty)
+        assert value["r_hat"] == pytest.approx(run.diagnosis.functionals[0].r_hat)
+
+
+def test_a_chain_starts_from_the_sentence(client, events):
+    body = {"template": "the [MASK] sat on the [MASK] .", "init": WHOLE, "sweeps": 1}
+    begun = events(client.post("/api/sample", json=body).text)[0][1]
+    assert begun["tokens"] == [["[CLS]", *WHOLE.split(), "[SEP]"]] and begun["free"] == [2, 6]
+
+
+def test_settings_that_nothing_uses_are_refused_before_the_stream(client):
+    answer = client.post("/api/sample", json={"template": TWO, "kernel": "gibbs", "temperature": 2})
+    assert answer.status_code == 422 and "temperature" in answer.json()["error"]
+
+
+def test_words(client):
+    found = asked(client, "words", text="the cat sat on the [MASK] .")["words"]
+    assert [w["text"] for w in found] == ["the", "cat", "sat", "on", "the", "[MASK]", "."]
+    assert [w["blank"] for w in found] == [None] * 5 + ["token", None]
+    assert all("the cat sat on the [MASK] ."[w["start"] : w["end"]] == w["text"] for w in found)
+    assert not asked(client, "words", text="the zebra")["words"][1]["known"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("the [MASK] sat", [None, "token", None]),
+        ("the ___ sat __", [None, "token", None, "token"]),
+        ("<mask> [WORD] [GAP:2-5] [GAP:3]", ["token", "word", "gap", "gap"]),
+        ("a_b _", [None, None, None, None]),
+    ],
+)
+def test_blanks_as_people_type_them(client, text, kinds):
+    found = asked(client, "words", text=text)["words"]
+    assert [word["blank"] for word in found] == kinds
+    assert [text[word["start"] : word["end"]] for word in found] == [word["text"] for word in found]
+
+
+@pytest.mark.parametrize("changes", [1, 2])
+def test_mutants(client, tiny, changes):
+    found = asked(client, "mutants", sequence=WHOLE, positions=[2, 3], changes=changes)
+    known = unmask.mutants(WHOLE, positions=[2, 3], changes=changes, model=tiny)
+    assert [row["mutant"] for row in found["mutants"]] == known.to_frame()["mutant"].tolist()
+    for name in ("log_prob", "effect", "singles", "epistasis", "interaction"):
+        assert [row[name] for row in found["mutants"]] == pytest.approx(
+            known.numbers[name], abs=1e-5
+        )
+    answer = client.post("/api/mutants", json={"sequence": WHOLE, "positions": [99]})
+    assert answer.status_code == 422
+
+
+def test_a_text_of_the_page_is_a_text_also_where_it_looks_like_a_file(
+    client, tiny, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cat").write_text("the dog sat")
+    for text in ("cat/dog", "cat"):
+        assert [
+            row["text"] for row in asked(client, "score", texts=[text], score=["pll"])["rows"]
+        ] == [text]
+    assert asked(client, "dependence", text="cat/dog", candidates=4)["text"] == "cat/dog"
+    assert "item" not in asked(client, "fill", text="cat/[MASK]", candidates=4)

@@ -1,0 +1,244 @@
+"""The JSON interface as its document describes it: every field, every refusal; and copies of
+questions, which can be run.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from fastapi.testclient import TestClient
+
+import unmask
+from unmask.common.signature import options
+from unmask.surfaces.serving.limits import ENDPOINTS, request
+from unmask.surfaces.serving.questions import Copies
+from unmask.surfaces.serving.server import (
+    Guard,
+    address_of,
+    names_of,
+    outward_address,
+    print_address,
+)
+
+TWO = "the [MASK] sat on the [MASK] ."
+
+
+@pytest.fixture(scope="module")
+def document(served):
+    return served[0].openapi()
+
+
+def test_every_field_of_a_request_is_described_and_has_an_example(document):
+    """Help and limits come from the verbs' signatures and one table."""
+    for path, methods in document["paths"].items():
+        for method, about in methods.items():
+            assert about["description"] and "default" in about["responses"], (path, method)
+            assert all(one.get("description") for one in about.get("parameters", ())), (
+                path,
+                method,
+            )
+            if "requestBody" in about:
+                name = about["requestBody"]["content"]["application/json"]["schema"]["$ref"].split(
+                    "/"
+                )[-1]
+                schema = document["components"]["schemas"][name]
+                assert schema["examples"] and all(
+                    "description" in field for field in schema["properties"].values()
+                ), name
+
+
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_requests_are_the_options_of_verbs_within_the_limits_of_the_page(name):
+    endpoint, body = ENDPOINTS[name], request(name)
+    assert body(**endpoint.example)
+    if endpoint.verb:
+        known = {option.name: option for option in options(endpoint.function)}
+        assert all(
+            body.model_fields[field].description == known[field].help != ""
+            for field in endpoint.types
+        )
+
+
+def test_400_and_405_are_given(client):
+    for path, method, allowed in (
+        ("/api/fill", "get", "POST"),
+        ("/api/about", "post", "GET"),
+        ("/healthz", "put", "GET"),
+    ):
+        answer = client.request(method, path)
+        assert (
+            answer.status_code == 405
+            and allowed in answer.headers["allow"]
+            and "another method" in answer.json()["error"]
+        )
+    for body in (b'{"text": ' + b"9" * 5000 + b"}", b"[" * 30_000, b'{"text": "\xff"}'):
+        answer = client.post(
+            "/api/fill", content=body, headers={"content-type": "application/json"}
+        )
+        assert (
+            answer.status_code == 400
+            and "the body cannot be read: send JSON" in answer.json()["error"]
+        )
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"candidates": "5"}, {"candidates": 5.5}, {"candidates": 10**400}, {"exact": 1}]
+)
+def test_values_of_another_type_are_refused(client, wrong):
+    answer = client.post("/api/fill", json={"text": TWO, **wrong})
+    assert answer.status_code == 422 and answer.json()["error"].startswith(next(iter(wrong)))
+
+
+def test_a_search_says_what_is_certain_and_why_it_stopped(client, tiny):
+    text = "the [GAP:1-2] on the [MASK] ."
+    found, known = (
+        client.post("/api/fill", json={"text": text, "top": 4}).json(),
+        unmask.fill(text, tiny, top=4),
+    )
+    assert (
+        found["certain"] == known.certain
+        and found["stopped"] == known.stopped
+        and found["passes"] == known.passes
+    )
+    assert [one["parts"] for one in found["completions"]] == [
+        list(one.parts) for one in known.completions
+    ]
+    assert found["completions"][0]["standard_error"] == 0
+
+
+def test_healthz(client):
+    assert client.get("/healthz").json() == {
+        "status": "ok",
+        "version": unmask.__version__,
+        "jobs": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("0.0.0.0", "http://127.0.0.1:8000/"),
+        ("::", "http://[::1]:8000/"),
+        ("127.0.0.1", "http://127.0.0.1:8000/"),
+        ("::1", "http://[::1]:8000/"),
+        ("box.local", "http://box.local:8000/"),
+    ],
+)
+def test_the_address_printed_can_be_opened(capsys, host, address):
+    assert address_of(host, 8000) == address
+    print_address(address, host)
+    said = capsys.readouterr()
+    assert address in said.out and ("beyond this machine" in said.err) == (
+        host not in ("127.0.0.1", "::1")
+    )
+    assert ("other machines" in said.out) == (host in ("0.0.0.0", "::"))
+
+
+@pytest.mark.parametrize(
+    ("own", "hosts", "said"),
+    [
+        ("10.1.2.3", [], "at http://10.1.2.3:8000/; any other name needs --allow-host NAME"),
+        (
+            "10.1.2.3",
+            ["box.local"],
+            "at http://10.1.2.3:8000/, under the name box.local; any other",
+        ),
+        ("10.1.2.3", ["*"], "at http://10.1.2.3:8000/, under any name"),
+        (None, ["box.local"], "under the name box.local; any other name needs --allow-host NAME"),
+        (None, ["*"], "under any name"),
+        (None, [], "no name is allowed yet; start it with --allow-host NAME"),
+    ],
+)
+def test_where_other_machines_open_it_is_printed_and_allowed(
+    capsys, monkeypatch, served, own, hosts, said
+):
+    monkeypatch.setattr("unmask.surfaces.serving.server.outward_address", lambda host: own)
+    print_address("http://127.0.0.1:8000/", "0.0.0.0", hosts)
+    assert capsys.readouterr().out.splitlines()[1].startswith(f"other machines: {said}")
+    guarded = TestClient(Guard(served[0], names_of("0.0.0.0", hosts)))
+    for name in [name for name in (own, *hosts) if name not in (None, "*")]:
+        assert guarded.get("/healthz", headers={"host": f"{name}:8000"}).status_code == 200
+    elsewhere = guarded.get("/healthz", headers={"host": "10.9.9.9:8000"}).status_code
+    assert elsewhere == (200 if "*" in hosts else 400)
+
+
+def test_a_server_at_every_address_answers_under_its_own(tiny_folder):
+    """The address that is printed for other machines, asked as one of them would."""
+    own = outward_address("0.0.0.0")
+    if own is None:
+        pytest.skip("this machine has no network")
+    command = [sys.executable, "-m", "unmask", "serve", "--host", "0.0.0.0", "--port", "0"]
+    command += ["--model", str(tiny_folder)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            server.stdout.readline()
+            found = re.search(r"other machines: at (http://\S+/)", server.stdout.readline())
+            assert found and own in found[1]
+            with urllib.request.urlopen(f"{found[1]}healthz") as answer:
+                assert json.load(answer)["status"] == "ok"
+        finally:
+            server.terminate()
+            server.communicate()
+
+
+FILL = {
+    "text": "A [MASK].",
+    "joint": None,
+    "candidates": None,
+    "exact": False,
+    "top": 3,
+    "cells": 14,
+    "pin": None,
+}
+
+
+def test_defaults_are_left_out_and_the_model_goes_along():
+    copy = Copies(None, {}).of("fill", FILL)
+    assert (
+        copy["python"]
+        == 'import unmask\n\nprint(unmask.fill("A [MASK].", top=3).to_frame().to_string())'
+    )
+    assert copy["command"] == "unmask fill 'A [MASK].' --top 3"
+    copy = Copies("bert", {"device": "cpu"}).of("fill", {**FILL, "exact": True})
+    loaded = 'model=unmask.load("bert", device="cpu")'
+    assert f'unmask.fill("A [MASK].", exact=True, top=3, {loaded}).to_frame()' in copy["python"]
+    assert copy["command"] == "unmask fill 'A [MASK].' --exact --top 3 --model bert --device cpu"
+
+
+def test_a_start_is_passed_by_a_pipe():
+    values = {
+        "template": "A [MASK].",
+        "init": "It's.",
+        "kernel": "mh",
+        "temperature": 0.5,
+        "chains": 2,
+        "seed": 0,
+    }
+    copy = Copies(None, {}).of("sample", values)
+    assert (
+        'kernel=unmask.MH(temperature=0.5), chains=2, start=unmask.Start(init=["It\'s."])).last'
+        in copy["python"]
+    )
+    assert copy["command"].startswith(
+        "printf '%s\\n' 'It'\"'\"'s.' | unmask sample 'A [MASK].' --init -"
+    )
+
+
+@pytest.mark.parametrize("text", ["and/or", "-", "notes.txt", "https://a.org"])
+def test_a_copied_text_that_looks_like_a_file_is_a_text(text):
+    request = {"text": text, "chosen": [], "others": None, "joint": "pseudo_gibbs", "candidates": 8}
+    copy = Copies(None, {}).of(
+        "dependence", {name: request[name] for name in ("text", "candidates")}
+    )
+    assert f'unmask.dependence(["{text}"], candidates=8)[0].to_frame()' in copy["python"]
+    assert copy["command"] == f"unmask dependence --text {text} --candidates 8"
+    copy = Copies(None, {}).of("score", {"texts": [text, "a dog"], "score": ["pll"]})
+    assert f'unmask.score(["{text}", "a dog"]' in copy["python"]
+    assert copy["command"].startswith(f"unmask score --text {text} --text 'a dog'")
+    copy = Copies(None, {}).of("score", {"texts": ["a cat", "a dog"], "score": ["pll"]})
+    assert copy["command"].startswith("unmask score 'a cat' 'a dog'")

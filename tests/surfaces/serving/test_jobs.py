@@ -1,0 +1,232 @@
+"""Jobs: how far they are, what a stopped one gives, who goes first, and what happens when the
+server ends.
+"""
+
+import asyncio
+import json
+import threading
+from math import comb, log
+
+import pytest
+
+import unmask
+from unmask.runs.progress import Enough
+from unmask.surfaces.serving.jobs import ENDING, FAILED, Jobs
+
+WHOLE = "the cat sat on the mat ."
+FIVE = "the [MASK] [MASK] [MASK] [MASK] [MASK] ."
+
+
+class EndsAfter:
+    """Makes a model raise `Enough` once it has passed this many rows."""
+
+    def __init__(self, model, rows, monkeypatch):
+        self.left, plain = rows, model.logits
+
+        def logits(ids, positions):
+            self.left -= len(ids)
+            if self.left < 0:
+                raise Enough
+            return plain(ids, positions)
+
+        monkeypatch.setattr(model, "logits", logits)
+
+
+@pytest.fixture
+def model(tiny_folder):
+    """A tiny model of one's own: tests change it."""
+    return unmask.MaskedLM.load(tiny_folder)
+
+
+def test_a_stopped_search_gives_the_fillings_so_far(model, monkeypatch):
+    whole = unmask.fill("the [MASK] [MASK] [MASK] .", model, top=10**3)
+    EndsAfter(model, 120, monkeypatch)
+    found = unmask.fill("the [MASK] [MASK] [MASK] .", model, top=10**3)
+    assert found.stopped == "asked" and 0 < found.passes <= 120 and 0 < found.mass < whole.mass
+    known = {c.text: c.log_prob for c in whole.completions}
+    assert found.completions and all(
+        c.log_prob == pytest.approx(known[c.text], abs=1e-5) for c in found.completions
+    )
+    missed = [
+        value for text, value in known.items() if text not in {c.text for c in found.completions}
+    ]
+    assert missed and max(missed) <= log(found.bound)
+
+
+def test_a_search_that_found_nothing_is_just_stopped(model, monkeypatch):
+    EndsAfter(model, 5, monkeypatch)
+    with pytest.raises(Enough):
+        unmask.fill(FIVE, model)
+
+
+def test_stopped_scores_are_those_done(model, monkeypatch):
+    known = unmask.score([WHOLE], ["pll", "any_order"], model=model).rows[0]
+    EndsAfter(model, 20, monkeypatch)
+    row = unmask.score([WHOLE], ["pll", "any_order"], model=model).rows[0]
+    assert (
+        row["pll"] == known["pll"]
+        and row["any_order"] is None
+        and "stopped before this score" in row["reason"]
+    )
+
+
+def test_stopped_dependence_has_the_pairs_done(model, monkeypatch):
+    known = unmask.dependence(WHOLE, model, candidates=4)
+    EndsAfter(model, known.passes - 20, monkeypatch)
+    monkeypatch.setattr("unmask.verbs.answers.dependence.PAIRS_AT_ONCE", 4)
+    found = unmask.dependence(WHOLE, model, candidates=4)
+    assert 0 < len(found.pairs()) < len(known.pairs()) == comb(7, 2)
+    for i, j, value in found.pairs():
+        assert value == pytest.approx(float(known.matrix[i, j]), abs=1e-6)
+    assert found.least_mass > 0 and found.to_dict()["matrix"][5][6] is None
+    assert found.figure() is not None and "nats" in repr(found)
+
+
+def test_stopped_mutants_are_those_done(model, monkeypatch):
+    text = "the cat sat on a dog ."
+    known = unmask.mutants(text, model=model, positions=[1, 2, 3, 4]).to_dict()["mutants"]
+    monkeypatch.setattr("unmask.studies.variants.mutants.TOGETHER", 1)
+    EndsAfter(model, 2, monkeypatch)
+    found = unmask.mutants(text, model=model, positions=[1, 2, 3, 4]).to_dict()["mutants"]
+    assert 0 < len(found) < len(known)
+    by_name = {row["mutant"]: row["log_prob"] for row in known}
+    assert all(row["log_prob"] == pytest.approx(by_name[row["mutant"]], abs=1e-4) for row in found)
+
+
+class Asked(threading.Thread):
+    """A request in the background; `text` is that of its stream, once it has ended."""
+
+    def __init__(self, client, path, body):
+        super().__init__()
+        self.ask, self.text = lambda: client.post(path, json=body).text, ""
+        self.start()
+
+    def run(self):
+        self.text = self.ask()
+
+
+def test_a_job_stops_with_what_it_has(client, served, gate, events, until):
+    asked = Asked(client, "/api/fill/events", {"text": "the [MASK] [MASK] [MASK] .", "top": 100})
+    gate.let(12)
+    (name,) = served[1].under_way
+    assert client.delete(f"/api/jobs/{name}").json() == {"id": name, "stopping": True}
+    gate.open()
+    asked.join()
+    *before, (last, answer) = events(asked.text)
+    assert (
+        last == "answer"
+        and answer["stopped"] == "asked"
+        and answer["completions"]
+        and answer["passes"] < 1000
+    )
+    done = [
+        value["done"] for kind, value in before if kind == "progress" and value["what"] == "passes"
+    ]
+    assert done == sorted(done) and done[-1] > 0
+    until(lambda: not served[1].under_way)
+    assert client.delete(f"/api/jobs/{name}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "batches", "last"),
+    [
+        ("/api/fill/events", {"text": "the [MASK] ran on a [MASK] .", "exact": True}, 1, "error"),
+        ("/api/sample", {"template": "the [MASK] [MASK] [MASK] [MASK] .", "sweeps": 400}, 6, "end"),
+    ],
+)
+def test_a_stopped_joint_is_an_error_and_a_stopped_chain_ends(
+    client, served, gate, events, path, body, batches, last
+):
+    asked = Asked(client, path, body)
+    gate.let(batches)
+    (job,) = served[1].under_way
+    assert client.delete(f"/api/jobs/{job}").status_code == 200
+    gate.open()
+    asked.join()
+    name, value = events(asked.text)[-1]
+    assert name == last and (
+        value == {"stopped": True} if last == "end" else "was stopped" in value["error"]
+    )
+
+
+def test_a_client_that_leaves_before_the_first_line_ends_its_job(served, until, monkeypatch):
+    app, jobs = served
+    begun, start = [], jobs._start
+
+    def starting(run):
+        begun.append(start(run))
+        return begun[-1]
+
+    monkeypatch.setattr(jobs, "_start", starting)
+    body = json.dumps({"template": "the [MASK] [MASK] .", "sweeps": 400, "chains": 8}).encode()
+    coming = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive():
+        if coming:
+            return coming.pop()
+        while len(begun) < 2:  # the check of the settings, then the chains
+            await asyncio.sleep(0.001)
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        await asyncio.sleep(0)
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/sample",
+        "query_string": b"",
+        "headers": headers,
+    }
+    asyncio.run(app(scope, receive, send))
+    _, chains = begun
+    assert chains.cancelled
+    until(lambda: not jobs.under_way)
+
+
+def test_a_defect_ends_a_stream_with_a_line(client, events, monkeypatch, caplog):
+    monkeypatch.setattr(
+        "unmask.surfaces.serving.questions.Answers._result", lambda *asked, **more: 1 // 0
+    )
+    answer = client.post("/api/fill/events", json={"text": "the [MASK] ."})
+    assert events(answer.text)[-1] == ("error", {"error": FAILED})
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny, gate):
+    from fastapi.testclient import TestClient
+
+    from unmask.surfaces.serving.app import create_app
+
+    jobs = Jobs()
+    client = TestClient(create_app(tiny, jobs))
+    answers, body = [], {"text": "the [MASK] [MASK] .", "candidates": 3}
+
+    def ask(path):
+        answers.append(client.post(path, json=body))
+
+    threads = [
+        threading.Thread(target=ask, args=[path]) for path in ("/api/fill", "/api/fill/events")
+    ]
+    for thread in threads:
+        thread.start()
+    gate.let(0, then=2)
+    assert client.get("/healthz").json()["jobs"] == 2
+    jobs.close()
+    for thread in threads:
+        thread.join()
+    plain_one, stream = sorted(answers, key=lambda a: -a.status_code)
+    assert (
+        plain_one.status_code == 503
+        and plain_one.json() == {"error": ENDING}
+        and plain_one.headers["retry-after"]
+    )
+    assert stream.status_code == 200 and stream.text.endswith(
+        f"event: error\ndata: {json.dumps({'error': ENDING})}\n\n"
+    )
+    assert (
+        client.post("/api/words", json={"text": WHOLE}).status_code
+        == client.get("/healthz").status_code
+        == 503
+    )

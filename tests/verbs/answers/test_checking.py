@@ -1,0 +1,232 @@
+"""`unmask.check`: its figures by a plain loop, and each thing that looks wrong, on a right
+model and on wrong ones.
+"""
+
+import json
+import shutil
+from dataclasses import replace
+from math import inf, log
+
+import pytest
+import torch
+
+import unmask
+from support.command_runner import invoke
+from support.small_models import shuffle_vocabulary
+from unmask.common.errors import InputError
+from unmask.models.checkpoint_files import english_model_path
+from unmask.verbs.answers.checking import concerns, measure
+
+TEXTS = [
+    "A man in a blue shirt is playing the guitar on the street.",
+    "Two dogs are running through the snow.",
+    "A woman is sitting at a table and reading a book.",
+    "The children are playing with a ball in the park.",
+    "A boy is riding his bike down the road.",
+    "People are standing in line outside of a building.",
+    "A girl in a red dress is dancing.",
+    "The man is wearing a black hat and a white shirt.",
+]
+
+
+@pytest.fixture
+def copied(tmp_path):
+    return shutil.copytree(english_model_path(), tmp_path / "english")
+
+
+def test_what_was_understood_of_the_bundled_model(english):
+    found = unmask.check(english)
+    assert found.architecture.startswith("bert, 5 layers") and found.parameters == sum(
+        p.numel() for p in english.network.parameters()
+    )
+    assert (found.mask, found.mask_id, found.outputs, found.regular, found.unused) == (
+        "[MASK]",
+        4,
+        8192,
+        8187,
+        0,
+    )
+    assert found.around == (("[CLS]",), ("[SEP]",)) and found.longest == 128
+    assert (
+        found.tokenizer == "word pieces"
+        and found.cased
+        and set(found.special) == {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+    )
+    assert found.on_texts is None and found.concerns == ()
+    assert json.loads(json.dumps(found.to_dict()))["mask_id"] == 4
+    assert dict(found.to_frame().itertuples(index=False))["mask token"] == "[MASK] (id 4)"
+    assert "Nothing looks wrong" in found._repr_html_() and "mask token" in repr(found)
+
+
+def test_figures_on_texts_are_those_of_a_plain_loop(english):
+    healthy = unmask.check(english, data=TEXTS)
+    assert healthy.concerns == () and healthy.notes == ()
+    found = healthy.on_texts
+    right = nats = mass = count = 0
+    for text in TEXTS:
+        ids = english.words.encode(text)
+        for place in range(1, len(ids) - 1):
+            row = torch.tensor([[*ids[:place], english.mask_id, *ids[place + 1 :]]])
+            with torch.no_grad():
+                log_q = english.network(input_ids=row).logits[0, place].double().log_softmax(-1)
+            right += int(log_q.argmax()) == ids[place]
+            nats -= float(log_q[ids[place]])
+            mass += float(log_q[list(english.special_ids)].exp().sum())
+            count += 1
+    assert (found.texts, found.refused, found.too_long, found.positions, found.tokens) == (
+        len(TEXTS),
+        0,
+        0,
+        count,
+        count,
+    )
+    assert found.accuracy == pytest.approx(right / count) and found.nats == pytest.approx(
+        nats / count, abs=1e-4
+    )
+    assert found.special_mass == pytest.approx(mass / count, abs=1e-6)
+    tokens = [i for text in TEXTS for i in english.words.encode(text)[1:-1]]
+    assert found.frequent == pytest.approx(max(tokens.count(i) for i in tokens) / count)
+    assert found.accuracy > 0.4 > found.frequent
+
+
+def test_a_tokenizer_of_other_ids_shows_in_the_accuracy(copied):
+    shuffle_vocabulary(copied)
+    told = " ".join(unmask.check(copied, data=TEXTS[:4]).concerns)
+    assert "it is right in" in told and "always saying" in told
+
+
+def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(
+    tiny_folder, copied, english, tmp_path
+):
+    odd = unmask.check(
+        english, data=["Ω Ψ Ж cat", "Ω Ψ dog", *["x" * 1000 + " the"] * 2, "a\x07b"]
+    ).concerns
+    assert any("are unknown" in told for told in odd) and any(
+        "cannot be read, the first because" in told for told in odd
+    )
+    from transformers import BertConfig, BertForMaskedLM
+
+    folder = shutil.copytree(tiny_folder, tmp_path / "flat")
+    network = BertForMaskedLM(BertConfig.from_pretrained(tiny_folder))
+    with torch.no_grad():
+        network.cls.predictions.transform.LayerNorm.weight.zero_()
+        network.cls.predictions.bias.zero_()
+    network.save_pretrained(folder)
+    from safetensors.torch import load_file, save_file
+
+    extra = load_file(folder / "model.safetensors") | {"cls.species.weight": torch.ones(2, 16)}
+    save_file(extra, folder / "model.safetensors", metadata={"format": "pt"})
+    told = unmask.check(folder).concerns
+    assert any("nearly uniform" in line for line in told) and not any(
+        "other heads" in line for line in told
+    )
+    ((said,),) = [[text for name, text in unmask.check(folder).rows() if name == "noted"]]
+    assert "cls.species.weight" in said and unmask.check(folder).notes == (said,)
+
+
+def test_a_tokenizer_above_is_in_doubt_until_texts_show_that_it_is_the_model_s(copied):
+    tokens = json.loads((copied / "tokenizer.json").read_text())["model"]["vocab"]
+    for file in copied.glob("tokenizer*"):
+        file.unlink()
+    (copied / "tokenizer_config.json").write_text(
+        json.dumps({"do_lower_case": False, "model_max_length": 128})
+    )
+    (copied.parent / "vocab.txt").write_text(
+        "\n".join(sorted(tokens, key=tokens.__getitem__)) + "\n"
+    )
+    (doubt,) = unmask.check(copied).concerns
+    assert "has no tokenizer, and" in doubt
+    shown = unmask.check(copied, data=TEXTS)
+    assert shown.concerns == () and shown.notes == (doubt,)
+    strange = unmask.check(copied, data=["qx zv kj wq xz vk", "zz xq kv jq wz"])
+    assert doubt in strange.concerns and len(strange.concerns) > 1 and strange.notes == ()
+
+
+def test_worse_than_uniform_is_told_although_the_accuracy_is_right(copied):
+    """Logits thirty times as large: the same first choices, and certainty where they are wrong."""
+    odd = [
+        "The old violin whispered to seven green umbrellas about taxes.",
+        "My uncle is a quiet lawyer and sells used boats.",
+    ]
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(copied / "model.safetensors")
+    for name in ("transform.LayerNorm.weight", "transform.LayerNorm.bias", "bias"):
+        tensors[f"cls.predictions.{name}"] *= 30
+    save_file(tensors, copied / "model.safetensors", {"format": "pt"})
+    found = unmask.check(copied, data=odd)
+    assert found.on_texts.accuracy > found.on_texts.frequent
+    assert found.on_texts.nats > found.on_texts.uniform == pytest.approx(log(8187))
+    (told,) = [concern for concern in found.concerns if "worse than a uniform" in concern]
+    assert f"{found.on_texts.nats:.1f} nats, uniform 9.0" in told
+
+
+def test_one_position_has_no_standard_error(english):
+    single = unmask.check(english, data=["the"])
+    assert single.on_texts.positions == 1 and single.on_texts.nats_error == inf
+    assert not any("uniform" in concern for concern in single.concerns)
+
+
+def test_texts_longer_than_the_model_and_nothing_around(tiny, tiny_folder, tmp_path):
+    found = unmask.check(tiny, data=["the cat sat on the mat . " * 4, "the cat sat"]).on_texts
+    assert found.too_long == 1 and found.texts == 2
+    folder = shutil.copytree(tiny_folder, tmp_path / "bare")
+    rule = json.loads((folder / "tokenizer.json").read_text())
+    rule["post_processor"] = None
+    (folder / "tokenizer.json").write_text(json.dumps(rule))
+    assert any("start and an end token" in told for told in unmask.check(folder).concerns)
+
+
+def test_data_that_are_no_texts(tiny, tmp_path):
+    (tmp_path / "empty.txt").write_text("\n\n")
+    for data, told in (
+        ([], "^data holds no text: give a list of texts, or a file"),
+        (["the", 3], "^data .'the', 3. is not valid: give a text as item 2"),
+        ([" "], "^data holds no text"),
+        (tmp_path / "none.txt", "does not exist"),
+        (tmp_path / "empty.txt", "holds no text"),
+        (
+            ["Ω"],
+            "none of the 1 texts has a token that the model knows: give texts of its own kind$",
+        ),
+    ):
+        with pytest.raises(InputError, match=told):
+            unmask.check(tiny, data=data)
+
+
+def test_the_command_says_what_the_function_says(tiny_folder, tmp_path):
+    (tmp_path / "lines.txt").write_text("the cat sat on the mat .\nthe dog ran .\n")
+    told = invoke(
+        ["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt"), "--json"]
+    )
+    said, found = (
+        json.loads(told.stdout),
+        unmask.check(tiny_folder, data=tmp_path / "lines.txt").to_dict(),
+    )
+    assert said == json.loads(json.dumps(found)) and said["on_texts"]["texts"] == 2
+    shown = invoke(["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt")])
+    assert (
+        shown.exit_code == 0
+        and "mask token" in shown.stdout
+        and "looks wrong: it is right in" in shown.stdout
+    )
+
+
+def test_a_model_that_is_mostly_right_does_not_look_wrong(english):
+    figures = measure(english, ["The cat sat on the mat."] * 3)
+    often = replace(
+        figures,
+        positions=500,
+        accuracy=0.84,
+        frequent=0.85,
+        nats=0.6,
+        nats_error=0.01,
+        special_mass=0.0,
+    )
+    assert not [concern for concern in concerns(english, often) if "is right in" in concern]
+    seldom = replace(often, accuracy=0.04, frequent=0.05, nats=4.0)
+    assert [
+        concern
+        for concern in concerns(english, seldom)
+        if "is right in 4.0% of the cases" in concern
+    ]

@@ -1,0 +1,301 @@
+"""`fill` and `compare` against the tables written out by hand."""
+
+import json
+from itertools import product
+from math import exp, log
+
+import pytest
+import torch
+
+import unmask
+from support.command_runner import invoke
+from unmask.common.errors import InputError
+
+TWO = "the [MASK] sat on the [MASK] ."
+
+
+def plain_log_probs(model, ids, position):
+    """The model's log-probabilities at one position of one text, straight from the Hugging Face
+    network.
+    """
+    with torch.no_grad():
+        return (
+            model.network(input_ids=torch.tensor([ids]))
+            .logits[0, position]
+            .double()
+            .log_softmax(-1)
+        )
+
+
+def test_one_blank_is_the_models_own_conditional_among_regular_tokens(tiny):
+    filling = unmask.fill("the [MASK] sat .", model=tiny, top=3)
+    log_p = plain_log_probs(tiny, filling.cloze.ids, filling.cloze.block[0])[list(tiny.regular_ids)]
+    inside = float(log_p.logsumexp(0))
+    best = log_p.topk(3)
+    assert filling.candidates_mass == pytest.approx(exp(inside), abs=1e-5)
+    assert [c.log_prob for c in filling.completions] == pytest.approx(
+        (best.values - inside).tolist(), abs=1e-4
+    )
+    assert [c.tokens for c in filling.completions] == [
+        (tiny.token(tiny.regular_ids[i]),) for i in best.indices
+    ]
+    for name in unmask.CONSTRUCTIONS:
+        other = unmask.fill("the [MASK] sat .", model=tiny, top=3, joint=name)
+        assert other.completions == filling.completions
+        assert other.joint.name == name
+
+
+def test_two_blanks_against_a_plain_loop(tiny):
+    """mrf and product over all 12 x 12 fillings with regular tokens, from single passes of the
+    Hugging Face network.
+    """
+    filling = unmask.fill(TWO, model=tiny, joint="mrf", exact=True, top=200)
+    ids, (a, b) = list(filling.cloze.ids), filling.cloze.block
+    regular = tiny.regular_ids
+    masked_a, masked_b = plain_log_probs(tiny, ids, a), plain_log_probs(tiny, ids, b)
+    mrf, independent = {}, {}
+    for x, y in product(regular, regular):
+        row_a, row_b = list(ids), list(ids)
+        row_a[b], row_b[a] = y, x
+        of_a, of_b = plain_log_probs(tiny, row_a, a), plain_log_probs(tiny, row_b, b)
+        mrf[x, y] = float(
+            of_a[x] - of_a[list(regular)].logsumexp(0) + of_b[y] - of_b[list(regular)].logsumexp(0)
+        )
+        independent[x, y] = float(masked_a[x] + masked_b[y])
+    log_z = float(torch.tensor(list(mrf.values())).logsumexp(0))
+    mass = float(torch.tensor(list(independent.values())).logsumexp(0))
+    assert len(filling.completions) == 144
+    assert sum(exp(c.log_prob) for c in filling.completions) == pytest.approx(1, abs=1e-5)
+    assert log(filling.candidates_mass) == pytest.approx(mass, abs=1e-5)
+    names = {(tiny.token(x), tiny.token(y)): (x, y) for x, y in mrf}
+    for completion in filling.completions:
+        cell = names[completion.tokens]
+        assert completion.log_prob == pytest.approx(mrf[cell] - log_z, abs=2e-4)
+        assert completion.product_log_prob == pytest.approx(independent[cell] - mass, abs=2e-4)
+    scores = [c.log_prob for c in filling.completions]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_text_and_spans_show_the_filled_tokens(tiny):
+    for completion in unmask.fill(TWO, model=tiny, top=5).completions:
+        assert [completion.text[start:stop] for start, stop in completion.spans] == list(
+            completion.tokens
+        )
+        assert completion.text.split()[1] == completion.tokens[0]
+
+
+def test_positions_blank_out_the_tokens_named(tiny):
+    by_position = unmask.fill("the cat sat on the mat .", model=tiny, positions=[2, 6], top=4)
+    by_mask = unmask.fill(TWO, model=tiny, top=4)
+    assert [c.tokens for c in by_position.completions][:4] == [
+        c.tokens for c in by_mask.completions
+    ]
+    assert [c.tokens for c in by_position.completions if c.is_gold] == [("cat", "mat")]
+    assert by_position.cloze.gold == tuple(tiny.tokenizer.convert_tokens_to_ids(["cat", "mat"]))
+
+
+def test_json_warns_where_the_joint_did_not_converge(tiny, monkeypatch):
+    found, compared = unmask.fill(TWO, model=tiny, top=2), unmask.compare(TWO, model=tiny, top=2)
+    assert "warning" not in found.to_dict() and "warning" not in compared.to_dict()
+    monkeypatch.setitem(found.joint.report, "converged", False)
+    monkeypatch.setitem(compared.joints["balanced"].report, "converged", False)
+    assert found.to_dict()["warning"].startswith(
+        "restarted did not converge, and the probabilities are approximate"
+    )
+    assert compared.to_dict()["warning"].startswith(
+        "balanced did not converge, and the probabilities are approximate"
+    )
+
+
+def test_html_escapes_what_the_user_typed(tiny):
+    html = unmask.fill("the <i> [MASK] & [MASK]", model=tiny)._repr_html_()
+    assert "<i>" not in html and "&lt;i&gt;" in html
+
+
+def test_compare_describes_each_joint(tiny):
+    comparison = unmask.compare(TWO, model=tiny, top=6)
+    assert list(comparison.joints) == list(unmask.CONSTRUCTIONS)
+    for name, row in comparison.descriptions.items():
+        dense = unmask.fill(TWO, model=tiny, joint=name).joint.dense().double()
+        entropy = -float((dense.exp() * dense).sum())
+        parts = [-float((m.exp() * m).sum()) for m in (dense.logsumexp(0), dense.logsumexp(1))]
+        assert row.entropy == pytest.approx(entropy, abs=1e-4)
+        assert row.total_correlation == pytest.approx(sum(parts) - entropy, abs=1e-4)
+        assert row.g_kl is None and row.p_ppl is None
+    assert comparison.descriptions["product"].total_correlation == pytest.approx(0, abs=1e-4)
+    assert comparison.descriptions["balanced"].total_correlation > 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "ranks"),
+    [({}, "restarted"), ({"joint": "mrf"}, "mrf"), ({"joints": "mrf,hcb"}, "hcb")],
+)
+def test_compare_shows_the_best_of_the_construction_that_ranks(tiny, options, ranks):
+    comparison = unmask.compare(TWO, model=tiny, top=6, **options)
+    best = comparison.joints[ranks].dense().double().exp().flatten().topk(6).values.tolist()
+    assert [exp(c.log_probs[ranks]) for c in comparison.completions] == pytest.approx(
+        best, abs=1e-5
+    )
+    assert comparison.to_frame().shape == (6, len(comparison.joints) + 1)
+    assert comparison.to_dict()["ranked_by"] == ranks
+
+
+@pytest.mark.parametrize("text", [TWO, "a [MASK] [MASK] [MASK] ."])
+def test_compare_has_the_chain_over_all_orders_beside_the_others(tiny, text):
+    compared = unmask.compare(text, model=tiny, top=5, joint="chain")
+    searched = unmask.fill(text, model=tiny, top=500, search=unmask.Search(mass=0.9))
+    known = {c.tokens: c.log_prob for c in searched.completions}
+    for completion in compared.completions:
+        assert completion.orders_log_prob == pytest.approx(known[completion.tokens], abs=1e-4)
+
+
+def test_compare_with_gold_tokens_has_the_metrics(tiny):
+    comparison = unmask.compare(TWO, model=tiny, targets=["cat", "mat"], top=3)
+    gold = tiny.tokenizer.convert_tokens_to_ids(["cat", "mat"])
+    shown = [c for c in comparison.completions if c.is_gold]
+    assert len(shown) == 1 and shown[0].tokens == ("cat", "mat")
+    for name, row in comparison.descriptions.items():
+        log_prob = float(comparison.joints[name].log_prob(gold))
+        assert row.gold_log_prob == pytest.approx(log_prob, abs=1e-4)
+        assert row.p_ppl == pytest.approx(exp(-log_prob / 2), rel=1e-3)
+        assert row.g_kl >= 0 and row.a_kl >= -1e-6
+    by_position = unmask.compare("the cat sat on the mat .", model=tiny, positions=[2, 6], top=3)
+    assert by_position.to_dict() == {**comparison.to_dict(), "text": "the cat sat on the mat ."}
+
+
+def test_compare_needs_two_blanks_and_known_names(tiny):
+    with pytest.raises(InputError, match="one blank"):
+        unmask.compare("the [MASK] sat .", model=tiny)
+    with pytest.raises(InputError, match="'x' is unknown"):
+        unmask.compare(TWO, model=tiny, joints=["x"])
+    with pytest.raises(InputError, match="joint mrf is not among the joints compared"):
+        unmask.compare(TWO, model=tiny, joints=["hcb"], joint="mrf")
+
+
+def test_a_list_of_texts_gives_the_answers_of_each(tiny):
+    texts = [
+        TWO,
+        "the [MASK] .",
+        "a [MASK] dog [MASK] on the [MASK] .",
+        "the [MASK] ran under the [MASK]",
+        TWO,
+    ]
+    together = unmask.fill(texts, model=tiny, candidates=5)
+    assert [filling.text for filling in together] == texts
+    for filling, text in zip(together, texts, strict=True):
+        alone = unmask.fill(text, model=tiny, candidates=5)
+        assert [c.tokens for c in filling.completions] == [c.tokens for c in alone.completions]
+        assert [c.log_prob for c in filling.completions] == pytest.approx(
+            [c.log_prob for c in alone.completions], abs=1e-5
+        )
+        assert filling.candidates_mass == pytest.approx(alone.candidates_mass, rel=1e-5)
+    pairs = [TWO, "the [MASK] ran under the [MASK]"]
+    for both, alone in zip(
+        unmask.compare(pairs, model=tiny),
+        [unmask.compare(t, model=tiny) for t in pairs],
+        strict=True,
+    ):
+        assert both.incompatibility == pytest.approx(alone.incompatibility, abs=1e-5)
+    assert [d.text for d in unmask.dependence(pairs, model=tiny)] == pairs
+
+
+def test_fill_and_compare_give_one_answer_to_one_question(tiny):
+    """Words that few candidates would leave out: both put them in, and say the same."""
+    least = unmask.fill(TWO, model=tiny, exact=True, top=144).completions[-1].tokens
+    filling = unmask.fill(TWO, model=tiny, candidates=2, targets=list(least))
+    comparison = unmask.compare(TWO, model=tiny, candidates=2, targets=list(least))
+    (ours,) = [c for c in filling.completions if c.is_gold]
+    (theirs,) = [c for c in comparison.completions if c.is_gold]
+    assert ours.tokens == theirs.tokens == least
+    assert (
+        ours.log_prob == pytest.approx(theirs.log_probs["restarted"], abs=1e-6)
+        and ours.log_prob > -50
+    )
+    assert comparison.descriptions["restarted"].gold_log_prob == pytest.approx(
+        ours.log_prob, abs=1e-5
+    )
+
+
+def test_few_candidates_are_told(tiny):
+    few = unmask.fill(TWO, model=tiny, candidates=1)
+    assert (
+        few.candidates_mass < 0.5
+        and "less than half" in few._repr_html_()
+        and "give more candidates" in few.summary
+    )
+    named = unmask.fill("the [MASK] sat .", model=tiny, alphabet=["mat"])
+    assert "less than half" in named.summary and "candidates" not in named.summary
+    assert "less than half" not in unmask.fill(TWO, model=tiny, exact=True)._repr_html_()
+
+
+def test_an_alphabet_is_all_that_blanks_take(tiny):
+    filling = unmask.fill(TWO, model=tiny, alphabet="cat,dog,mat", top=99)
+    assert filling.joint.shape == (3, 3) and {t for c in filling.completions for t in c.tokens} == {
+        "cat",
+        "dog",
+        "mat",
+    }
+    with pytest.raises(InputError, match="not in the alphabet"):
+        unmask.fill(TWO, model=tiny, alphabet=["cat", "dog"], targets=["cat", "mat"])
+
+
+def test_a_frame_of_completions(tiny):
+    filling = unmask.fill(TWO, model=tiny, top=3, targets=["cat", "mat"])
+    frame = filling.to_frame()
+    assert list(frame) == ["text", "blank_1", "blank_2", "log_prob", "product_log_prob", "gold"]
+    assert (
+        frame["log_prob"].tolist() == [c.log_prob for c in filling.completions]
+        and frame["gold"].sum() == 1
+    )
+
+
+def test_the_figure_is_checked_first_and_left_by_the_call(tiny, tmp_path):
+    unmask.compare("the [MASK] $x_{$ [MASK]", model=tiny, figure=tmp_path / "joint.svg")
+    assert "the [MASK] $x_{$ [MASK]" in (tmp_path / "joint.svg").read_text()
+    for path, message in (
+        (tmp_path / "none" / "a.png", "does not exist"),
+        (tmp_path / "a.gif", "no known ending"),
+    ):
+        with pytest.raises(InputError, match=message):
+            unmask.compare(TWO, model=tiny, figure=path)
+    with pytest.raises(InputError, match="one figure"):
+        unmask.compare([TWO, TWO], model=tiny, figure=tmp_path / "a.png")
+    with pytest.raises(InputError, match="the text has 3"):
+        unmask.compare("[MASK] [MASK] [MASK]", model=tiny, figure=tmp_path / "a.png")
+
+
+def test_texts_of_a_table_are_filled(tiny, tiny_folder, tmp_path):
+    (tmp_path / "stimuli.csv").write_text("item,Sentence\n1,the [MASK] sat .\n2,a [MASK] sat .\n")
+    printed = invoke(
+        [
+            "fill",
+            "--file",
+            str(tmp_path / "stimuli.csv"),
+            "--model",
+            str(tiny_folder),
+            "--json",
+            "--top",
+            "1",
+        ]
+    )
+    rows = [json.loads(line) for line in printed.stdout.splitlines()]
+    assert [row["text"] for row in rows] == ["the [MASK] sat .", "a [MASK] sat ."]
+
+
+def test_many_constructions_are_compared_in_eighty_columns(tiny_folder):
+    joints = (
+        "product,mrf_logit,mrf,hcb,arnold_gokhale,balanced,pseudo_gibbs,restarted,chain,"
+        "family:0.5,0.25,family:0.1,0.2"
+    )
+    typed = [
+        "compare",
+        "the [MASK] sat on the [MASK] .",
+        "--model",
+        str(tiny_folder),
+        "--joints",
+        joints,
+        "--top",
+        "2",
+    ]
+    lines = invoke(typed, env={"COLUMNS": "80"}).stdout.splitlines()
+    assert sum("completion" in line for line in lines) == 3 and max(map(len, lines)) <= 80
