@@ -28,14 +28,14 @@ TABLE = torch.zeros(2, 3)
 BOX = torch.zeros(2, 3, 4)
 IDS = torch.zeros(3, dtype=torch.long)
 WRONG = {
-    "answers.blanked_text": ("letter_ids", "model", (TABLE, "abc")),
-    "answers.comparison": ("comparisons", "texts", (TABLE, *7 * [None])),
-    "answers.filling": ("is_searched", "cloze", (TABLE, *3 * [None])),
-    "evaluation.table": ("with_intervals", "values", (VECTOR, 0, 9)),
-    "lab.dynamics": ("stationary_law", "transition", (VECTOR,)),
-    "lab.estimation": ("worst_cost", "covariance", (VECTOR, VECTOR)),
-    "lab.schedules": ("kl", "p", (MATRIX, MATRIX)),
-    "lab.studies": ("_draw_stutter", "pair", (MATRIX, MATRIX, None, None)),
+    "verbs.answers.blanked_text": ("allowed_tokens", "model", (TABLE, "abc")),
+    "verbs.answers.comparison": ("comparisons", "texts", (TABLE, *7 * [None])),
+    "verbs.answers.filling": ("is_searched", "cloze", (TABLE, *3 * [None])),
+    "studies.evaluation.table": ("with_intervals", "values", (VECTOR, 0, 9)),
+    "studies.lab.dynamics": ("stationary_law", "transition", (VECTOR,)),
+    "studies.lab.estimation": ("worst_cost", "covariance", (VECTOR, VECTOR)),
+    "studies.lab.schedules": ("kl", "p", (MATRIX, MATRIX)),
+    "studies.lab.studies": ("_draw_stutter", "pair", (MATRIX, MATRIX, None, None)),
     "models.batching": ("triton_wanted", "tensor", (MATRIX,)),
     "models.checkpoint": ("is_pair_model", "folder", (TABLE,)),
     "models.checkpoint_files": ("read_tensors", "path", (TABLE,)),
@@ -43,6 +43,7 @@ WRONG = {
     "models.encoder.bert": ("Embeddings.forward", "input_ids", (None, IDS)),
     "models.encoder.encoder": ("filled", "shared", (TABLE, BOX, IDS)),
     "models.encoder.layers": ("Layer.project", "normed", (None, TABLE)),
+    "models.first_look": ("is_sequence", "words", (TABLE, "")),
     "models.heads": ("rows_at", "values", (TABLE, IDS)),
     "models.load": ("model_name", "model", (TABLE,)),
     "models.masked_lm": ("MaskedLM.logits_of", "states", (None, FLAT)),
@@ -67,13 +68,13 @@ WRONG = {
     "tables.conditionals": ("lost_nats", "outside", (TABLE, TABLE.long(), FLAT)),
     "tables.lattice": ("log_mean_of_sampled", "log_probs", (FLAT,)),
     "tables.unary": ("pass_count", "sizes", (TABLE,)),
-    "training.objectives": (
+    "studies.training.objectives": (
         "hide",
         "block",
         ("factorised", object.__new__(PackedText), FLAT > 0, None),
     ),
-    "training.packing": ("PackedText.count", "chosen", (None, FLAT > 0)),
-    "training.trainer": ("orthogonalise", "matrices", (TABLE,)),
+    "studies.training.packing": ("PackedText.count", "chosen", (None, FLAT > 0)),
+    "studies.training.trainer": ("orthogonalise", "matrices", (TABLE,)),
 }
 """A function or class of each checked module, one of its parameters, and what to call it with
 so that this one is wrong: an array with too few or too many axes, or of another kind where the

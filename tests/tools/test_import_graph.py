@@ -34,8 +34,8 @@ def test_what_the_order_allows(tmp_path):
             "from unmask.tables.unary import Tables\nfrom unmask.common.errors import InputError"
         ),
         tables__unary="import unmask.common.errors",
-        checks="from unmask.common.errors import InputError",
-        errors="",
+        common__checks="from unmask.common.errors import InputError",
+        common__errors="",
         verbs__texts="from unmask.joints.registry import CHAIN",
         joints__registry="CHAIN = 'unmask.joints.chain:chain'",
     )
@@ -73,7 +73,7 @@ def test_what_the_order_allows(tmp_path):
         (
             "joints__registry",
             "RULE = 'unmask.studies.training.loop:Trainer'",
-            "training is not to the left of registries",
+            "studies.training is not to the left of registries",
         ),
         (
             "joints__chain",
@@ -81,16 +81,17 @@ def test_what_the_order_allows(tmp_path):
             "verbs is not to the left of joints",
         ),
         (
-            "studies__training__space",
+            "studies__translation__space",
             "from unmask.studies.training.loop import Trainer",
-            "training is not to the left of lab",
+            "studies.training is not to the left of studies.translation",
         ),
         ("attic__old", "from unmask.common.errors import InputError", "attic, which has no place"),
     ],
 )
 def test_an_import_against_the_order_is_told(tmp_path, module, text, fault):
     source = tree(
-        tmp_path, **{"joints__chain": "", "training__loop": "", "verbs__texts": "", module: text}
+        tmp_path,
+        **{"joints__chain": "", "studies__training__loop": "", "verbs__texts": "", module: text},
     )
     (line,) = TOOL["faults"](TOOL["imports"](source))
     assert fault in line and line.startswith(f"unmask.{module.replace('__', '.')}:")
@@ -99,12 +100,13 @@ def test_an_import_against_the_order_is_told(tmp_path, module, text, fault):
 def test_a_circle_is_told_once_and_a_late_import_makes_none(tmp_path):
     source = tree(
         tmp_path,
-        lab__a="import unmask.lab.b",
-        lab__b="import unmask.lab.c",
-        lab__c="from unmask.studies.lab import a",
+        studies__lab__a="import unmask.studies.lab.b",
+        studies__lab__b="import unmask.studies.lab.c",
+        studies__lab__c="from unmask.studies.lab import a",
     )
-    assert TOOL["faults"](TOOL["imports"](source)) == [
-        "modules in a circle: unmask.lab.a -> unmask.lab.b -> unmask.lab.c -> unmask.lab.a"
-    ]
-    (source / "lab" / "c.py").write_text("def f():\n    from unmask.studies.lab import a")
+    circle = " -> ".join(f"unmask.studies.lab.{name}" for name in "abca")
+    assert TOOL["faults"](TOOL["imports"](source)) == [f"modules in a circle: {circle}"]
+    (source / "studies" / "lab" / "c.py").write_text(
+        "def f():\n    from unmask.studies.lab import a"
+    )
     assert TOOL["faults"](TOOL["imports"](source)) == []

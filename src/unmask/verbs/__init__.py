@@ -35,9 +35,11 @@ from unmask.common.signature import Written
 from unmask.runs.lines import EMPTY, located_texts, place_name, refuse_file_name, source_name
 
 VERBS = {
-    name: home for name, home in sorted(unmask._HOMES.items()) if home.startswith(f"{__name__}.")
+    name: home
+    for name, home in sorted(unmask._HOMES.items())
+    if home.rpartition(".")[0] == __name__
 }
-"""The module of each verb, by name."""
+"""The module of each verb, by name: the files of this folder, without `answers`."""
 PathLike = str | os.PathLike[str]
 Texts = str | Sequence[str]
 TOKENS = (

@@ -24,7 +24,7 @@ FOR_OTHER_WORK |= {
     "unmask.studies.training",
     "unmask.sampling",
     "unmask.studies.evaluation",
-    "unmask.lab",
+    "unmask.studies.lab",
 }
 EIGHT = {"compare": ("--candidates", "8"), "score": ()}
 HEAVY = {
