@@ -12,7 +12,7 @@ from unmask.common.cloze import Cloze
 from unmask.joints.chain_search import EXACT_SITES, search_fillings
 from unmask.models.tabular import TabularMLM
 from unmask.tables.conditionals import Conditionals
-from unmask.tables.lattice import Variant, lattice
+from unmask.tables.lattice import MOST_LISTED, Variant, lattice
 
 
 def blank(vocab, sites):
@@ -112,6 +112,23 @@ def test_all_fillings_of_one_blank_take_one_pass():
     assert [exp(filling.log_prob) for filling in found.fillings[:1500]] == pytest.approx(
         p[:1500], rel=1e-9
     )
+
+
+def test_a_gap_between_likely_and_unlikely_tokens_is_crossed():
+    """As many tokens are likely as are listed at first; the next is 22,000 times less so."""
+    likely, vocab = MOST_LISTED, MOST_LISTED + 44
+    logits = torch.zeros(1, vocab + 1, vocab, dtype=torch.float64)
+    logits[..., likely:] = -torch.arange(10.0, 10 * (vocab - likely) + 1, 10)
+    rounds = []
+
+    def watched(*_):
+        rounds.append(None)
+        assert len(rounds) < 500, "the search goes on without finding anything"
+
+    found = search_fillings(
+        Conditionals(TabularMLM(logits)), [Variant(blank(vocab, 1))], mass=1.0, progress=watched
+    )
+    assert (found.stopped, len(found.fillings), found.passes) == ("exhausted", vocab, 1)
 
 
 def test_a_search_that_may_list_no_more_says_so(monkeypatch):

@@ -555,6 +555,24 @@ class Exploration:
         """List more moves out of the passed states, without a pass; False if there are too many
         to hold.
         """
+        listed_before = self._moves_listed()
+        while self._moves_listed() == listed_before and not self.lists_everything():
+            if not self._list_again():
+                return False
+            if self._moves_listed() == listed_before:
+                # A site with `most_listed` moves knows of the others only that none is likelier
+                # than its last one. The next one, more than WIDER times less likely, is known
+                # itself once the site has one move more.
+                self.most_listed += 1
+        return True
+
+    def _moves_listed(self) -> int:
+        return sum(len(children) for level in self._levels.values() for children in level.child)
+
+    def _list_again(self) -> bool:
+        """List the moves again, with a least flow WIDER times below the largest that is left out;
+        False if there are too many to hold.
+        """
         flow = self.flow
         largest = 0.0  # flow of a move that is not listed
         for hidden, level in self._levels.items():
