@@ -82,7 +82,7 @@ def test_texts_and_tables(run, tmp_path, tiny_folder):
 
 def test_run_folders_begin_and_continue(run, tmp_path, tiny_folder):
     (tmp_path / "texts.txt").write_bytes("the cat sat .\r\na dog “ran” .\r\n".encode())
-    score = ["score", "texts.txt", "--model", tiny_folder, "--out", "scores"]
+    score = ["score", "--file", "texts.txt", "--model", tiny_folder, "--out", "scores"]
     sample = ["sample", TWO, "--model", tiny_folder, "--out", "samples", "--sweeps"]
     code, out, err = run(
         score,
