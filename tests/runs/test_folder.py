@@ -98,10 +98,10 @@ def test_a_run_of_another_format_is_refused_and_left_as_it_was(run, other, begun
     (run / "settings.json").write_text(json.dumps(stored))
     before, stated = everything(run), "no format" if other is None else "format "
     for use in (lambda: opened(run).__enter__(), lambda: read_settings(run, "count")):
-        with pytest.raises(
-            InputError,
-            match=f"holds a run of {release}, with {stated}.*, and this one writes format {FORMAT}: use",
-        ) as error:
+        said = (
+            f"holds a run of {release}, with {stated}.*, and this one writes format {FORMAT}: use"
+        )
+        with pytest.raises(InputError, match=said) as error:
             use()
         assert "\n" not in str(error.value) and "another --out folder" in str(error.value)
     assert everything(run) == before

@@ -234,8 +234,9 @@ def read_settings(path: Path, kind: str) -> dict[str, Any]:
         )
     if (format := stored.get("format")) != FORMAT:
         stated = "no format" if format is None else f"format {shown(format)}"
-        begun = f"folder {str(path)!r} holds a run of {_release_of(stored)}, with {stated}, and this one writes format {FORMAT}"
-        raise InputError(f"{begun}: use that one for it, or start again in another --out folder")
+        release = f"{_release_of(stored)}, with {stated}, and this one writes format {FORMAT}"
+        use = "use that one for it, or start again in another --out folder"
+        raise InputError(f"folder {str(path)!r} holds a run of {release}: {use}")
     return stored
 
 
