@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unmask import __version__
 from unmask.common.errors import InputError
 from unmask.runs.folder import FORMAT, RunFolder, read_parts, read_rows, read_settings
 
@@ -80,21 +81,27 @@ def test_other_settings_are_refused_by_name_and_nothing_is_touched(run, change, 
 
 
 @pytest.mark.parametrize("other", [None, 0, FORMAT + 1, "1", {"a": 1}])
-@pytest.mark.parametrize("begun", [{"versions": {"unmask": "0.0.9"}}, {}, None, "long ago"])
-def test_a_run_of_another_format_is_refused_and_left_as_it_was(run, other, begun):
+@pytest.mark.parametrize(
+    ("begun", "release"),
+    [
+        ({"versions": {"unmask": "0.0.9"}}, "unmask 0.0.9"),
+        ({"versions": {"unmask": __version__}}, f"another commit of unmask {__version__}"),
+        ({}, "another release"),
+        (None, "another release"),
+        ("long ago", "another release"),
+    ],
+)
+def test_a_run_of_another_format_is_refused_and_left_as_it_was(run, other, begun, release):
     stored = {**json.loads((run / "settings.json").read_text()), "format": other, "begun": begun}
     if other is None:  # as releases wrote it before there was a number
         del stored["format"]
     (run / "settings.json").write_text(json.dumps(stored))
-    before, release = (
-        everything(run),
-        "unmask 0.0.9" if isinstance(begun, dict) and begun else "another release",
-    )
+    before, stated = everything(run), "no format" if other is None else "format "
     for use in (lambda: opened(run).__enter__(), lambda: read_settings(run, "count")):
-        with pytest.raises(
-            InputError,
-            match=f"holds a run of {release} .format .*, and this is {FORMAT}.: use that release",
-        ) as error:
+        said = (
+            f"holds a run of {release}, with {stated}.*, and this one writes format {FORMAT}: use"
+        )
+        with pytest.raises(InputError, match=said) as error:
             use()
         assert "\n" not in str(error.value) and "another --out folder" in str(error.value)
     assert everything(run) == before

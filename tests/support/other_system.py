@@ -11,6 +11,7 @@ import builtins
 import io
 import json
 import os
+import shutil
 import signal
 import stat
 import sys
@@ -104,22 +105,27 @@ def without_posix():
         closefd=True,
         opener=None,
     ):
+        refuse_folders(file)
         if "b" not in mode:
             encoding = ENCODING if encoding in (None, "locale") else encoding
             newline = "\r\n" if newline is None and mode != "r" else newline
         return open_file(file, mode, buffering, encoding, errors, newline, closefd, opener)
 
-    def no_folders(path, *flags, **options):
+    def refuse_folders(path):
         if (
             isinstance(path, str | os.PathLike)
             and os.path.exists(path)
             and stat.S_ISDIR(os.stat(path).st_mode)
         ):
             raise PermissionError(13, "Permission denied", str(path))
+
+    def no_folders(path, *flags, **options):
+        refuse_folders(path)
         return open_number(path, *flags, **options)
 
     io.open = builtins.open = as_windows_opens
     os.open = no_folders
+    shutil._use_fd_functions = False  # else a folder is deleted by opening it
     for name in ("stdin", "stdout", "stderr"):
         getattr(sys, name).reconfigure(encoding=ENCODING, newline="\r\n")
 

@@ -97,9 +97,13 @@ def reading(path: Path, remedy: str = AGAIN) -> Iterator[None]:
         yield
     except (InputError, MemoryError):
         raise
-    except IsADirectoryError:
-        raise InputError(f"{str(path)!r} is a folder: give a file") from None
     except Exception as error:
+        is_folder = isinstance(error, IsADirectoryError)
+        if isinstance(error, PermissionError):  # Windows has no error of its own for a folder
+            with suppress(OSError):
+                is_folder = path.is_dir() and os.access(path, os.R_OK)
+        if is_folder:
+            raise InputError(f"{str(path)!r} is a folder: give a file") from None
         if isinstance(error, OSError) and error.strerror:
             why = (
                 "does not exist"

@@ -29,6 +29,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from unmask import __version__
 from unmask.common import files
 from unmask.common.checks import shown
 from unmask.common.errors import InputError
@@ -232,13 +233,10 @@ def read_settings(path: Path, kind: str) -> dict[str, Any]:
             f" {files.ELSEWHERE}"
         )
     if (format := stored.get("format")) != FORMAT:
-        begun = (
-            f"folder {str(path)!r} holds a run of {_release_of(stored)} (format {shown(format)},"
-            f" and this is {FORMAT})"
-        )
-        raise InputError(
-            f"{begun}: use that release for it, or start again in another --out folder"
-        )
+        stated = "no format" if format is None else f"format {shown(format)}"
+        release = f"{_release_of(stored)}, with {stated}, and this one writes format {FORMAT}"
+        use = "use that one for it, or start again in another --out folder"
+        raise InputError(f"folder {str(path)!r} holds a run of {release}: {use}")
     return stored
 
 
@@ -247,7 +245,11 @@ def _release_of(stored: Mapping[str, Any]) -> str:
     begun = stored.get("begun")
     versions = begun.get("versions") if isinstance(begun, dict) else None
     version = versions.get("unmask") if isinstance(versions, dict) else None
-    return f"unmask {version}" if isinstance(version, str) else "another release"
+    if not isinstance(version, str):
+        return "another release"
+    if version == __version__:  # between releases the number stays while the format may change
+        return f"another commit of unmask {version}"
+    return f"unmask {version}"
 
 
 def read_parts(folder: Path, series: str = "*") -> list[Path]:

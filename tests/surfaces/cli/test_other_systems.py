@@ -81,9 +81,25 @@ def test_texts_and_tables(run, tmp_path, tiny_folder):
     assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_folder_in_place_of_a_file_is_called_one(run, tmp_path, tiny_folder):
+    """Windows has no error of its own for it: permission is denied."""
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "tables.csv").mkdir()
+    model = ["--model", tiny_folder]
+    score = ["score", "--file", "texts", *model]
+    code, _, err = run(
+        score, ["score", "--file", "tables.csv", *model], ["evaluate", "--data", "texts", *model]
+    )
+    assert code == 2
+    said = [
+        f"error: '{name}' is a folder: give a file" for name in ("texts", "tables.csv", "texts")
+    ]
+    assert err.splitlines() == said
+
+
 def test_run_folders_begin_and_continue(run, tmp_path, tiny_folder):
     (tmp_path / "texts.txt").write_bytes("the cat sat .\r\na dog “ran” .\r\n".encode())
-    score = ["score", "texts.txt", "--model", tiny_folder, "--out", "scores"]
+    score = ["score", "--file", "texts.txt", "--model", tiny_folder, "--out", "scores"]
     sample = ["sample", TWO, "--model", tiny_folder, "--out", "samples", "--sweeps"]
     code, out, err = run(
         score,
