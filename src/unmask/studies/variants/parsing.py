@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from unmask.common import checks
-from unmask.common.checks import one_of, shown
+from unmask.common.checks import MOST_SHOWN, one_of, shown
 from unmask.common.errors import InputError
 from unmask.common.files import user_path
 from unmask.models.load import Model, model_name
@@ -102,10 +102,12 @@ class Parent:
         """
         match = NAMED.fullmatch(part)
         if not match:
-            raise InputError(
-                f"{name} is not understood: write changes such as A24G, with + between those of one"
-                " mutant and commas between mutants"
+            written = name if len(name) <= MOST_SHOWN else shown(name)
+            use = (
+                "write changes such as A24G, with + between those of one mutant and commas between"
+                " mutants"
             )
+            raise InputError(f"{written} is not understood: {use}")
         old, new, place = match["old"].strip(), match["new"].strip(), int(match["place"][:9])
         if not 1 <= place <= len(self.residues):
             raise InputError(
@@ -201,7 +203,7 @@ def places_of(positions: str | Sequence[int], residues: int) -> list[int]:
             return list(range(1, residues + 1))
         spans = [part.partition("-") for part in positions.split(",")]
         try:
-            ends = [(int(first), int(last or first)) for first, _, last in spans]
+            ends = [(int(first), int(last if dash else first)) for first, dash, last in spans]
         except ValueError:
             raise InputError(
                 f"positions {positions!r} is not understood: give places such as 24,30-33, or all"
