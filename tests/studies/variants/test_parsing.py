@@ -46,6 +46,19 @@ def test_residues_that_spell_a_missing_value_are_residues(parent):
             read_variant(str(missing), parent, [2, 3, 4])
 
 
+@pytest.mark.parametrize(
+    ("sequence", "said"),
+    [
+        ("the zebra sat", r"token 2 of the sequence, 'zebra', is \[UNK\] to the model"),
+        ("the [SEP] sat", r"is \[SEP\] to the model"),
+        ("[CLS] the cat", r"token 1 of the sequence, '\[CLS\]', is \[CLS\] to the model"),
+    ],
+)
+def test_a_sequence_whose_residues_cannot_be_counted_is_refused(tiny, sequence, said):
+    with pytest.raises(InputError, match=said):
+        Parent(tiny, sequence, residue_ids(tiny, None))
+
+
 def test_residues_of_the_positions_alone(parent):
     assert read_variant("GG", parent, [2, 4]) == ((2, parent.index["G"]), (4, parent.index["G"]))
     assert read_variant("A1C", parent, [1, 4]) == ((1, parent.index["C"]),)

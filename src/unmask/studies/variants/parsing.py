@@ -70,6 +70,7 @@ class Parent:
                 f"the sequence has {len(self.ids)} tokens and the model takes {model.max_length}:"
                 " shorten it"
             )
+        refuse_gaps(model, text)
         self.where = [t for t, token in enumerate(self.ids) if token not in model.special_ids]
         self.residues = [model.token(self.ids[t]).strip() for t in self.where]
         self.tokens = [model.token(i).strip() for i in self.allowed]
@@ -130,6 +131,22 @@ class Parent:
                 " of it"
             )
         return self.index[token]
+
+
+def refuse_gaps(model: MaskedLM, text: str) -> None:
+    """Refuse a sequence with a special token inside, such as that of unknown letters: later
+    residues would be miscounted.
+    """
+    tokens = model.words.tokens_of(text)
+    for place, position in enumerate(range(*tokens.inside), 1):
+        if tokens.ids[position] in model.special_ids:
+            name = model.token(tokens.ids[position])
+            letters = text[slice(*tokens.spans[position])].strip() or name
+            problem = f"token {place} of the sequence, {shown(letters)}, is {name} to the model"
+            raise InputError(
+                f"{problem}, so that residues cannot be counted: replace it by one that the model"
+                " knows"
+            )
 
 
 def changes_of(name: str) -> list[str]:
