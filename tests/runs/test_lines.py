@@ -9,7 +9,7 @@ import pytest
 
 from unmask.common.errors import InputError
 from unmask.runs import lines
-from unmask.runs.lines import numbered_lines
+from unmask.runs.lines import numbered_lines, records
 
 TEXT = "\ufeffone\r\ntwo\n\n\N{SNOWMAN}\n"
 
@@ -114,6 +114,8 @@ def test_a_file_is_unpacked_by_its_content(tmp_path, monkeypatch, name, pack):
         (b"PAR1\x15\x04", "a.parquet", "is a Parquet file"),
         (b"%PDF-1.4", "a.pdf", "is a PDF file"),
         (b"one\rtwo\r", "a.txt", "ends its lines by CR alone"),
+        (b"one\rtwo\r\n", "a.txt", "line 1 has a CR inside"),
+        (b"one\ntwo\rthree\n", "a.fasta", "line 2 has a CR inside"),
     ],
 )
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
@@ -129,6 +131,13 @@ def test_a_file_that_holds_no_text_is_called_what_it_is(tmp_path, content, name,
 def test_texts_that_begin_much_like_another_format_are_texts(tmp_path, text):
     (tmp_path / "a.txt").write_text(text)
     assert list(numbered_lines(tmp_path / "a.txt")) == [(1, text)]
+
+
+def test_a_cr_is_taken_at_the_end_of_a_line_and_in_a_cell(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"one\r\r\ntwo \r\n")
+    assert [line.strip() for _, line in numbered_lines(tmp_path / "a.txt")] == ["one", "two"]
+    (tmp_path / "a.csv").write_bytes(b'text,note\nthe cat,"one\rtwo"\n')
+    assert [record["note"] for _, record in records(tmp_path / "a.csv")] == ["one\rtwo"]
 
 
 def test_texts_keep_the_numbers_of_their_lines_and_rows(tmp_path):

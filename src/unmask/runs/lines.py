@@ -105,7 +105,7 @@ def source_name(path: Path) -> str:
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(number from 1, line without its end) of a UTF-8 file; a byte-order mark is dropped."""
-    offset = 0
+    offset, is_of_records = 0, kind_of(path) in RECORDS  # a cell in quotes may hold a CR
     for number, raw in enumerate(_raw_lines(path), 1):
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -120,6 +120,12 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
             raise InputError(
                 f"{source_name(path)} {kind}: save it with line ends of Unix or Windows"
             )
+        if "\r" in line and not is_of_records and "\r" in line.strip():
+            problem = (
+                f"{source_name(path)} line {number} has a CR inside, which ends lines in old"
+                " programs"
+            )
+            raise InputError(f"{problem}: save it with line ends of Unix or Windows alone")
         yield number, line
 
 
