@@ -107,6 +107,27 @@ def test_files_and_folders(pieces, tmp_path):
     assert again.accuracy == found.accuracy
 
 
+def test_no_file_of_a_folder_is_left_out_without_a_word(pieces, tmp_path):
+    lines = [
+        json.dumps({key: value for key, value in pair.items() if key.startswith("sentence")}) + "\n"
+        for pair in PAIRS[:3]
+    ]
+    (tmp_path / "a.jsonl").write_text(lines[0])
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(lines[1].encode()))
+    (tmp_path / "c.JSONL").write_text(lines[2])
+    assert [row["set"] for row in unmask.score(minimal_pairs=tmp_path, model=pieces).rows] == [
+        "a",
+        "b",
+        "c",
+    ]
+    (tmp_path / "d.csv").write_text("good,bad\na cat sat,cat a sat\n")
+    (tmp_path / "README.md").write_text("about these pairs\n")
+    with pytest.warns(
+        UnmaskWarning, match=r"only .jsonl files are read, and 'd.csv' left out: name these"
+    ):
+        assert len(unmask.score(minimal_pairs=tmp_path, model=pieces).rows) == 3
+
+
 @pytest.mark.parametrize(
     "names", [("good", "bad"), ("grammatical", "ungrammatical"), ("acceptable", "unacceptable")]
 )

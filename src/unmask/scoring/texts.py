@@ -28,9 +28,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from warnings import warn
 
 from unmask.common.checks import shown
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import user_path
 from unmask.models.text.blanks import has_several_lengths
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, Tokens
@@ -177,17 +178,33 @@ def pairs_of(source: PathLike | Iterable[PathLike | Mapping[str, Any]]) -> Itera
             yield _pair(entry, f"pair {number}", "pairs")
             continue
         path = user_path(entry, "minimal_pairs")
-        files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-        if not files:
-            raise InputError(
-                f"folder {str(path)!r} has no .jsonl file: give a folder or a file of minimal pairs"
-            )
+        files = _pair_files(path) if path.is_dir() else [path]
         for file in files:
             default_set = "pairs" if file == STANDARD_INPUT else file.name.split(".")[0]
             kind = kind_of(file) if kind_of(file) in RECORDS else ".jsonl"
             yield from (
                 _pair(record, where, default_set) for where, record in records(file, kind) if record
             )
+
+
+def _pair_files(folder: Path) -> list[Path]:
+    """The .jsonl files of a folder, packed ones too; a warning names other files that could
+    hold pairs.
+    """
+    seen = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    files = [path for path in seen if kind_of(path) == ".jsonl"]
+    if not files:
+        raise InputError(
+            f"folder {str(folder)!r} has no .jsonl file: give a folder or a file of minimal pairs"
+        )
+    others = [path.name for path in seen if kind_of(path) in RECORDS and path not in files]
+    if others:
+        what = (
+            f"of folder {str(folder)!r} only .jsonl files are read, and {shown(', '.join(others))}"
+            " left out"
+        )
+        warn(f"{what}: name these files to read them, too", UnmaskWarning, stacklevel=3)
+    return files
 
 
 def _item(record: Mapping[str, Any], where: str, field: str | None = None) -> Item:
