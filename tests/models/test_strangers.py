@@ -154,6 +154,18 @@ def test_a_tokenizer_that_is_not_the_vocabulary_files_is_refused(checkpoint, tmp
     assert "not that of its vocabulary file, for 2 of" in message and repr(tokens[7][0]) in message
 
 
+@pytest.mark.parametrize("longest", ["24", {"a": 1}, [24], True])
+def test_a_longest_text_that_is_not_a_number_is_refused(tiny_folder, tmp_path, longest):
+    folder = shutil.copytree(tiny_folder, tmp_path / "model")
+    write_config(folder, model_max_length=longest)
+    assert (
+        "model_max_length" in (message := refusal(folder))
+        and "is not a number: correct it" in message
+    )
+    write_config(folder, model_max_length=1000000000000000019884624838656)
+    MaskedLM.load(folder)
+
+
 def test_capitals_that_the_tokenizer_lowers_are_refused(checkpoint, tmp_path, make_network):
     words = [*SPECIAL, *"The the Cat cat Dog dog Sat sat On on Mat mat".split()]
     core = Tokenizer(models.WordPiece({t: i for i, t in enumerate(words)}, unk_token="[UNK]"))

@@ -223,7 +223,14 @@ def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
 def tokenizer_config(source: Source) -> dict[str, Any]:
     """The content of a folder's tokenizer_config.json; empty if it is missing."""
     path = source.folder / "tokenizer_config.json"
-    return read_json(path, "repair it, or remove it") if path.is_file() else {}
+    config = read_json(path, "repair it, or remove it") if path.is_file() else {}
+    longest = config.get("model_max_length")
+    if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int | float)):
+        problem = f"model_max_length {checks.shown(longest)} is not a number"
+        raise ModelError(
+            f"tokenizer_config.json of {source.name!r}: {problem}: correct it, or leave it out"
+        )
+    return config
 
 
 def given_special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
