@@ -47,6 +47,26 @@ def everything(folder: Path) -> dict[str, object]:
     }
 
 
+def test_parts_that_somebody_moved_copied_or_cut_are_refused(run):
+    first, second, _ = read_parts(run)
+    rows, whole = parquet.read_table(first), second.read_bytes()
+    second.write_bytes(first.read_bytes())
+    with pytest.raises(
+        InputError,
+        match="part-000001.parquet' is the part 'part-000000' under another name: delete it",
+    ):
+        numbers(opened(run))
+    for changed in (rows.slice(0, 1), pa.concat_tables([rows, rows.slice(1)])):
+        second.write_bytes(whole)
+        parquet.write_table(changed, first)
+        with pytest.raises(
+            InputError, match=f"damaged .it has {len(changed)} rows of 2.: delete it"
+        ):
+            numbers(opened(run))
+    parquet.write_table(rows.replace_schema_metadata(None), first)
+    assert numbers(opened(run)) == [0, 1, 10, 11, 20, 21]
+
+
 def test_a_run_goes_on_where_it_stopped(run):
     with opened(run) as folder:
         assert numbers(folder) == [0, 1, 10, 11, 20, 21]

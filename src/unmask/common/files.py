@@ -34,6 +34,8 @@ OPEN_ELSEWHERE, LONGEST_WAIT = (5, 32), 2.0
 """Errors of Windows for a file that another program has open (access denied, sharing
 violation); seconds to wait for it.
 """
+ABOUT = b"unmask"
+"""The key in the metadata of a Parquet file under which it says what it holds."""
 TEMPORARY = ".*.[0-9]*.tmp"
 """Names of files that a kill left half written; a run may delete them in its own folder."""
 
@@ -314,7 +316,7 @@ def write_table(
     )
     if about is not None:
         table = table.replace_schema_metadata(
-            {**(table.schema.metadata or {}), b"unmask": json.dumps(plain(about))}
+            {**(table.schema.metadata or {}), ABOUT: json.dumps(plain(about))}
         )
     buffer = pa.BufferOutputStream()
     parquet.write_table(table, buffer, write_page_checksum=True)

@@ -21,6 +21,7 @@ place. A part's name is its series and a number: `part-000003`, `group-0002-0000
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -124,7 +125,8 @@ class RunFolder:
         if name is None:
             numbers = [int(part.stem.rpartition("-")[2]) for part in read_parts(self.path, "part")]
             name = f"part-{max(numbers, default=-1) + 1:06d}"
-        files.write_table(self.path / "parts" / f"{name}.parquet", rows, columns)
+        about = {"part": name, "rows": len(rows)}
+        files.write_table(self.path / "parts" / f"{name}.parquet", rows, columns, about)
 
     def rows(self, columns: pyarrow.Schema) -> pyarrow.Table:
         """The rows of all parts."""
@@ -268,8 +270,27 @@ def read_rows(
         table = files.read_table(part, remedy=remedy)
         if not table.schema.equals(columns):
             raise InputError(f"{str(part)!r} is damaged (it has other columns): {remedy}")
+        _refuse_other_rows(part, table, remedy)
         tables.append(table.replace_schema_metadata(columns.metadata))
     return pyarrow.concat_tables(tables)
+
+
+def _refuse_other_rows(part: Path, table: pyarrow.Table, remedy: str) -> None:
+    """Raise for a part that was copied or renamed by hand, or has more or fewer rows than were
+    stored.
+    """
+    stored = (table.schema.metadata or {}).get(files.ABOUT)
+    if stored is None:  # rewritten by a program that keeps no metadata
+        return
+    about = json.loads(stored)
+    if about.get("part", part.stem) != part.stem:
+        raise InputError(
+            f"{str(part)!r} is the part {shown(about['part'])} under another name: {remedy}"
+        )
+    if about.get("rows", len(table)) != len(table):
+        raise InputError(
+            f"{str(part)!r} is damaged (it has {len(table)} rows of {about['rows']}): {remedy}"
+        )
 
 
 @contextmanager
