@@ -166,6 +166,16 @@ def test_a_longest_text_that_is_not_a_number_is_refused(tiny_folder, tmp_path, l
     MaskedLM.load(folder)
 
 
+def test_two_tokens_with_one_id_are_refused(tiny_folder, tmp_path):
+    folder = shutil.copytree(tiny_folder, tmp_path / "model")
+    rule = json.loads((folder / "tokenizer.json").read_text())
+    rule["model"]["vocab"]["cat"] = rule["model"]["vocab"]["dog"]
+    (folder / "tokenizer.json").write_text(json.dumps(rule))
+    assert f"gives 'cat' and 'dog' one id, {rule['model']['vocab']['dog']}: correct" in refusal(
+        folder
+    )
+
+
 def test_capitals_that_the_tokenizer_lowers_are_refused(checkpoint, tmp_path, make_network):
     words = [*SPECIAL, *"The the Cat cat Dog dog Sat sat On on Mat mat".split()]
     core = Tokenizer(models.WordPiece({t: i for i, t in enumerate(words)}, unk_token="[UNK]"))

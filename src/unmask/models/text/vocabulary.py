@@ -406,6 +406,7 @@ def load_tokenizer(source: Source) -> Any:
             f" token: {ADVICE}"
         )
     refuse_other_vocabulary(tokenizer, source)
+    _refuse_shared_ids(tokenizer, source)
     _refuse_lost_capitals(tokenizer, source)
     return tokenizer
 
@@ -565,6 +566,22 @@ def refuse_other_vocabulary(tokenizer: Any, source: Source) -> None:
             f" {len(other):,} of {len(listed):,} tokens: {token!r} is {i} there and"
             f" {known.get(token)} in the tokenizer, which has {len(known):,} tokens; {ADVICE}"
         )
+
+
+def _refuse_shared_ids(tokenizer: Any, source: Source) -> None:
+    """Raise if two regular tokens have one id: a text of one would get the numbers of the other."""
+    core = core_of(tokenizer)
+    ids = {} if core is None else core.get_vocab(with_added_tokens=False)
+    if len(set(ids.values())) == len(ids):
+        return
+    tokens: dict[int, str] = {}
+    for token, i in sorted(ids.items()):
+        if i in tokens:
+            problem = f"gives {tokens[i]!r} and {token!r} one id, {i}"
+            raise ModelError(
+                f"the tokenizer of {source.name!r} {problem}: correct its vocabulary; {ADVICE}"
+            )
+        tokens[i] = token
 
 
 def _listed_ids(folder: Path) -> dict[str, int]:
