@@ -297,3 +297,11 @@ def test_rows_are_utf_8_and_files_are_read_as_such_whatever_the_console_has(
     else:
         row = json.loads(out)
     assert (row["text"], row["who"]) == ("the cat sat .", "Zo\u00eb \u4e2d \U0001f600")
+
+
+def test_a_warning_that_the_user_makes_an_error_is_one_line():
+    line = process.explained(unmask.common.errors.UnmaskWarning("the model does not know 'café'"))
+    assert (
+        line == "the model does not know 'café': this is a warning, and python -W or PYTHONWARNINGS"
+        " makes warnings errors; leave that out to go on"
+    )

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from unmask.common.errors import InputError, UnmaskError
+from unmask.common.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.runs.progress import stopping_signals
 
 MISTAKE, INTERRUPTED, NO_READER = 2, 130, 141
@@ -275,6 +275,11 @@ def explained(error: BaseException) -> str | None:
     """
     if isinstance(error, UnmaskError):
         return str(error)
+    if isinstance(error, UnmaskWarning):
+        return (
+            f"{error}: this is a warning, and python -W or PYTHONWARNINGS makes warnings errors;"
+            " leave that out to go on"
+        )
     first = next(iter(str(error).strip().splitlines()), type(error).__name__)[:160]
     if isinstance(error, OSError):
         what = (
