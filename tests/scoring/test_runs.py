@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -336,3 +338,16 @@ def test_sentences_without_a_score_say_why(unmask_score):
     )
     code, _, message = unmask_score("the dog sat", "the yyy sat", "--score", "pll")
     assert code == 0 and "warning: the model does not know 'yyy' and reads [UNK] instead" in message
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("out", [False, True])
+def test_a_pipe_with_a_name_is_read_once(pieces, tmp_path, out):
+    os.mkfifo(pipe := tmp_path / "texts.txt")
+    writer = threading.Thread(
+        target=pipe.write_text, args=("a cat sat\nthe dogs ran\n",), daemon=True
+    )
+    writer.start()
+    scores = unmask.score(pipe, model=pieces, out=tmp_path / "run" if out else None)
+    assert [row["text"] for row in scores.rows] == ["a cat sat", "the dogs ran"]
+    writer.join()

@@ -98,7 +98,10 @@ def items_again(
     texts: Texts | Iterable[Item], field: str | None = None, keep: bool = False
 ) -> Iterable[Item]:
     """Returns re-iterable items, or a one-shot iterator if `texts` is one and `keep` is false."""
-    if isinstance(texts, Path) and texts != STANDARD_INPUT:
+    is_read_once = isinstance(texts, Path) and (
+        texts == STANDARD_INPUT or texts.is_fifo()
+    )  # such as <(zcat texts.gz)
+    if isinstance(texts, Path) and not is_read_once:
         return FileItems(texts, field)
     texts = rows_of_frame(texts, "texts")
     items = items_of(texts, field)
