@@ -172,3 +172,70 @@ def test_half_precision_logits_give_float32_tables():
         torch.testing.assert_close(
             tables.log_total[t].double(), exact.log_total[t], rtol=1e-6, atol=1e-6
         )
+
+
+def all_candidates_ruled_out(where):
+    """Two blanks of six tokens, candidates 1 and 2 at each; `where` in a table's rows the model
+    rules both out at blank 0.
+    """
+    model = TabularMLM.random(6, 2, seed=9)
+    model.table[(0, 6, where)][..., [1, 2]] = -torch.inf
+    candidates = [torch.tensor([1, 2])] * 2
+    return model, unary_tables(model, Cloze((6, 6), (0, 1)), candidates)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_context_that_rules_out_all_candidates_leaves_the_chain_exact_and_no_answer_is_nan(dtype):
+    model, tables = all_candidates_ruled_out(where=1)
+    if dtype == torch.float32:
+        model = TabularMLM(model.table.float())
+        tables = unary_tables(model, Cloze((6, 6), (0, 1)), list(tables.candidates))
+    table = model.table.double()
+    first, second = table[0, 6, 6].softmax(0), table[1, 6, 6].softmax(0)
+    expected = torch.zeros(2, 2, dtype=torch.float64)
+    for x, y in product(range(2), range(2)):
+        last = table[0, 6, y + 1].softmax(0)[x + 1], table[1, x + 1, 6].softmax(0)[y + 1]
+        expected[x, y] = second[y + 1] * last[0] / 2 + first[x + 1] * last[1] / 2
+    torch.testing.assert_close(
+        derive(tables, "chain").dense().exp().double(),
+        expected / expected.sum(),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+    for name in CONSTRUCTIONS:
+        try:
+            joint = derive(tables, name)
+        except InputError as error:
+            assert (
+                "the model rules out all those of another blank; give more candidates, or use chain"
+                in str(error)
+            )
+            assert name == "hcb" or CONSTRUCTIONS[name].member is not None
+        else:
+            assert float(joint.dense().exp().sum()) == pytest.approx(1, abs=1e-5), name
+            with pytest.raises(InputError, match="metrics cannot be computed over these tables"):
+                block_metrics([joint], [1, 2])
+
+
+def test_a_blank_whose_candidates_are_all_ruled_out_is_refused():
+    with pytest.raises(
+        InputError, match="the model rules out every candidate of blank 1: give others"
+    ):
+        all_candidates_ruled_out(where=6)
+    _, control = all_candidates_ruled_out(
+        where=3
+    )  # not a candidate: no cell of the tables is there
+    assert not control.some_context_is_impossible
+    for name in CONSTRUCTIONS:
+        assert float(derive(control, name).dense().exp().sum()) == pytest.approx(1, abs=1e-5)
+
+
+def test_fillings_by_candidates_that_the_model_rules_out_together_are_refused():
+    model, _ = all_candidates_ruled_out(where=1)
+    model.table[0, 6, 2, [1, 2]] = -torch.inf
+    model.table[1, [1, 2], 6, 1:3] = -torch.inf
+    tables = unary_tables(model, Cloze((6, 6), (0, 1)), [torch.tensor([1, 2])] * 2)
+    with pytest.raises(
+        InputError, match="the model rules out every filling by candidates; give others"
+    ):
+        derive(tables, "chain")

@@ -187,6 +187,7 @@ def family(
             [tables], {name or construction.name: member}, tolerance, max_reads, initial
         )[0][0]
     whole("steps", steps, 1, MAX_STEPS)
+    refuse_impossible_contexts(tables, name or construction.name)
     log_mu, change = start(tables, uniform=True) if initial is None else initial, float("nan")
     for _ in range(steps - 1):
         new = plain_step(tables, log_mu, member)
@@ -219,6 +220,8 @@ def members_of(
     estimated error is below the tolerance, and the marginals pass the check
     (`unmask.joints.solver`). Members that fail it are solved again, by `solve_carefully`.
     """
+    for tables in blocks:
+        refuse_impossible_contexts(tables, next(iter(members)))
     rows = Members.of(blocks, list(members.values()))
     answers = _checked(rows, solve(rows, tolerance, max_reads, initial))
     if doubtful := [row for row, answer in enumerate(answers) if answer.check.grows]:

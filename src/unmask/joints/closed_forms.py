@@ -76,6 +76,7 @@ def hcb(tables: Tables, pivot: Sequence[int] | Sequence[str] | None = None) -> J
 
     By default the pivot is the mode of the product joint, as in the paper.
     """
+    refuse_impossible_contexts(tables, "hcb")
     places = _pivot_places(tables, pivot)
     factors = []
     for t, log_q in enumerate(tables.log_q):
@@ -119,9 +120,13 @@ def chain(tables: Tables) -> Joint:
         SumRule((context.to(dtype), log_q))
         for context, log_q in zip(contexts, tables.log_q, strict=True)
     )
-    return Joint(
-        "chain", tables, MeanRule(parts, (_log_sum(contexts) - log(k),) * k), known_log_z=0.0
-    )
+    log_sum = _log_sum(contexts)
+    if log_sum == -inf:
+        raise InputError(
+            "chain has no joint over these tables: the model rules out every filling by candidates;"
+            " give others"
+        )
+    return Joint("chain", tables, MeanRule(parts, (log_sum - log(k),) * k), known_log_z=0.0)
 
 
 def chain_weights(tables: Tables) -> tuple[Tensor, ...]:

@@ -83,10 +83,7 @@ class Joint:
             ]
             log_z = float(torch.stack(sums).logsumexp(0))
         if not isfinite(log_z):
-            raise InputError(
-                f"{self.name} has no joint over these tables: the model rules out tokens that it"
-                f" multiplies or divides by; use another construction, such as {SEARCHED}"
-            )
+            raise no_joint(self.name)
         return log_z
 
     def dense(self) -> Tensor:
@@ -332,6 +329,26 @@ class Joint:
 
     def __repr__(self) -> str:
         return f"Joint({self.name}, shape={self.shape})"
+
+
+def no_joint(name: str) -> InputError:
+    """The error about a construction whose rule has no finite normaliser."""
+    return InputError(
+        f"{name} has no joint over these tables: the model rules out tokens that it multiplies or"
+        f" divides by; use another construction, such as {SEARCHED}"
+    )
+
+
+def refuse_impossible_contexts(tables: Tables, what: str) -> None:
+    """Raise for what needs a distribution over the candidates in every context, where the
+    tables lack one; `what` it is.
+    """
+    if tables.some_context_is_impossible:
+        raise InputError(
+            f"{what} cannot be computed over these tables: where some candidates stand together,"
+            " the model rules out all those of another blank; give more candidates, or use"
+            f" {SEARCHED}"
+        )
 
 
 def not_converged(joints: Iterable[Joint]) -> str:

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from math import exp
+from math import exp, isfinite
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -473,6 +473,10 @@ def block_metrics(joints: Sequence[Joint], gold: Sequence[int] | Sequence[str]) 
         )
     tables = joints[0].tables
     _one_for_each_blank(tables, gold)
+    refuse_impossible_contexts(tables, "metrics")
+    for joint, reading in zip(joints, read_joints(joints), strict=True):
+        if not isfinite(reading.log_z):
+            raise no_joint(joint.name)
     return metrics_of_blocks([joints], [tables.ids_of(gold, range(tables.sites))])[0]
 
 

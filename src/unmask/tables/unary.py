@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, combinations, groupby, islice
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy
@@ -144,6 +144,14 @@ class ConditionalTable:
         if not self.axis.is_support:
             self.mass[rows] = mass
 
+    def clear_impossible(self) -> None:
+        """Set q to 0 in the contexts where the model rules out all candidates: no distribution
+        over them exists there.
+        """
+        parts, _, after = self.log_q.shape
+        impossible = (self.mass == -torch.inf).reshape(parts, 1, after)
+        self.log_q.masked_fill_(impossible, -torch.inf)
+
     def texts(self, rows: slice) -> tuple[Tensor, Tensor]:
         """The rows written out, as token ids, and the position that each predicts."""
         number = torch.arange(rows.start, rows.stop, device=self.tokens.device)
@@ -208,8 +216,16 @@ def fill_tables(model: ConditionalModel, tables: Sequence[ConditionalTable]) -> 
             for (table, rows), part in zip(batch, logits.split(sizes), strict=True):
                 table.write(rows, part)
             yield len(texts)
-    if tables and bool(torch.cat([table.total + table.mass for table in tables]).isnan().any()):
+    if not tables:
+        return
+    has_nan = torch.cat([table.total + table.mass for table in tables]).isnan().any()
+    has_impossible = torch.cat([table.mass for table in tables]).isneginf().any()
+    nan_logits, impossible = torch.stack([has_nan, has_impossible]).tolist()  # one wait for a GPU
+    if nan_logits:
         raise model.not_finite()
+    if impossible:
+        for table in tables:
+            table.clear_impossible()
 
 
 def cut(sized: Iterable[tuple[Item, int]], at_once: int) -> Iterator[list[tuple[Item, slice]]]:
@@ -282,7 +298,8 @@ class Tables:
     axis t" has size 1 there.
 
     candidates      k vectors of token ids: the values of each axis
-    log_q           k tensors (n_1..n_k): log q_t, normalised along axis t within the candidates
+    log_q           k tensors (n_1..n_k): log q_t, normalised along axis t within the
+                    candidates; -inf in a context in which the model rules all of them out
     log_inside      k tensors without axis t: log of the mass that q_t puts on the candidates (0
                     if they are the support)
     log_total k tensors without axis t: logsumexp of the logits over the candidates, so logits =
@@ -324,6 +341,13 @@ class Tables:
     @cached_property
     def sites(self) -> int:
         return len(self.candidates)
+
+    @cached_property
+    def some_context_is_impossible(self) -> bool:
+        """Whether the model rules out all candidates of a blank in some context; q is 0 there,
+        and does not sum to 1.
+        """
+        return any(bool((inside == -inf).any()) for inside in self.log_inside)
 
     def __repr__(self) -> str:
         return f"Tables(shape={self.shape})"
@@ -605,6 +629,11 @@ class _Blocks:
         for i, of_block in enumerate(unary):
             log_q, log_inside, log_total = zip(*of_block, strict=True)
             inside_and_support = [next(masses) for _ in range(2 * len(self.axes))]
+            for blank, log_inside_masked in enumerate(inside_and_support[0::2], 1):
+                if log_inside_masked == -inf:
+                    raise InputError(
+                        f"the model rules out every candidate of blank {blank}: give others"
+                    )
             yield Tables(
                 candidates=tuple(axis.tokens for axis in self.axes),
                 log_q=log_q,

@@ -280,6 +280,7 @@ def comparisons(
     every = for_each(texts, read)
     look_at_first(lm, (text.cloze.ids for text in every))
     for text, tables in with_tables(lm, every, progress):
+        refuse_impossible_contexts(tables, "metrics")
         derived = dict(zip(names, derive_all(tables, names), strict=True))
         comparison = Comparison(
             text.text, derived, ranked_by, lm, text.cloze, text.plan.allowed, top
