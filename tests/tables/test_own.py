@@ -133,6 +133,16 @@ FAIR = [[0.5, 0.5], [0.5, 0.5]]
             (FAIR, FAIR, ([1.0], [0.5, 0.5])),
             "masked has 1 and 2 values, and the tables are 2 x 2: give one per value",
         ),
+        (([[10**400, 0], [0, 1]], FAIR), "first is not an array of numbers: give probabilities"),
+        ((torch.eye(2).to_sparse(), FAIR), "first is not an array of numbers: give probabilities"),
+        (
+            (torch.empty(2, 2, device="meta"), FAIR),
+            "first is not an array of numbers: give probabilities",
+        ),
+        (
+            (FAIR, FAIR, None, (["a", "\ud800"], ["b", "c"])),
+            "the label '\\ud800' has half of a surrogate pair: give texts of whole characters",
+        ),
         (
             (FAIR, FAIR, None, (["a"], ["b", "c"])),
             "labels have [1, 2] names, and the tables are 2 x 2: give one per value",
@@ -143,3 +153,31 @@ def test_what_cannot_be_tables_is_refused(given, message):
     with pytest.raises(InputError) as error:
         unmask.Tables.from_conditionals(*given)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    "labels", [torch.eye(2).to_sparse(), torch.empty(2, 2, device="meta")], ids=["sparse", "meta"]
+)
+def test_tensors_without_plain_numbers_are_refused_in_a_line(labels):
+    with pytest.raises(InputError, match="^labels .* is not valid: give "):
+        unmask.Tables.from_conditionals(FAIR, FAIR, labels=labels)
+
+
+def test_tensors_with_gradients_are_their_numbers():
+    first = torch.tensor([[0.9, 0.2], [0.1, 0.8]], dtype=torch.float64)
+    with_gradient = unmask.Tables.from_conditionals(first.clone().requires_grad_(), FAIR)
+    plain = unmask.Tables.from_conditionals(first, FAIR)
+    assert (
+        torch.equal(with_gradient.log_q[0], plain.log_q[0])
+        and not with_gradient.log_q[0].requires_grad
+    )
+
+
+def test_metrics_of_a_construction_that_has_no_joint_are_refused():
+    tables = unmask.Tables.from_conditionals(
+        IDENTITY, [[0.3, 0.7], [1, 0]], [[0.4, 0.6], [0.2, 0.8]]
+    )
+    with pytest.raises(InputError, match="^hcb has no joint over these tables"):
+        unmask.block_metrics([unmask.derive(tables, "chain"), unmask.derive(tables, "hcb")], [0, 1])
+    (chain,) = unmask.block_metrics([unmask.derive(tables, "chain")], [0, 1]).joints
+    assert 0 < chain.a_kl < float("inf")

@@ -16,6 +16,10 @@ MOST_SHOWN, MOST_TOKENS = 80, 2**31 - 1
 """Characters of a value that a message shows, and the largest token id that tokenizers can look
 up.
 """
+DEEPEST = 8  # Lists inside each other; no argument has more than three
+LONGEST_RANGE = (
+    10**7
+)  # Numbers of a range that becomes a list; a longer one would use up the memory
 
 
 def shown(value: object) -> str:
@@ -27,24 +31,31 @@ def shown(value: object) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, depth: int = 0) -> Any:
     """Values of NumPy, torch or pandas, and ranges, as numbers and lists, also inside lists and
     dictionaries; others as is.
+
+    What lies in more than DEEPEST lists, such as a list that holds itself, is left as it is.
     """
+    if depth > DEEPEST:
+        return value
     if hasattr(value, "dtype") and hasattr(value, "tolist"):
-        return value.tolist()
+        try:
+            return value.tolist()
+        except RuntimeError:  # a sparse tensor, or one without data
+            return value
     if type(value) is dict:
-        values = {plain(key): plain(one) for key, one in value.items()}
+        values = {plain(key, depth + 1): plain(one, depth + 1) for key, one in value.items()}
         if len(values) < len(value):
             raise InputError(f"{shown(value)} has a key twice: give each once")
         return values
-    return (
-        type(value)(map(plain, value))
-        if type(value) in (list, tuple)
-        else list(value)
-        if type(value) is range
-        else value
-    )
+    if type(value) is range:
+        if value[LONGEST_RANGE:]:
+            raise InputError(f"{shown(value)} has more than {LONGEST_RANGE:,} numbers: give fewer")
+        return list(value)
+    if type(value) in (list, tuple):
+        return type(value)([plain(one, depth + 1) for one in value])
+    return value
 
 
 def one_of(name: str, value: object, known: Iterable[str]) -> str:
@@ -52,7 +63,7 @@ def one_of(name: str, value: object, known: Iterable[str]) -> str:
     names = list(known)
     if isinstance(value, str) and value in names:
         return value
-    near = get_close_matches(str(value), names, n=1)
+    near = get_close_matches(value, names, n=1) if isinstance(value, str) else []
     hint = f"did you mean {near[0]}? Use" if near else "use"
     raise InputError(f"{name} {shown(value)} is unknown: {hint} one of {', '.join(names)}")
 

@@ -400,6 +400,14 @@ class Tables:
             raise InputError(
                 f"labels have {counts} names, and the tables are {_size(a)}: give one per value"
             )
+        for name in (name for names in labels or () for name in names):
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                raise InputError(
+                    f"the label {name!r} has half of a surrogate pair: give texts of whole"
+                    " characters"
+                ) from None
         nothing = (
             torch.zeros(1, a.shape[1], dtype=torch.float64),
             torch.zeros(len(a), 1, dtype=torch.float64),
@@ -478,7 +486,7 @@ def unary_tables(
     for token in cloze.ids:
         checks.whole("token id of the cloze", token, 0, model.input_size - 1)
     refuse_too_long(len(cloze.ids), model.max_length, "the cloze")
-    if dtype is not None and not dtype.is_floating_point:
+    if dtype is not None and (not dtype.is_floating_point or dtype.itemsize < 2):
         raise InputError(
             f"dtype {dtype} does not hold log-probabilities: give torch.float32 or torch.float64"
         )
@@ -652,8 +660,10 @@ def _distributions(name: str, probabilities: ArrayLike, dimensions: int, axis: i
     are made exact.
     """
     try:
+        if isinstance(probabilities, Tensor):
+            probabilities = probabilities.detach().cpu().double().numpy()
         values = torch.from_numpy(numpy.array(probabilities, dtype=numpy.float64))
-    except (TypeError, ValueError):
+    except (OverflowError, RuntimeError, TypeError, ValueError):
         raise InputError(f"{name} is not an array of numbers: give probabilities") from None
     if values.dim() != dimensions or 0 in values.shape:
         raise InputError(
