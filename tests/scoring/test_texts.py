@@ -698,3 +698,13 @@ def test_left_to_right_with_a_fixed_right_does_not_know_the_length(pieces):
 def test_a_text_with_a_blank_has_no_score(pieces, blank):
     (row,) = unmask.score([f"a {blank} dog"], model=pieces).rows
     assert row["pll"] is None and row["reason"] == "the text has a blank: fill it, or use fill"
+
+
+def test_a_frame_shows_half_of_a_surrogate_pair_escaped(pieces):
+    found = unmask.score(["the dog", "\ud800 cat"], model=pieces)
+    frame = found.to_frame()
+    assert (
+        frame["text"].tolist() == ["the dog", "\\ud800 cat"]
+        and found.rows[1]["text"] == "\ud800 cat"
+    )
+    assert "\\ud800 cat" in found._repr_html_()

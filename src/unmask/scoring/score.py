@@ -804,10 +804,22 @@ class Scores(_OfScores):
         return rows
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row per text, word or token."""
+        """One row per text, word or token; half of a surrogate pair, which pandas cannot hold,
+        is escaped.
+        """
         import pandas
 
-        return pandas.DataFrame(self.rows, columns=self.shape.columns.names)
+        names = self.shape.columns.names
+        try:
+            return pandas.DataFrame(self.rows, columns=names)
+        except UnicodeEncodeError:
+            escaped = [{name: _writable(value) for name, value in row.items()} for row in self.rows]
+            return pandas.DataFrame(escaped, columns=names)
+
+
+def _writable(value: Any) -> Any:
+    """A text with halves of surrogate pairs escaped; any other value as it is."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, repr=False)
