@@ -55,7 +55,7 @@ def user_path(value: str | os.PathLike[str], name: str = "path") -> Path:
     """The path that a user gave under the argument `name`, with `~` replaced by the home folder."""
     if not isinstance(value, str | os.PathLike):
         raise InputError(f"{name} {shown(value)} is not a path: give one as text")
-    text = os.fspath(value)
+    text = os.fsdecode(value)
     if not text.strip() or "\0" in text:
         raise InputError(f"{name} {text!r} names no file: give a path")
     try:

@@ -117,7 +117,13 @@ class Joint:
         if not isinstance(values, list | tuple):
             return values
         if any(isinstance(row, list | tuple) for row in values):
-            return [self._without_names(row) for row in values]
+            return [self._with_ids(row) for row in values]
+        return self._with_ids(values)
+
+    def _with_ids(self, values: Any) -> Any:
+        """One filling with ids for the tokens that are spelled out; anything else as it is."""
+        if not isinstance(values, list | tuple):
+            return values
         if len(values) != self.sites or not any(isinstance(token, str) for token in values):
             return values
         return self.tables.ids_of(values, range(self.sites))

@@ -409,6 +409,11 @@ class FunctionNetwork(nn.Module):
                 f"{called} gave {wrong} for ids of shape {tuple(ids.shape)}: return logits of shape"
                 " (n, T, V)"
             )
+        if logits.layout != torch.strided or logits.is_meta:
+            raise ModelError(
+                f"{called} gave a tensor that is sparse or has no data: return a dense tensor of"
+                " logits"
+            )
         if not logits.is_floating_point():
             raise ModelError(
                 f"{called} gave logits in {str(logits.dtype)[6:]}: return floating-point numbers"

@@ -83,7 +83,13 @@ def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -
     from unmask.models.masked_lm import MaskedLM
     from unmask.models.text.vocabulary import load_tokenizer, warn_of_few_tokens
 
-    where = english_model_path() if name is None else name
+    where = (
+        english_model_path()
+        if name is None
+        else os.fsdecode(name)
+        if isinstance(name, os.PathLike)
+        else name
+    )
     if is_pair_model(Path(where)):
         alone = (
             "was trained to translate and never saw a text without its source: use it with unmask"

@@ -197,7 +197,8 @@ class MaskedLM(ConditionalModel):
         """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""
         refuse_outside(ids, positions, self.input_size)
         refuse_too_long(ids.shape[1], self.max_length)
-        ids, positions = ids.to(self.device), positions.to(self.device)
+        # as indices, numbers of eight bits would be masks
+        ids, positions = ids.to(self.device, torch.long), positions.to(self.device, torch.long)
         n, p = positions.shape
         encoder = self._for_one_position(ids, positions) if p == 1 and n else None
         forward = self.head if encoder is None else partial(self._at_one, encoder)

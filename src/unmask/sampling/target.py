@@ -112,7 +112,7 @@ class Energy:
         for function in self.user_terms:
             try:
                 value = function(ids)
-            except (AttributeError, TypeError, ValueError) as error:
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 why = str(error).partition("\n")[0]
                 raise InputError(
                     f"a term of your own fails ({why}): user_terms map token ids to numbers,"

@@ -157,8 +157,9 @@ def items_of(source: Texts | Iterable[Item], field: str | None = None) -> Iterat
             yield _item(text, f"text {number}", field)
         elif isinstance(text, str | Item):
             if field is not None:
+                name = " ".join(field.split())
                 raise InputError(
-                    f"field {field} names a column, and text {number} is a text without columns:"
+                    f"field {name} names a column, and text {number} is a text without columns:"
                     " leave field out"
                 )
             yield Item(text) if isinstance(text, str) else text

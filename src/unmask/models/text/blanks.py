@@ -418,7 +418,7 @@ def alphabet_ids(words: TextTokenizer, tokens: Sequence[str], name: str = "alpha
 
 
 def _content(alphabet: str | os.PathLike[str]) -> str:
-    path = Path(os.path.expanduser(alphabet))
+    path = Path(os.path.expanduser(os.fsdecode(alphabet)))
     try:
         if isinstance(alphabet, str) and not os.path.isfile(path):
             return alphabet

@@ -401,6 +401,7 @@ class Frontier(Result):
     @checked
     def save(self, folder: Path) -> None:
         """Write results.parquet, frontier.md, frontier.json and frontier.png."""
+        folder = user_path(folder, "folder")
         write_table(folder / "results.parquet", self.rows)
         write_json(folder / "frontier.json", self.to_dict())
         write_atomically(folder / "frontier.md", self.to_markdown())

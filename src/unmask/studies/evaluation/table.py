@@ -406,6 +406,7 @@ class Evaluation(Result):
         """Write failures.jsonl, if a pair failed; and, if one was measured, results.parquet,
         table.md, table.json and figures.
         """
+        folder = user_path(folder, "folder")
         with writing(failures := folder / "failures.jsonl"):
             failures.unlink(missing_ok=True)
         if self.failed:
