@@ -133,3 +133,29 @@ def test_a_term_of_the_energy_that_fails_is_named(tiny, term):
     energy = unmask.Energy("norm", text_terms=(term,))
     with pytest.raises(InputError, match="^a term of your own fails"):
         unmask.sample("the [MASK]", tiny, energy=energy, chains=2, sweeps=2)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [b"cpu", ["cpu", "cpu"], torch.eye(2), 5, lists_inside_each_other()],
+    ids=["bytes", "list", "tensor", "number", "deep"],
+)
+def test_what_names_no_device_number_format_or_model_is_refused_in_a_line(tiny_folder, odd):
+    calls = {
+        "device": lambda: unmask.MaskedLM.load(tiny_folder, device=odd),
+        "dtype": lambda: unmask.MaskedLM.load(tiny_folder, dtype=odd),
+        "model": lambda: unmask.MaskedLM.load(odd),
+    }
+    for name, call in calls.items():
+        with pytest.raises(
+            ModelError, match=f"^{name} .* is not (known|a name or a folder): "
+        ) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+def test_a_function_that_returns_no_translator_is_named():
+    with pytest.raises(
+        InputError, match="^model: the function int returned 0, which is not a translator"
+    ):
+        unmask.translate(data=["the cat"], model=int)

@@ -41,10 +41,12 @@ OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm
 PAIR_FILE = "translation.json"
 
 
-def resolve_device(device: str | torch.device) -> torch.device:
+def resolve_device(device: object) -> torch.device:
     """The device named; "auto" is CUDA if there is a GPU, else the CPU. Others that torch knows
     are refused.
     """
+    if not isinstance(device, str | torch.device):
+        raise ModelError(f"device {shown(device)} is not known: {DEVICES}")
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if "," in str(device):
@@ -69,8 +71,10 @@ def resolve_device(device: str | torch.device) -> torch.device:
     return named if named.type == "cuda" else torch.device("cpu")
 
 
-def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
+def resolve_dtype(dtype: object) -> torch.dtype:
     """The number format named; "auto" is float32 on every device."""
+    if not isinstance(dtype, str | torch.dtype):
+        raise ModelError(f"dtype {shown(dtype)} is not known: use auto, {', '.join(DTYPES)}")
     name = str(dtype).removeprefix("torch.")
     if name != "auto" and name not in DTYPES:
         raise ModelError(f"dtype {name!r} is not known: use auto, {', '.join(DTYPES)}")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from unmask.common.checks import shown
-from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.errors import InputError, ModelError, UnmaskWarning
 from unmask.common.signature import Loaded, Written, checked
 
 HELP = "Folder or hub name of a masked language model [default: the bundled English model]."
@@ -62,12 +62,17 @@ def load(
     from unmask.models.checkpoint import resolve_device, resolve_dtype
     from unmask.models.checkpoint_files import LOADING, english_model_path, state_of
 
-    where, called = (
-        str(english_model_path() if name is None else name),
-        None if name is None else str(name),
-    )
+    called = None if name is None else _as_text(name)
+    where = str(english_model_path()) if called is None else called
     with LOADING:
         return _loaded(state_of(where), called, resolve_device(device), resolve_dtype(dtype))
+
+
+def _as_text(name: object) -> str:
+    """The name or folder of a model as text."""
+    if not isinstance(name, str | os.PathLike):
+        raise ModelError(f"model {shown(name)} is not a name or a folder: give one")
+    return os.fsdecode(name)
 
 
 @lru_cache(maxsize=CACHED)
@@ -83,13 +88,7 @@ def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -
     from unmask.models.masked_lm import MaskedLM
     from unmask.models.text.vocabulary import load_tokenizer, warn_of_few_tokens
 
-    where = (
-        english_model_path()
-        if name is None
-        else os.fsdecode(name)
-        if isinstance(name, os.PathLike)
-        else name
-    )
+    where = english_model_path() if name is None else _as_text(name)
     if is_pair_model(Path(where)):
         alone = (
             "was trained to translate and never saw a text without its source: use it with unmask"

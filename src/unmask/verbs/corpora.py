@@ -219,8 +219,9 @@ def score(
     if is_shared(model, engine) and out is None:
         raise InputError("workers need an out folder, where their rows are kept: give out (--out)")
     if field is not None and minimal_pairs is not None:
+        name = " ".join(field.split())
         raise InputError(
-            f"field {field} names the column of texts, and pairs have two: leave it out"
+            f"field {name} names the column of texts, and pairs have two: leave it out"
         )
     check_rows(shape.scores, rows)
     check_format(format, rows, on_stream=False)

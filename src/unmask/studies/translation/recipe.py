@@ -86,7 +86,16 @@ def as_translator(model: Translator) -> PairModel | CausalPairs:
         )
     if isinstance(model, str | os.PathLike):
         return load_translator(model)
-    return model if isinstance(model, PairTranslator) else model()
+    if isinstance(model, PairTranslator):
+        return model
+    translator: Any = model()
+    if not isinstance(translator, PairTranslator):
+        name = getattr(model, "__name__", type(model).__name__)
+        raise InputError(
+            f"model: the function {name} returned {shown(translator)}, which is not a translator: "
+            "return that of unmask.load_translator"
+        )
+    return cast("PairModel | CausalPairs", translator)
 
 
 def in_worker(model: Translator, device: str) -> Callable[[], PairModel | CausalPairs]:
