@@ -48,6 +48,7 @@ def test_every_public_call_with_every_hostile_value_works_or_says_in_one_line_wh
     tiny_folder, tmp_path_factory
 ):
     swept = outcome("library_sweep.py", tiny_folder, tmp_path_factory)
+    assert swept["refused"] == {}, "a call that is refused whatever is swept shows nothing"
     assert swept["tried"] > 7_000 and swept["wrong"] == {}
     assert swept["left"] == swept["before"]
     assert set(swept["control"]) == {"crashes", "says two lines", "takes a number for a text"}

@@ -131,11 +131,14 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "score": (unmask.score, {"texts": ["the cat sat"], **work}),
         "score any_order": (
             unmask.score,
-            {"texts": ["the cat"], "score": "any_order", "orders": 2, **work},
+            {"texts": ["the cat"], "score": unmask.AnyOrder(orders=2), **work},
         ),
         "score pairs": (
             unmask.score,
-            {"pairs": [{"sentence_good": "the cat", "sentence_bad": "cat the"}], "model": lm},
+            {
+                "minimal_pairs": [{"sentence_good": "the cat", "sentence_bad": "cat the"}],
+                "model": lm,
+            },
         ),
         "sample": (
             unmask.sample,
@@ -157,12 +160,18 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
             unmask.Profile.load(profile).save,
             {"path": folder / "profile-again.json"},
         ),
-        "train": (unmask.train, {**trains, "steps": 2, "out": folder / "new", "progress": begun}),
+        "train": (
+            unmask.train,
+            {
+                **arguments(unmask.train, {**trains, "steps": 2, "out": folder / "new"}),
+                "progress": begun,
+            },
+        ),
         "translate": (
             unmask.translate,
-            {"texts": ["the cat"], "model": pair_model, "progress": begun},
+            {"data": ["the cat"], "model": pair_model, "progress": begun},
         ),
-        "serve": (unmask.serve, {"model": model, "port": 0, "device": "cpu", "ready": begun}),
+        "serve": (unmask.serve, {"model": lm, "port": 0, "ready": begun}),
         "derive": (unmask.derive, {"tables": tables}),
         "Tables.from_conditionals": (
             unmask.Tables.from_conditionals,
@@ -182,7 +191,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
             unmask.MaskedLM.of,
             {"function": lm.network, "tokenizer": lm.tokenizer, "mask_id": lm.mask_id},
         ),
-        "MaskedLM.load": (unmask.MaskedLM.load, {"name_or_path": model}),
+        "MaskedLM.load": (unmask.MaskedLM.load, {"name": model}),
         "MaskedLM.cloze": (lm.cloze, {"text": two}),
         "MaskedLM.cloze at positions": (lm.cloze, {"text": "the cat sat", "positions": [2]}),
         "MaskedLM.decode": (lm.decode, {"ids": [6, 7]}),
@@ -263,6 +272,19 @@ def broken(
     return None
 
 
+def refusal_of(call: Callable[..., Any], good: dict[str, Any]) -> str | None:
+    """Why a call whose arguments are right is refused; None if it is not, as it must be for the
+    sweep to see anything.
+    """
+    try:
+        call(**good)
+    except BegunError:
+        pass
+    except unmask.UnmaskError as error:
+        return str(error)
+    return None
+
+
 def control() -> list[str]:
     """Functions that break the law, of which the sweep must see each."""
 
@@ -287,6 +309,11 @@ def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
     masked_lm.english_model_path = lambda: Path(model)
     signal.signal(signal.SIGALRM, late)
     calls = bases(model, folder)
+    refused = {
+        name: why
+        for name, (call, good) in calls.items()
+        if (why := refusal_of(call, good)) is not None
+    }
     before = sorted(path.name for path in folder.iterdir())
     wrong, tried = {}, 0
     for name, (call, good) in calls.items():
@@ -306,7 +333,14 @@ def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
                 if why is not None:
                     wrong[f"{name}({parameter.name}={value})"] = why
     left = sorted(path.name for path in folder.iterdir())
-    return {"wrong": wrong, "tried": tried, "before": before, "left": left, "control": control()}
+    return {
+        "wrong": wrong,
+        "tried": tried,
+        "before": before,
+        "left": left,
+        "control": control(),
+        "refused": refused,
+    }
 
 
 if __name__ == "__main__":
