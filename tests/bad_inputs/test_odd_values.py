@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from unmask.common.errors import InputError, ModelError
 
 import unmask
 from unmask.common import checks
+from unmask.common.errors import InputError, ModelError
 
 
 class BytesPath(os.PathLike):

@@ -1,5 +1,6 @@
 """Minimal pairs: accuracy, ties and intervals."""
 
+import gzip
 import json
 from math import inf
 
@@ -8,7 +9,7 @@ from scipy.stats import binomtest
 
 import unmask
 from support.command_runner import invoke
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, UnmaskWarning
 from unmask.scoring.registry import chosen
 from unmask.scoring.score import RowShape, Scores, compare_pairs, share, wilson
 from unmask.scoring.texts import Item, SentencePair

@@ -27,7 +27,7 @@ from uvicorn import Server
 
 import unmask
 from support import flat
-from unmask.common.signature import hints
+from unmask.common.signature import arguments, hints
 from unmask.models import masked_lm
 from unmask.models.tabular import TabularMLM
 

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
+from unmask.joints.deriving import derive
+from unmask.joints.metrics import block_metrics
+from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 

@@ -44,13 +44,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from math import log
+from math import inf, log
 
 import torch
 from torch import Tensor
 
 from unmask.common.errors import InputError
-from unmask.joints.joint import Joint
+from unmask.joints.joint import Joint, refuse_impossible_contexts
 from unmask.joints.rules import MeanRule, SumRule, along
 from unmask.tables.unary import Tables
 

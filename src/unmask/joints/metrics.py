@@ -45,7 +45,7 @@ from torch import Tensor
 from unmask.common.errors import InputError
 from unmask.common.signature import checked
 from unmask.joints.incompatibility import incompatibilities
-from unmask.joints.joint import Joint
+from unmask.joints.joint import Joint, no_joint, refuse_impossible_contexts
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.joints.rules import (
     Linear,

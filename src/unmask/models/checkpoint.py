@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unmask.common.checks import shown
 from unmask.common.errors import ModelError
 from unmask.common.files import first_line
 from unmask.models import checkpoint_files as files

@@ -31,7 +31,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.common.errors import InputError
-from unmask.common.files import write_atomically, write_json, write_table
+from unmask.common.files import user_path, write_atomically, write_json, write_table
 from unmask.common.results import Result
 from unmask.common.signature import checked
 from unmask.models.first_look import look_at_first

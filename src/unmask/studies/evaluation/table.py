@@ -30,7 +30,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from unmask.common.files import as_json, write_atomically, write_json, write_table, writing
+from unmask.common.files import (
+    as_json,
+    user_path,
+    write_atomically,
+    write_json,
+    write_table,
+    writing,
+)
 from unmask.common.results import Result
 from unmask.common.signature import checked
 from unmask.joints.registry import INDEPENDENT, PUBLISHED_STEPS, named

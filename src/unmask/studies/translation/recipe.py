@@ -8,10 +8,11 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast
 
 from annotated_types import Interval
 
+from unmask.common.checks import shown
 from unmask.common.errors import InputError
 from unmask.common.signature import Loaded, Written, checked, settings
 from unmask.sampling.registry import KERNELS, EnergyKind, MaskPredict, Method
