@@ -50,6 +50,7 @@ demo: $(VENV)/.installed
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check src tests bench docs tools
 	$(BIN)/ruff format --check src tests bench docs tools
+	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/mypy --num-workers $(CORES)
 
 test: lint

@@ -252,7 +252,8 @@ def main() -> None:
     )
     every = clozes(model, options.data, options.pairs, options.seed, options.scheme)
     if options.check:
-        return check(model, every, None if options.exact else options.tokens)
+        check(model, every, None if options.exact else options.tokens)
+        return
     every_member = [
         family_construction(*map(float, text.split(","))).member or Member(0.0)
         for text in options.members

@@ -157,8 +157,6 @@ def main() -> None:
                     sure.passes,
                     sure_s,
                     spent.mass,
-                ]
-                + [
                     mass_of_grid(model, cloze, candidates, number),
                     sum(ours),
                     sum(theirs),

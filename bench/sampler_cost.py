@@ -201,12 +201,14 @@ def main() -> None:
         "kept": Late(target, passes),
         "early": MetropolisHastings(target, passes),
     }
-    T = options.length
+    length = options.length
     starts, _ = decode(
         Ancestral(target, passes), options.chains, ChainStreams(0, range(options.chains)).at(0, 0)
     )
-    burnt = run_kernel(kernels["early"], starts.ids, range(T, T * (options.burn_in + 1))).ids
-    measured = range(T * (options.burn_in + 1), T * (options.burn_in + 1) + options.steps)
+    burnt = run_kernel(
+        kernels["early"], starts.ids, range(length, length * (options.burn_in + 1))
+    ).ids
+    measured = range(length * (options.burn_in + 1), length * (options.burn_in + 1) + options.steps)
     costs = {"naive": run_naive(target, passes, burnt, measured)}
     costs |= {name: run_kernel(kernel, burnt, measured) for name, kernel in kernels.items()}
     for name in ("kept", "early"):
@@ -215,7 +217,7 @@ def main() -> None:
     per_proposal = {name: c.passes / c.proposals for name, c in costs.items()}
     speed = {name: c.proposals / c.seconds for name, c in costs.items()}
     print(
-        f"T = {T}, {options.chains} chains, {options.steps} steps, {torch.get_num_threads()}"
+        f"T = {length}, {options.chains} chains, {options.steps} steps, {torch.get_num_threads()}"
         f" threads, {model.device}"
     )
     print(
@@ -237,7 +239,7 @@ def main() -> None:
         )
     if options.long < FEWEST_DRAWS:
         return
-    further = range(T * (options.burn_in + 2), T * (options.burn_in + 2 + options.long))
+    further = range(length * (options.burn_in + 2), length * (options.burn_in + 2 + options.long))
     longer = {
         name: run_kernel(kernels[name], burnt[: options.long_chains], further)
         for name in ("early",)

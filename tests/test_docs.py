@@ -110,7 +110,8 @@ def test_what_needs_antiberty_prints_what_is_shown(document, tmp_path, monkeypat
 def test_the_first_pages_show_something_and_all_of_it_runs():
     for document in ("README.md", "docs/index.md", "docs/tutorial.md"):
         found = {block.reason for block in PAGES[ROOT / document]}
-        assert "" in found and found <= {
+        assert "" in found, document
+        assert found <= {
             "",
             "sets up",
             "needs a download",

@@ -84,6 +84,5 @@ def test_the_site_reads_every_docstring(caplog, monkeypatch):
         name: [section.kind.value for section in package[name].docstring.parsed] for name in names
     }
     assert not caplog.records
-    assert "parameters" in sections["Search"] and {"parameters", "examples"} <= set(
-        sections["fill"]
-    )
+    assert "parameters" in sections["Search"]
+    assert {"parameters", "examples"} <= set(sections["fill"])

@@ -80,7 +80,8 @@ def help_works(error, out, path):
     too.
     """
     said = str(error)
-    assert "\n" not in said and (path.name in said or str(out) in said), said
+    assert "\n" not in said, said
+    assert path.name in said or str(out) in said, said
     assert "delete" in said or "another --out" in said or "another folder" in said, said
     if "delete" in said:
         (out / path).unlink()

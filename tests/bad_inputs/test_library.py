@@ -39,7 +39,8 @@ def test_bad_calls_are_refused_in_one_line_that_names_the_argument_and_good_ones
         for name, (kind, message, word) in calls["bad"].items()
         if kind != "UnmaskError" or word not in message or "\n" in message
     }
-    assert len(calls["bad"]) > 20 and wrong == {}
+    assert len(calls["bad"]) > 20
+    assert wrong == {}
     assert {name: kind for name, (kind, _, _) in calls["fine"].items() if kind} == {}
     assert calls["left"] == ["texts.txt"]
 
@@ -49,7 +50,8 @@ def test_every_public_call_with_every_hostile_value_works_or_says_in_one_line_wh
 ):
     swept = outcome("library_sweep.py", tiny_folder, tmp_path_factory)
     assert swept["refused"] == {}, "a call that is refused whatever is swept shows nothing"
-    assert swept["tried"] > 7_000 and swept["wrong"] == {}
+    assert swept["tried"] > 7_000
+    assert swept["wrong"] == {}
     assert swept["left"] == swept["before"]
     assert set(swept["control"]) == {"crashes", "says two lines", "takes a number for a text"}
 
@@ -59,5 +61,7 @@ def test_every_option_of_every_command_with_every_hostile_word_works_or_says_in_
     tiny_folder, tmp_path_factory
 ):
     swept = outcome("command_sweep.py", tiny_folder, tmp_path_factory)
-    assert swept["tried"] > 4_000 and swept["faults"] == {} and swept["changed"] == []
+    assert swept["tried"] > 4_000
+    assert swept["faults"] == {}
+    assert swept["changed"] == []
     assert None not in swept["control"]

@@ -182,7 +182,6 @@ def test_own_files_are_replaced(place, tiny_folder):
                 **{"figure" if name.endswith("png") else "save": path},
                 **options,
             )
-        assert (place / "project" / name).stat().st_size > 100 and (
-            place / "project" / f"link-{name}"
-        ).is_symlink()
+        assert (place / "project" / name).stat().st_size > 100
+        assert (place / "project" / f"link-{name}").is_symlink()
     assert (place / "project" / "thesis.txt").read_text() == "years of work"

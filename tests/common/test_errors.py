@@ -19,4 +19,5 @@ def test_half_of_a_surrogate_pair_is_escaped(kind):
 @pytest.mark.parametrize("kind", [InputError, ModelError, UnmaskWarning])
 def test_a_message_survives_the_way_from_a_worker(kind):
     error = pickle.loads(pickle.dumps(kind("a \ud800")))
-    assert type(error) is kind and str(error) == "a \\ud800"
+    assert type(error) is kind
+    assert str(error) == "a \\ud800"

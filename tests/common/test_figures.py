@@ -45,7 +45,8 @@ def test_a_backend_that_is_not_there_is_no_error_and_one_that_is_stays_the_users
     )
     assert done.returncode == 0, done.stderr
     named, chosen = done.stdout.split(maxsplit=1)
-    assert named == str(backend) and (chosen.strip() == backend) == kept
+    assert named == str(backend)
+    assert (chosen.strip() == backend) == kept
 
 
 def test_no_other_module_imports_matplotlib():

@@ -17,7 +17,8 @@ from unmask.common.errors import InputError
 
 def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
     text = str(error.value)
-    assert "\n" not in text and ": " in text
+    assert "\n" not in text
+    assert ": " in text
     return text
 
 
@@ -63,7 +64,8 @@ def test_a_link_is_written_through(tmp_path):
     (tmp_path / "real").write_text("before")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     files.write_atomically(tmp_path / "link", "after")
-    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "after"
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "after"
 
 
 def test_a_folder_without_permission_is_one_line():
@@ -94,12 +96,14 @@ def test_a_file_that_another_program_has_open_on_windows_is_waited_for(tmp_path,
 
     monkeypatch.setattr(os, "replace", refusing)
     files.write_atomically(tmp_path / "x", "text")
-    assert len(tries) == 3 and (tmp_path / "x").read_text() == "text"
+    assert len(tries) == 3
+    assert (tmp_path / "x").read_text() == "text"
     monkeypatch.setattr(files, "LONGEST_WAIT", 0.0)
     tries.clear()
     with pytest.raises(InputError, match="cannot be written"):
         files.write_atomically(tmp_path / "x", "other")
-    assert (tmp_path / "x").read_text() == "text" and len(tries) <= 2
+    assert (tmp_path / "x").read_text() == "text"
+    assert len(tries) <= 2
 
 
 def test_no_permission_elsewhere_is_said_at_once(tmp_path, monkeypatch):
@@ -259,6 +263,5 @@ def test_threads_that_write_one_file_leave_it_whole(tmp_path):
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, texts))
-    assert (tmp_path / "file").read_text() in texts and [
-        file.name for file in tmp_path.iterdir()
-    ] == ["file"]
+    assert (tmp_path / "file").read_text() in texts
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]

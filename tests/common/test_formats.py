@@ -29,7 +29,7 @@ def test_percentages_of_bounds(share):
 
 
 @pytest.mark.parametrize(
-    "count, shown",
+    ("count", "shown"),
     [(7, "7"), (28_996, "28,996"), (1_010 * 10**12, "1.1e+15"), (10**300, "1.0e+300")],
 )
 def test_counts(count, shown):
@@ -37,15 +37,19 @@ def test_counts(count, shown):
 
 
 def test_a_share_that_rounding_put_above_one():
-    assert percent_at_most(1.0000022) == "100 %" and percent_at_least(1.0000022) == "100.0 %"
+    assert percent_at_most(1.0000022) == "100 %"
+    assert percent_at_least(1.0000022) == "100.0 %"
     assert percent_at_most(0.0) == percent_at_least(0.0) == "0 %"
 
 
 def test_a_text_without_spaces_is_cut_around_its_blanks():
     text = "ACDEFGHIKL" * 20 + "[MASK]" + "MNPQRSTVWY" * 20 + "[MASK]" + "ACDEFGHIKL" * 20
     shown = around_blanks(text, 60)
-    assert len(shown) <= 60 and shown.count("[MASK]") == 2 and shown.count("…") == 3
-    assert "HIKL[MASK]MNPQ" in shown and "TVWY[MASK]ACDE" in shown
+    assert len(shown) <= 60
+    assert shown.count("[MASK]") == 2
+    assert shown.count("…") == 3
+    assert "HIKL[MASK]MNPQ" in shown
+    assert "TVWY[MASK]ACDE" in shown
 
 
 @given(st.text(st.sampled_from("ab "), min_size=1, max_size=200), st.data(), st.integers(20, 60))

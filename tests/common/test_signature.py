@@ -117,9 +117,8 @@ def _registry_can_be_imported(monkeypatch):
 
 def test_values_of_other_libraries_become_plain_ones():
     made = work("a", top=np.int64(4), positions=torch.tensor([1, 2]), flag=np.True_)
-    assert (made["top"], made["positions"], made["flag"]) == (4, [1, 2], True) and type(
-        made["top"]
-    ) is int
+    assert (made["top"], made["positions"], made["flag"]) == (4, [1, 2], True)
+    assert type(made["top"]) is int
     assert (
         work("a", positions=np.array([3]))["positions"]
         == [3]
@@ -156,7 +155,8 @@ def test_values_of_other_libraries_become_plain_ones():
 def test_a_wrong_argument_is_one_line(wrong, words):
     with pytest.raises(InputError) as error:
         work("a", **wrong)
-    assert str(error.value).startswith(words) and "\n" not in str(error.value)
+    assert str(error.value).startswith(words)
+    assert "\n" not in str(error.value)
 
 
 def test_of_a_list_the_first_wrong_item_is_named_and_nothing_else():
@@ -167,7 +167,8 @@ def test_of_a_list_the_first_wrong_item_is_named_and_nothing_else():
 
 
 def test_settings_are_checked_when_they_are_made():
-    assert Fast(size=3, rate=1).rate == 1.0 and Group(pairs=[1, 2]).pairs == (1, 2)
+    assert Fast(size=3, rate=1).rate == 1.0
+    assert Group(pairs=[1, 2]).pairs == (1, 2)
     for wrong in ({"size": 0}, {"rate": float("nan")}, {"rate": "x"}, {"speed": 1}):
         with pytest.raises(InputError):
             Fast(**wrong)
@@ -176,20 +177,21 @@ def test_settings_are_checked_when_they_are_made():
 
 
 def test_methods_are_objects_or_names():
-    assert work("a")["method"] == Slow() and work("a", method="fast")["method"] == Fast()
+    assert work("a")["method"] == Slow()
+    assert work("a", method="fast")["method"] == Fast()
     assert work("a", method=Fast(rate=0.1))["method"].rate == 0.1
 
 
 def test_options_are_parameters_and_fields():
     listed = {option.name: option for option in options(work)}
     assert list(listed) == "text top kind method size rate allow pairs positions path flag".split()
-    assert listed["size"].readers == ("slow", "fast") and listed["rate"].readers == ("fast",)
-    assert listed["rate"].help == "Things per second." and listed["size"].help == "Things at once."
-    assert (
-        listed["text"].positional
-        and listed["text"].required
-        and listed["allow"].written.metavar == "PLACE=WORDS"
-    )
+    assert listed["size"].readers == ("slow", "fast")
+    assert listed["rate"].readers == ("fast",)
+    assert listed["rate"].help == "Things per second."
+    assert listed["size"].help == "Things at once."
+    assert listed["text"].positional
+    assert listed["text"].required
+    assert listed["allow"].written.metavar == "PLACE=WORDS"
 
 
 def test_flat_values_become_arguments():
@@ -211,9 +213,11 @@ def test_flat_values_become_arguments():
 def test_words_of_the_command_line_become_the_values(positions, top, kind):
     by_name = {option.name: option for option in options(work)}
     assert value(by_name["positions"], ",".join(map(str, positions))) == positions
-    assert value(by_name["top"], str(top)) == top and value(by_name["kind"], kind) == kind
+    assert value(by_name["top"], str(top)) == top
+    assert value(by_name["kind"], kind) == kind
     assert value(by_name["allow"], [f"{top}=a, b", f"{top}=c"]) == {top: ["a", "b", "c"]}
-    assert value(by_name["path"], "a/b") == "a/b" and value(by_name["text"], "a,b") == "a,b"
+    assert value(by_name["path"], "a/b") == "a/b"
+    assert value(by_name["text"], "a,b") == "a,b"
     assert value(by_name["top"], "x") == "x"  # for the function to refuse
 
 
@@ -243,7 +247,7 @@ def test_there_are_at_most_190_options():
             owner = option.owner or function
             bases = owner.__mro__ if isinstance(owner, type) else ()
             home = next(
-                (base for base in bases if option.name in base.__dict__.get("__annotations__", {})),
+                (base for base in bases if option.name in inspect.get_annotations(base)),
                 owner,
             )
             declared.add(("", "model") if option.name == "model" else (home.__name__, option.name))
@@ -276,11 +280,13 @@ def test_results_have_one_form():
     made = Whole((Part("a", True), Part("b", False, "x")), torch.tensor([[1.0, 2.0]]))
     parts = [{"text": "a", "gold": True}, {"text": "b", "gold": False, "note": "x"}]
     assert made.to_dict() == {"count": 2, "parts": parts, "rows": [[1.0, 2.0]]}
-    assert made.to_frame()["text"].tolist() == ["a", "b"] and "<table" in made._repr_html_()
+    assert made.to_frame()["text"].tolist() == ["a", "b"]
+    assert "<table" in made._repr_html_()
     declared = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "site_pages.py"))["schema"](
         Whole
     )
-    assert declared["properties"]["count"]["type"] == "integer" and declared["required"] == [
+    assert declared["properties"]["count"]["type"] == "integer"
+    assert declared["required"] == [
         "count",
         "parts",
         "rows",

@@ -40,7 +40,9 @@ def test_few_slow_directions_take_few_reads():
     slow = start
     for _ in range(500):
         slow = step(slow)
-    assert fast.converged and fast.error < 1e-8 and gap(fast.log_p, truth) < 1e-8
+    assert fast.converged
+    assert fast.error < 1e-8
+    assert gap(fast.log_p, truth) < 1e-8
     assert fast.reads < 30
     assert gap(slow, truth) > 1e-3
 
@@ -74,7 +76,8 @@ def test_it_falls_back_to_plain_steps_where_extrapolation_misleads():
 
     end = accelerated(step, allowed[0], 1e-6, 500)
     assert end.restarts > 3
-    assert end.error < 1e-6 and gap(end.log_p, truth) < 1e-6
+    assert end.error < 1e-6
+    assert gap(end.log_p, truth) < 1e-6
 
 
 def test_not_a_number_is_taken_back_too():
@@ -87,7 +90,8 @@ def test_not_a_number_is_taken_back_too():
         return torch.full_like(z, torch.nan) if count == 4 else step(z)
 
     end = accelerated(sometimes, torch.zeros(3, dtype=torch.float64).log_softmax(0), 1e-9, 100)
-    assert end.restarts == 1 and gap(end.log_p, truth) < 1e-9
+    assert end.restarts == 1
+    assert gap(end.log_p, truth) < 1e-9
 
 
 def test_points_that_move_by_the_same_step_are_no_nearer_to_a_fixed_point():
@@ -96,7 +100,9 @@ def test_points_that_move_by_the_same_step_are_no_nearer_to_a_fixed_point():
     """
     shift = torch.tensor([0.5, -0.5, 0.25], dtype=torch.float64)
     end = accelerated(lambda z: z + shift, torch.full((3,), -2.0, dtype=torch.float64), 1e-4, 20)
-    assert end.reads == 20 and not end.converged and end.error == float("inf")
+    assert end.reads == 20
+    assert not end.converged
+    assert end.error == float("inf")
 
 
 TARGET = torch.tensor([[-1e-9, -20.0, -25.0]], dtype=torch.float64)
@@ -119,7 +125,8 @@ def ended(grows: float, start: float, rate: float = 0.2) -> tuple[torch.Tensor, 
 @pytest.mark.parametrize("start", [-60.0, -35.0, -22.0])
 def test_an_iteration_ends_when_nothing_grows(start):
     log_p, growth = ended(GROWS / 2, start)
-    assert growth < GROWS and abs(float(log_p[1]) - float(TARGET[0, 1])) < 0.1
+    assert growth < GROWS
+    assert abs(float(log_p[1]) - float(TARGET[0, 1])) < 0.1
 
 
 def test_without_the_bound_it_ends_too_early():
@@ -190,6 +197,7 @@ def test_the_common_solver_ends_where_nothing_grows_too(monkeypatch):
         return grown
 
     found = growths()
-    assert len(found) == 1 and max(found) < GROWS / 2
+    assert len(found) == 1
+    assert max(found) < GROWS / 2
     monkeypatch.setattr(solver, "GROWS", 4 * GROWS)
     assert max(growths()) > GROWS, "control: four times the limit"

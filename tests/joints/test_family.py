@@ -153,7 +153,8 @@ def test_float32_tables_keep_the_accuracy_that_is_stated(member, depth):
     tables = sharp_tables(60, 5, depth)
     found = family(tables, *member)
     truth = family(in_float64(tables), *member, tolerance=EXACT)
-    assert found.report["converged"] and truth.report["converged"]
+    assert found.report["converged"]
+    assert truth.report["converged"]
     assert distance(found.dense().double().exp(), truth.dense().exp()) < 1e-4
     likely = truth.dense() > -10
     assert float((found.dense().double() - truth.dense())[likely].abs().max()) < 2e-3
@@ -211,8 +212,11 @@ def test_the_report_says_what_was_done():
         "objective_mean",
         "log_z",
     }
-    assert report["converged"] and report["change"] <= report["error"] < 1e-4
+    assert report["converged"]
+    assert report["change"] <= report["error"] < 1e-4
     assert report["reads"] == report["steps"] + 3
     stopped = family(tables, 0.5, tolerance=1e-12, max_reads=3).report
-    assert not stopped["converged"] and stopped["steps"] == 3 and stopped["error"] > 1e-12
+    assert not stopped["converged"]
+    assert stopped["steps"] == 3
+    assert stopped["error"] > 1e-12
     assert derive(tables, "arnold_gokhale", steps=4).report["converged"] is False

@@ -106,7 +106,8 @@ def test_tokens_outside_the_candidates_have_no_probability():
     assert found[2:].tolist() == [-torch.inf, -torch.inf]
     assert joint.log_prob([1, 2]).shape == ()
     ids, _ = joint.topk(6)
-    assert set(ids[:, 0].tolist()) == {4, 1} and set(ids[:, 1].tolist()) == {0, 2, 3}
+    assert set(ids[:, 0].tolist()) == {4, 1}
+    assert set(ids[:, 1].tolist()) == {0, 2, 3}
     assert set(joint.sample(50, seed=0)[:, 1].tolist()) <= {0, 2, 3}
     with pytest.raises(InputError, match=r"tokens \[1\] are not all among the candidates"):
         joint.conditional(0, [1])
@@ -121,14 +122,13 @@ def test_tables_for_people():
     )
     frame = joint.to_frame(3)
     assert list(frame.columns) == ["blank_1", "blank_2", "log_prob", "prob"]
-    assert len(frame) == 3 and frame["log_prob"].is_monotonic_decreasing
+    assert len(frame) == 3
+    assert frame["log_prob"].is_monotonic_decreasing
     assert frame["blank_1"].str.startswith("token").all()
     html = joint._repr_html_()
-    assert (
-        "<b>balanced</b>" in html
-        and "2 &times; 3 fillings" in html
-        and "% of the product joint" in html
-    )
+    assert "<b>balanced</b>" in html
+    assert "2 &times; 3 fillings" in html
+    assert "% of the product joint" in html
     assert "product joint" not in derive(random_tables((2, 5), 9), "balanced")._repr_html_()
     assert repr(joint) == "Joint(balanced, shape=(2, 3))"
 
@@ -173,7 +173,8 @@ def test_one_blank_is_labelled_and_its_numbers_are_a_tensor():
     mu = joint.dense().exp()
     for site in range(2):
         marginal = joint.marginal(site)
-        assert isinstance(marginal, torch.Tensor) and marginal.equal(joint.marginals()[site])
+        assert isinstance(marginal, torch.Tensor)
+        assert marginal.equal(joint.marginals()[site])
         torch.testing.assert_close(marginal + 0, mu.sum(1 - site))
         assert marginal.to_frame()["token"].tolist() == [f"token{i}" for i in range(5)]
         assert marginal.to_frame()["prob"].tolist() == marginal.tolist()
@@ -181,10 +182,8 @@ def test_one_blank_is_labelled_and_its_numbers_are_a_tensor():
     torch.testing.assert_close(given + 0, mu[3] / mu[3].sum())
     top = given.top(2)
     best = (given + 0).topk(2)
-    assert (
-        top["token"].tolist() == [f"token{i}" for i in best.indices.tolist()]
-        and top["prob"].tolist() == best.values.tolist()
-    )
+    assert top["token"].tolist() == [f"token{i}" for i in best.indices.tolist()]
+    assert top["prob"].tolist() == best.values.tolist()
     assert len(given.top()) == 5
     for computed in (given[:2], given * 2, given.exp(), torch.stack([given, given])):
         assert type(computed) is torch.Tensor, "a slice has other tokens, or none"
@@ -211,7 +210,8 @@ def test_a_context_of_probability_0_has_no_conditional(name):
         ):
             joint.conditional(1, [2])
     else:
-        assert float(joint.marginal(0)[2]) < 1e-30 and not joint.conditional(1, [2]).isnan().any()
+        assert float(joint.marginal(0)[2]) < 1e-30
+        assert not joint.conditional(1, [2]).isnan().any()
     assert not joint.conditional(1, [1]).isnan().any()
     assert joint.log_prob([2, 0]) < -60
 

@@ -71,7 +71,8 @@ def test_with_some_left_out_the_likely_ones_come_into_balance_once_the_others_ar
         tables, solved(likely_of(tables, member), start(tables), times=12), member
     ):
         balanced = residual.abs() < 1e-4
-        assert balanced.sum() >= 128 and not balanced.all()
+        assert balanced.sum() >= 128
+        assert not balanced.all()
 
 
 @pytest.mark.parametrize("member", [Member(0.3), Member(1.0), Member(0.3, 0.1)])
@@ -131,7 +132,8 @@ def test_tokens_that_hardly_meet_others_converge_and_without_help_do_not(alpha):
     assert 0.2 < float(p[7, 7]) < 0.3
     for initial in (start(tables), start(tables, uniform=True)):
         found = family(tables, alpha, initial=initial)
-        assert found.report["converged"] and found.report["steps"] < 25
+        assert found.report["converged"]
+        assert found.report["steps"] < 25
         assert distance(found.dense().exp(), p) < 1e-4
     log_mu = start(tables)
     for _ in range(25):

@@ -29,7 +29,8 @@ def test_a_number_in_a_name_is_the_member_s():
     tables = random_tables((2, 4), 6)
     for alpha, name in ((0.0, "arnold_gokhale"), (0.5, "balanced"), (1.0, "pseudo_gibbs")):
         found = derive(tables, f"family:{alpha}", tolerance=1e-9)
-        assert found.report["alpha"] == alpha and found.name == f"family:{alpha:g},0"
+        assert found.report["alpha"] == alpha
+        assert found.name == f"family:{alpha:g},0"
         torch.testing.assert_close(
             found.dense(), derive(tables, name, tolerance=1e-9).dense(), rtol=0, atol=1e-7
         )

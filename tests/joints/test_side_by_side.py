@@ -39,12 +39,12 @@ def pair(
 def test_pairs_side_by_side_have_the_numbers_that_they_have_alone():
     blocks = [pair(1, 0.5), pair(2, 3.0), pair(3, 1.5)]
     counts = strips(blocks).counts
-    assert len(set(counts)) == 3 and min(min(count) for count in counts) < max(
-        max(count) for count in counts
-    )
+    assert len(set(counts)) == 3
+    assert min(min(count) for count in counts) < max(max(count) for count in counts)
     for tables, together in zip(blocks, members_of(blocks, ASKED), strict=True):
         for joint, alone in zip(together, members_of([tables], ASKED)[0], strict=True):
-            assert joint.report["converged"] and joint.report["steps"] == alone.report["steps"]
+            assert joint.report["converged"]
+            assert joint.report["steps"] == alone.report["steps"]
             assert joint.report["reads"] == pytest.approx(alone.report["reads"], rel=1e-12)
             assert distance(joint.dense().exp(), alone.dense().exp()) < 1e-11
     first, second, _ = members_of(blocks, ASKED)
@@ -90,7 +90,8 @@ def test_an_iteration_that_is_taken_back_or_ends_leaves_its_neighbours_alone():
             torch.stack([step(row, z) for row, z in zip(together.running, together.z, strict=True)])
         )
     ends = together.ends
-    assert [end.restarts for end in ends] == [2, 0, 0] and len({end.reads for end in ends}) > 1
+    assert [end.restarts for end in ends] == [2, 0, 0]
+    assert len({end.reads for end in ends}) > 1
     calls = [0, 0, 0]
     for row, end in enumerate(ends):
         alone = accelerated(lambda z, row=row: step(row, z), start[row], 1e-9, 200)
@@ -103,13 +104,13 @@ def test_a_stack_finds_matrices_wherever_they_lie():
     matrices = [torch.arange(6.0).reshape(2, 3) + 10 * i for i in range(3)]
     stack = Stack.of(matrices, owner=[2, 0, 2])
     begins = [(matrices[i].data_ptr() - matrices[0].data_ptr()) // 4 for i in (2, 0, 2)]
-    assert stack.places.tolist() == begins and len(stack) == 3 and stack.shape == (2, 3)
+    assert stack.places.tolist() == begins
+    assert len(stack) == 3
+    assert stack.shape == (2, 3)
     assert all(aligned(matrix) for matrix in aligned_zeros(matrices[0], 4, (3, 5)))
-    assert (
-        aligned(torch.zeros(4, 16))
-        and not aligned(torch.zeros(4, 16).T)
-        and not aligned(torch.zeros(5)[1:])
-    )
+    assert aligned(torch.zeros(4, 16))
+    assert not aligned(torch.zeros(4, 16).T)
+    assert not aligned(torch.zeros(5)[1:])
 
 
 @INTERPRETED

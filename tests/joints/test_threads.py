@@ -30,11 +30,13 @@ def test_parts_follow_each_other_and_threads_keep_their_number(
     table, of_new = torch.zeros(10, 4), []
     parts = by_threads(table, lambda part: (torch.get_num_threads(), list(part)))
     assert [tile for _, part in parts for tile in part] == list(tiles(torch.empty(10, 4)))
-    assert len(parts) == threads and {number for number, _ in parts} == {1}
+    assert len(parts) == threads
+    assert {number for number, _ in parts} == {1}
     new = Thread(target=lambda: of_new.append(torch.get_num_threads()))
     new.start()
     new.join()
-    assert torch.get_num_threads() == threads and of_new == [threads]
+    assert torch.get_num_threads() == threads
+    assert of_new == [threads]
 
 
 def test_an_error_in_a_part_is_raised(threads: int, monkeypatch: pytest.MonkeyPatch):
@@ -60,6 +62,5 @@ def test_joints_and_metrics_do_not_depend_on_the_number_of_threads():
         assert distance(joint.dense().exp(), other.dense().exp()) < 1e-10
     assert by_two.incompatibility == pytest.approx(by_one.incompatibility, rel=1e-12)
     for mine, theirs in zip(by_one.joints, by_two.joints, strict=True):
-        assert mine.a_kl == pytest.approx(theirs.a_kl, rel=1e-8) and mine.g_kl == pytest.approx(
-            theirs.g_kl, rel=1e-8, abs=1e-12
-        )
+        assert mine.a_kl == pytest.approx(theirs.a_kl, rel=1e-8)
+        assert mine.g_kl == pytest.approx(theirs.g_kl, rel=1e-8, abs=1e-12)

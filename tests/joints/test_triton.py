@@ -121,7 +121,8 @@ def test_incompatibility_by_triton_is_that_of_the_tiles_with_zeros_too(
     by_triton = incompatibilities(pairs)
     assert isclose(by_triton[0], by_tiles[0], rel_tol=1e-5)
     assert by_triton[1:] == by_tiles[1:], "tables with zeros are read by the tiles of every device"
-    assert by_tiles[1] > 0.1 and by_tiles[2] == torch.inf
+    assert by_tiles[1] > 0.1
+    assert by_tiles[2] == torch.inf
 
 
 def test_a_token_that_one_table_rules_out_is_no_matter_to_a_form_without_it() -> None:

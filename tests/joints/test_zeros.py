@@ -196,11 +196,9 @@ def test_a_token_that_is_ruled_out_in_every_context_is_no_hindrance(dtype):
     tables = tables_from([f.log_softmax(t) for t, f in enumerate(logits)])
     (joints,) = members_of([tables], {name: named(name).member for name in ITERATED})
     for joint in joints:
-        assert (
-            joint.report["converged"]
-            and joint.report["steps"] < 40
-            and wrong(joint, named(joint.name).member) is None
-        )
+        assert joint.report["converged"]
+        assert joint.report["steps"] < 40
+        assert wrong(joint, named(joint.name).member) is None
         assert joint.report["restart"] or float(joint.marginals()[0][7]) < 1e-30
 
 
@@ -211,11 +209,9 @@ def test_an_answer_that_has_not_converged_comes_with_a_warning():
         match=r"^arnold_gokhale did not converge, and the probabilities are approximate \(",
     ):
         (joint,) = members_of([tables], {"arnold_gokhale": Member(0.0)}, max_reads=2)[0]
-    assert (
-        not joint.report["converged"]
-        and not_converged([joint])
-        and not not_converged([derive(tables, "chain")])
-    )
+    assert not joint.report["converged"]
+    assert not_converged([joint])
+    assert not not_converged([derive(tables, "chain")])
 
 
 def dtype_of(tables):

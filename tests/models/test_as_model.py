@@ -21,8 +21,10 @@ from unmask.models.masked_lm import MaskedLM
 
 def test_an_object_is_itself_and_a_name_is_loaded_once(copied):
     model = as_model(copied)
-    assert as_model(model) is model and as_model(partial(load, copied, "cpu")) is model
-    assert as_model(str(copied)) is model and load(copied, device="cpu", dtype="float32") is model
+    assert as_model(model) is model
+    assert as_model(partial(load, copied, "cpu")) is model
+    assert as_model(str(copied)) is model
+    assert load(copied, device="cpu", dtype="float32") is model
     assert load(copied, dtype="float64").dtype == torch.float64
     assert MaskedLM.load(copied) is not model
     assert as_model() is as_model(None)
@@ -45,7 +47,8 @@ def test_a_folder_that_changed_is_read_again(copied):
     config = json.loads((copied / "config.json").read_text())
     (copied / "config.json").write_text(json.dumps(config | {"layer_norm_eps": 0.5}))
     after = as_model(copied)
-    assert after is not before and after.network.config.layer_norm_eps == 0.5
+    assert after is not before
+    assert after.network.config.layer_norm_eps == 0.5
 
 
 def test_only_the_last_few_are_kept(copied, tmp_path):

@@ -32,7 +32,8 @@ def test_tables_of_the_defaults_are_those_of_the_model(tiny):
     plain, own = (unary_tables(model, cloze) for model in (Plain(tiny), tiny))
     for a, b in zip(plain.log_q, own.log_q, strict=True):
         assert torch.allclose(a, b, atol=1e-5)
-    assert plain.label(7) == "7" and own.label(7) == tiny.token(7)
+    assert plain.label(7) == "7"
+    assert own.label(7) == tiny.token(7)
     text = list(cloze.ids)
     ((rows, logits),) = Plain(tiny).substitutions(
         text, [2], torch.tensor([[5], [6]]), cloze.block[1]

@@ -19,7 +19,8 @@ def table(model):
 def test_float32_on_a_gpu_equals_the_cpu(checkpoint, any_architecture):
     folder = checkpoint(any_architecture)
     on_gpu = MaskedLM.load(folder)
-    assert on_gpu.device.type == "cuda" and on_gpu.dtype == torch.float32
+    assert on_gpu.device.type == "cuda"
+    assert on_gpu.dtype == torch.float32
     torch.testing.assert_close(
         table(on_gpu), table(MaskedLM.load(folder, device="cpu")), atol=1e-4, rtol=0
     )
@@ -29,7 +30,8 @@ def test_float32_on_a_gpu_equals_the_cpu(checkpoint, any_architecture):
 def test_half_precision_on_a_gpu_gives_float32_logits(checkpoint, fast_architecture, dtype):
     model = MaskedLM.load(checkpoint(fast_architecture), dtype=dtype)
     _, logits = next(model.substitutions(TEXT, [VARIED], torch.arange(5, 20)[:, None], PREDICTED))
-    assert logits.dtype == torch.float32 and not torch.equal(logits, logits.to(model.dtype).float())
+    assert logits.dtype == torch.float32
+    assert not torch.equal(logits, logits.to(model.dtype).float())
     exact = table(MaskedLM.load(checkpoint(fast_architecture), device="cpu"))
     distance = (exact.exp() * (exact - table(model))).sum(-1)
     assert 0 < distance.max() < 0.05
@@ -52,9 +54,8 @@ def test_out_of_memory_on_a_gpu_halves_the_batch(checkpoint):
             )
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    assert sum(sizes) == len(values) and max(sizes) < model.cost.rows(len(TEXT)), (
-        "60 MiB do not hold a full batch"
-    )
+    assert sum(sizes) == len(values), "60 MiB do not hold a full batch"
+    assert max(sizes) < model.cost.rows(len(TEXT)), "60 MiB do not hold a full batch"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -75,7 +76,7 @@ def test_gelu_within_the_product_is_the_product_and_then_gelu(width, dtype):
 
 
 @pytest.mark.parametrize("stored", [torch.float32, torch.float16])
-@pytest.mark.parametrize("inputs, outputs", [(320, 1280), (3072, 768)])
+@pytest.mark.parametrize(("inputs", "outputs"), [(320, 1280), (3072, 768)])
 def test_products_in_float32_on_tensor_cores_are_as_near_to_the_exact_ones_as_plain_ones(
     inputs, outputs, stored
 ):
@@ -88,7 +89,8 @@ def test_products_in_float32_on_tensor_cores_are_as_near_to_the_exact_ones_as_pl
     x = torch.randn(MANY + 1, inputs, device="cuda")
     exact = functional.linear(x.double(), module.weight.double(), module.bias.double())
     plain, ours = ((product - exact).abs() for product in (module(x), linear_plus(module, x)))
-    assert ours.mean() <= 2 * plain.mean() and ours.max() <= plain.max()
+    assert ours.mean() <= 2 * plain.mean()
+    assert ours.max() <= plain.max()
     assert not torch.equal(ours, plain), "control: they are not the same operation"
     in_half = functional.linear(x.half(), module.weight.half(), module.bias.half())
     assert (in_half - exact).abs().mean() > 100 * plain.mean(), (
@@ -117,7 +119,8 @@ def test_a_batch_in_float32_on_a_gpu_is_as_near_to_float64_as_the_forward_pass()
         ]
         for name in ("ours", "forward")
     )
-    assert max(ours) < 2 * max(forward) and max(forward) < 1e-3
+    assert max(ours) < 2 * max(forward)
+    assert max(forward) < 1e-3
 
 
 @pytest.mark.parametrize("activation", [functional.gelu, torch.nn.SiLU()])

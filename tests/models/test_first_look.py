@@ -78,12 +78,10 @@ def warned(call, of="worse than a uniform") -> list[str]:
 def test_another_models_tokenizer_is_reported_once(shuffled, ask):
     model = MaskedLM.load(shuffled)
     (told,) = warned(lambda: ask(model))
-    assert (
-        "uniform 9.0" in told
-        and "tokenizer" in told
-        and "unmask check --data" in told
-        and "\n" not in told
-    )
+    assert "uniform 9.0" in told
+    assert "tokenizer" in told
+    assert "unmask check --data" in told
+    assert "\n" not in told
     assert warned(lambda: ask(model)) == []
 
 
@@ -129,10 +127,8 @@ def test_a_protein_given_to_a_model_of_words_is_reported_by_every_verb(protein):
     ]:
         model = MaskedLM.load()
         (told,) = warned(lambda ask=ask, model=model: ask(model), "amino acids")
-        assert (
-            "it reads words" in told
-            and warned(lambda ask=ask, model=model: ask(model), "amino acids") == []
-        )
+        assert "it reads words" in told
+        assert warned(lambda ask=ask, model=model: ask(model), "amino acids") == []
 
 
 NO_SEQUENCES = """NEW YORK POLICE|PHILADELPHIA [MASK]|MISSISSIPPI|
@@ -170,4 +166,5 @@ def test_the_number_is_that_of_plain_passes(english):
             log_q = english.network(input_ids=row).logits[0].double().log_softmax(-1)
         expected += [-float(log_q[place, ids[place]]) for place in masked]
     found = _surprise(english, ids, shown)
-    assert found == pytest.approx(expected, abs=1e-4) and sum(found) / len(found) < log(8187) / 2
+    assert found == pytest.approx(expected, abs=1e-4)
+    assert sum(found) / len(found) < log(8187) / 2

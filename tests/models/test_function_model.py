@@ -119,9 +119,8 @@ def test_verbs_take_it(network):
     """Joints, scores, decoders and checks; the chain rule's law sums to 1 over all texts."""
     model = MaskedLM.of(one_before(network), word_tokenizer())
     filling = unmask.fill("red [MASK] [MASK] sky", model=model, exact=True)
-    assert len(filling.completions) == 10 and math.isclose(
-        filling.joint.dense().exp().sum(), 1, abs_tol=1e-5
-    )
+    assert len(filling.completions) == 10
+    assert math.isclose(filling.joint.dense().exp().sum(), 1, abs_tol=1e-5)
     texts = [" ".join(words) for words in itertools.product(WORDS, repeat=3)]
     total = sum(
         math.exp(row["any_order"]) for row in unmask.score(texts, model=model, score="any_order")
@@ -141,14 +140,16 @@ def test_a_mask_that_the_tokenizer_does_not_name():
     with pytest.raises(ModelError, match="has no mask token: .*mask_id"):
         MaskedLM.of(Bidirectional(), tokenizer)
     named = MaskedLM.of(Bidirectional(), tokenizer, mask_id=MASK)
-    assert named.mask_id == MASK and MASK in named.special_ids and tokenizer.mask_token is None
+    assert named.mask_id == MASK
+    assert MASK in named.special_ids
+    assert tokenizer.mask_token is None
     assert named.cloze("red [MASK] sky").ids == (2, 5, MASK, 8, 3)
     past = MaskedLM.of(Bidirectional(tokens=12), tokenizer, mask_id=11)
-    assert past.mask_id == 11 and past.vocab_size == 9 and past.input_size == 12
-    assert (
-        past.cloze("red [MASK] sky").ids == (2, 5, 11, 8, 3)
-        and past.text([2, 5, 11, 8, 3]) == "red [MASK] sky"
-    )
+    assert past.mask_id == 11
+    assert past.vocab_size == 9
+    assert past.input_size == 12
+    assert past.cloze("red [MASK] sky").ids == (2, 5, 11, 8, 3)
+    assert past.text([2, 5, 11, 8, 3]) == "red [MASK] sky"
     with pytest.raises(InputError, match="mask_id -1"):
         MaskedLM.of(Bidirectional(), tokenizer, mask_id=-1)
 
@@ -288,8 +289,7 @@ def test_outputs_between_the_last_token_and_the_mask_never_fill_a_blank():
     model = MaskedLM.of(
         Bidirectional(tokens=size + 4, outputs=size + 4), tokenizer, mask_id=size + 3
     )
-    assert model.regular_ids == tuple(range(4, size)) and set(range(size, size + 4)) <= set(
-        model.special_ids
-    )
+    assert model.regular_ids == tuple(range(4, size))
+    assert set(range(size, size + 4)) <= set(model.special_ids)
     filling = unmask.fill("red [MASK] sky", model=model, exact=True)
     assert not any("UNUSED" in completion.text for completion in filling.completions)

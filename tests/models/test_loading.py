@@ -28,7 +28,9 @@ def test_bundled_model_loads_without_a_network(monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", no_network)
     model = MaskedLM.load()
     assert (english_model_path() / "README.md").is_file()
-    assert model.dtype == torch.float32 and model.vocab_size == 8192 and model.max_length == 128
+    assert model.dtype == torch.float32
+    assert model.vocab_size == 8192
+    assert model.max_length == 128
     cloze = model.cloze("A man is [MASK] a guitar on the street.")
     logits = model.logits(torch.tensor([cloze.ids]), torch.tensor([cloze.block]))[0, 0]
     assert model.token(int(logits.argmax())) == "playing"
@@ -91,11 +93,10 @@ def test_a_pointer_of_git_lfs_is_called_one(checkpoint, tmp_path, kind, name):
         (folder / "tokenizer.json").unlink()
     (folder / name).write_bytes(POINTER)
     message = refusal(folder)
-    assert (
-        f"{str(folder / name)!r} is a pointer of git-lfs" in message
-        and f"run `git lfs pull` in {str(folder)!r}" in message
-    )
-    assert "corrupt" not in message and "JSON" not in message
+    assert f"{str(folder / name)!r} is a pointer of git-lfs" in message
+    assert f"run `git lfs pull` in {str(folder)!r}" in message
+    assert "corrupt" not in message
+    assert "JSON" not in message
 
 
 def test_a_pointer_that_is_not_read_is_no_matter(copied):
@@ -166,11 +167,9 @@ def test_weights_with_an_adapter_are_refused_and_not_called_other_heads(checkpoi
     }
     save_file(tensors | low_rank, folder / "model.safetensors", {"format": "pt"})
     message = refusal(folder)
-    assert (
-        "4 tensors of" in message
-        and "are those of an adapter" in message
-        and "merge_and_unload" in message
-    )
+    assert "4 tensors of" in message
+    assert "are those of an adapter" in message
+    assert "merge_and_unload" in message
 
 
 @pytest.mark.parametrize("with_model", [True, False])
@@ -179,9 +178,8 @@ def test_a_folder_with_an_adapter_is_refused(copied, with_model):
     (copied / "adapter_config.json").write_text('{"peft_type": "LORA"}')
     if not with_model:
         (copied / "config.json").unlink()
-    assert "adapter_config.json" in refusal(copied) and "merge it into the weights" in refusal(
-        copied
-    )
+    assert "adapter_config.json" in refusal(copied)
+    assert "merge it into the weights" in refusal(copied)
 
 
 def test_missing_head_and_missing_encoder_tensors(copied, make_network):
@@ -190,7 +188,8 @@ def test_missing_head_and_missing_encoder_tensors(copied, make_network):
     encoder.load_state_dict(network.bert.state_dict())
     encoder.save_pretrained(copied)
     message = refusal(copied)
-    assert "head" in message and "cls.predictions.* (6)" in message
+    assert "head" in message
+    assert "cls.predictions.* (6)" in message
     BertForTokenClassification(network.config).save_pretrained(copied)
     assert "language-model head" in refusal(copied)
     network.save_pretrained(copied)
@@ -198,7 +197,8 @@ def test_missing_head_and_missing_encoder_tensors(copied, make_network):
     del weights["bert.encoder.layer.1.output.dense.weight"]
     save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
     message = refusal(copied)
-    assert "encoder" in message and "bert.encoder.layer.1.output.dense.weight" in message
+    assert "encoder" in message
+    assert "bert.encoder.layer.1.output.dense.weight" in message
 
 
 def rewrite(folder, change):
@@ -213,7 +213,7 @@ def rewrite(folder, change):
 
 
 @pytest.mark.parametrize(
-    "kind, layers",
+    ("kind", "layers"),
     [("bert", "num_hidden_layers"), ("roberta", "num_hidden_layers"), ("distilbert", "n_layers")],
 )
 def test_layers_that_config_does_not_state_are_refused_and_listed(
@@ -222,10 +222,13 @@ def test_layers_that_config_does_not_state_are_refused_and_listed(
     folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
     reconfigure(folder, **{layers: 2})
     message = refusal(folder)
-    assert "16 tensors" in message and "have no place" in message and "layer.2.* (16)" in message
+    assert "16 tensors" in message
+    assert "have no place" in message
+    assert "layer.2.* (16)" in message
     reconfigure(folder, **{layers: 4})
     message = refusal(folder)
-    assert "missing" in message and "layer.3.* (16)" in message
+    assert "missing" in message
+    assert "layer.3.* (16)" in message
 
 
 @pytest.mark.parametrize(
@@ -268,12 +271,10 @@ def test_a_head_under_other_names_is_refused_with_the_names(checkpoint, tmp_path
         },
     )
     message = refusal(folder)
-    assert (
-        "missing" in message
-        and head in message
-        and "mlm.top.* (5)" in message
-        and "rename its tensors" in message
-    )
+    assert "missing" in message
+    assert head in message
+    assert "mlm.top.* (5)" in message
+    assert "rename its tensors" in message
 
 
 def test_other_heads_beside_are_left_out_with_a_warning(copied):
@@ -299,7 +300,9 @@ def test_weights_that_are_not_finite_are_named(checkpoint, tmp_path, kind, value
 
     rewrite(folder, spoil)
     message = refusal(folder)
-    assert name in message and "1 of the 32 numbers" in message and "not finite" in message
+    assert name in message
+    assert "1 of the 32 numbers" in message
+    assert "not finite" in message
 
 
 def as_integers(weights, dtype, one=False):
@@ -320,7 +323,8 @@ def test_whole_numbers_are_no_weights(checkpoint, tmp_path, kind, dtype, one):
     folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
     rewrite(folder, lambda weights: as_integers(weights, dtype, one))
     said = refusal(folder)
-    assert str(dtype).removeprefix("torch.") in said and "save them as float32" in said
+    assert str(dtype).removeprefix("torch.") in said
+    assert "save them as float32" in said
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     assert refusal(folder) == said
@@ -361,7 +365,8 @@ def test_causal_models_are_refused(copied):
     gpt = AutoConfig.for_model("gpt2", vocab_size=50, n_embd=16, n_layer=1, n_head=2)
     AutoModelForCausalLM.from_config(gpt).save_pretrained(copied)
     message = refusal(copied)
-    assert "gpt2" in message and "masked language model" in message
+    assert "gpt2" in message
+    assert "masked language model" in message
 
 
 def test_tokenizer_without_mask_token(copied, make_word_tokenizer):
@@ -376,7 +381,8 @@ def test_tokenizer_missing_broken_or_of_another_model(copied, make_byte_tokenize
     message = refusal(copied)
     assert "unknown to the model" in message
     (copied / "tokenizer.json").write_text("{}")
-    assert "tokenizer" in refusal(copied) and "cannot be read" in refusal(copied)
+    assert "tokenizer" in refusal(copied)
+    assert "cannot be read" in refusal(copied)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (copied / name).unlink()
     assert "has no tokenizer" in refusal(copied)
@@ -390,7 +396,8 @@ def test_pickle_loads_only_as_weights(copied, make_network):
         MaskedLM.load(copied).vocab_size == state["bert.embeddings.word_embeddings.weight"].shape[0]
     )
     torch.save(state | {"extra": _Arbitrary()}, copied / "pytorch_model.bin")
-    assert "pickle" in refusal(copied) and "safetensors" in refusal(copied)
+    assert "pickle" in refusal(copied)
+    assert "safetensors" in refusal(copied)
     (copied / "pytorch_model.bin").write_bytes(b"no pickle at all")
     assert "weights" in refusal(copied)
 
@@ -416,7 +423,8 @@ def test_bare_vocabulary_beside_or_above_the_weights(make_network, tmp_path):
         "[MASK]",
         *"ESGG",
         "[SEP]",
-    ] and cloze.block == (5,)
+    ]
+    assert cloze.block == (5,)
     shutil.move(folder.parent / "vocab.txt", folder / "vocab.txt")
     assert MaskedLM.load(folder).cloze("EVQL[MASK]ESGG") == cloze
 
@@ -436,7 +444,8 @@ def test_protein_vocabulary_of_esm(make_network, tmp_path):
     model = MaskedLM.load(tmp_path)
     cloze = model.cloze("MKT[MASK]LL", targets=["G"])
     assert model.decode(cloze.ids) == ["<cls>", *"MKT", "[MASK]", *"LL", "<eos>"]
-    assert cloze.ids[4] == 32 and model.text(cloze.filled(cloze.gold)) == "MKTGLL"
+    assert cloze.ids[4] == 32
+    assert model.text(cloze.filled(cloze.gold)) == "MKTGLL"
     assert "<null_1>" in [model.token(i) for i in model.regular_ids]
 
 

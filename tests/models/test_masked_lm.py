@@ -64,7 +64,9 @@ def test_head_on_positions_equals_full_forward(checkpoint, any_architecture):
     )
 
 
-@pytest.mark.parametrize("vary, predict", [([3], 3), ([0], 7), ([7], 0), ([6, 2, 4], 5), ([], 5)])
+@pytest.mark.parametrize(
+    ("vary", "predict"), [([3], 3), ([0], 7), ([7], 0), ([6, 2, 4], 5), ([], 5)]
+)
 def test_fast_path_at_any_positions(checkpoint, vary, predict):
     model = MaskedLM.load(checkpoint("bert"), dtype="float64")
     values = torch.randint(5, 60, (6, len(vary)), generator=torch.Generator().manual_seed(1))
@@ -91,7 +93,7 @@ def test_padding_token_as_a_value_shifts_positions_as_in_roberta(roberta_folder)
     )
 
 
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-13)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-13)])
 @pytest.mark.parametrize("kind", ["bert", "modernbert"])
 def test_batch_size_does_not_change_the_numbers(checkpoint, kind, dtype, tolerance):
     values = torch.arange(5, 42)[:, None]
@@ -174,7 +176,8 @@ def test_out_of_memory_halves_the_batch_and_goes_on(checkpoint, monkeypatch, cap
     monkeypatch.setattr(model.network, "forward", small_memory)
     with caplog.at_level(logging.WARNING, logger="unmask"):
         got = model.logits(rows, positions)
-    assert sizes[:3] == [40, 20, 10] and sum(sizes[2:]) == 40
+    assert sizes[:3] == [40, 20, 10]
+    assert sum(sizes[2:]) == 40
     assert "out of memory" in caplog.text
     torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
     sizes.clear()
@@ -282,7 +285,8 @@ def test_rounding_in_half_precision_does_not_give_the_fast_path_up(narrow, caplo
     )
     assert (slow.exp() * (fast - slow).abs()).sum() > 1e-3 * torch.finfo(torch.bfloat16).eps
     narrow.logits(ROWS, WHERE)
-    assert narrow.encoder is not None and not caplog.text
+    assert narrow.encoder is not None
+    assert not caplog.text
 
 
 @given(st.integers(0, 2**16), st.floats(0.05, 1.0))

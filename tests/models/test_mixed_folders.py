@@ -71,7 +71,9 @@ def test_another_mask_than_a_network_with_token_dropout_zeroes_is_refused(damage
     silently(damaged("esm", mask_token_id=4))
     silently(damaged("bert", mask_token_id=7))
     said = refusal(damaged("esm", mask_token_id=7))
-    assert "mask_token_id 7" in said and "'[MASK]'" in said and "id 4" in said
+    assert "mask_token_id 7" in said
+    assert "'[MASK]'" in said
+    assert "id 4" in said
 
 
 def test_two_masks_in_a_vocabulary_load_once_one_is_named(make_network, tmp_path):
@@ -102,7 +104,8 @@ def test_a_causal_folder_with_a_foreign_tokenizer(
     size = len(words)
     silently(save(tmp_path / "own", causal_network(size), words), load_causal)
     said = refusal(save(tmp_path / "larger", causal_network(size), pieces), load_causal)
-    assert f"unknown to the model, which has {size}" in said and "trained with" in said
+    assert f"unknown to the model, which has {size}" in said
+    assert "trained with" in said
     smaller = save(tmp_path / "smaller", causal_network(4 * size), words)
     with pytest.warns(UnmaskWarning, match=f"{size} tokens and the model {4 * size} embeddings"):
         load_causal(str(smaller))

@@ -96,7 +96,8 @@ def test_reformer_without_a_seed_gives_one_answer_and_leaves_other_random_number
     first = log_q(model, text_of(LONG))
     drawn = torch.rand(3)
     torch.manual_seed(7)
-    assert torch.equal(drawn, torch.rand(3)) and torch.equal(first, log_q(model, text_of(LONG)))
+    assert torch.equal(drawn, torch.rand(3))
+    assert torch.equal(first, log_q(model, text_of(LONG)))
     torch.testing.assert_close(
         first, direct("reformer", text_of(LONG), hash_seed=0), atol=1e-12, rtol=0
     )
@@ -134,7 +135,8 @@ def test_esm_with_token_dropout_is_checked_and_timed_on_texts(folder):
 )
 def test_the_longest_text(kind, longest):
     model = in_memory(kind)
-    assert model.max_length == longest and log_q(model, text_of(longest)).isfinite().all()
+    assert model.max_length == longest
+    assert log_q(model, text_of(longest)).isfinite().all()
     with pytest.raises(InputError, match=f"{longest + 1} tokens and the model takes {longest}"):
         log_q(model, text_of(longest + 1))
 
@@ -186,7 +188,8 @@ def test_settings_that_are_refused(named, tmp_path):
     kind = re.match("`([^`]+)`", named[0])[1]
     with pytest.raises(ModelError) as caught:
         MaskedLM.load(tiny_types.tiny_folder(kind, tmp_path, **changes))
-    assert words in str(caught.value) and "\n" not in str(caught.value)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_half_precision_runs_or_says_what_to_do(folder):

@@ -97,7 +97,8 @@ def test_a_vocabulary_that_the_architecture_does_not_read_is_refused(folder_of):
     write_config(folder)
     assert len(AutoTokenizer.from_pretrained(folder)) == 5, "the trap is there"
     message = refusal(folder)
-    assert "is not that of its vocabulary file" in message and "Bring your own model" in message
+    assert "is not that of its vocabulary file" in message
+    assert "Bring your own model" in message
 
 
 def test_special_tokens_in_angle_brackets(folder_of):
@@ -109,11 +110,9 @@ def test_special_tokens_in_angle_brackets(folder_of):
     assert BertTokenizer.from_pretrained(folder).mask_token_id > 7, "the trap is there"
     model = MaskedLM.load(folder)
     cloze = model.cloze("the [MASK] sat")
-    assert (
-        cloze.ids == (2, 5, 4, 7, 3)
-        and model.mask_id == 4
-        and model.special_ids[:5] == (0, 1, 2, 3, 4)
-    )
+    assert cloze.ids == (2, 5, 4, 7, 3)
+    assert model.mask_id == 4
+    assert model.special_ids[:5] == (0, 1, 2, 3, 4)
     write_config(folder, mask_token="[MASK]")
     assert "'[MASK]' is not in the vocabulary file" in refusal(folder)
     (folder / "vocab.txt").write_text("\n".join([*tokens[:4], "the", "cat", "sat"]))
@@ -136,7 +135,9 @@ def test_a_mask_beside_the_vocabularys_own_is_refused(folder_of):
     ).save_pretrained(folder)
     (folder / "vocab.txt").unlink()
     message = refusal(folder)
-    assert "'[MASK]' (id 5)" in message and "'<mask>' (id 2)" in message and "mask_token" in message
+    assert "'[MASK]' (id 5)" in message
+    assert "'<mask>' (id 2)" in message
+    assert "mask_token" in message
 
 
 @pytest.mark.parametrize("kind", ["bert", "distilbert"])
@@ -151,17 +152,16 @@ def test_a_tokenizer_that_is_not_the_vocabulary_files_is_refused(checkpoint, tmp
         "\n".join(token for token, _ in [*tokens[:6], tokens[7], tokens[6], *tokens[8:]])
     )
     message = refusal(folder)
-    assert "not that of its vocabulary file, for 2 of" in message and repr(tokens[7][0]) in message
+    assert "not that of its vocabulary file, for 2 of" in message
+    assert repr(tokens[7][0]) in message
 
 
 @pytest.mark.parametrize("longest", ["24", {"a": 1}, [24], True])
 def test_a_longest_text_that_is_not_a_number_is_refused(tiny_folder, tmp_path, longest):
     folder = shutil.copytree(tiny_folder, tmp_path / "model")
     write_config(folder, model_max_length=longest)
-    assert (
-        "model_max_length" in (message := refusal(folder))
-        and "is not a number: correct it" in message
-    )
+    assert "model_max_length" in (message := refusal(folder))
+    assert "is not a number: correct it" in message
     write_config(folder, model_max_length=1000000000000000019884624838656)
     MaskedLM.load(folder)
 
@@ -189,10 +189,8 @@ def test_capitals_that_the_tokenizer_lowers_are_refused(checkpoint, tmp_path, ma
     core.save(str(tmp_path / "tokenizer.json"))
     write_config(tmp_path, tokenizer_class="BertTokenizer")
     message = refusal(tmp_path)
-    assert (
-        "lowers the text, but 6 of 12 tokens have capitals" in message
-        and "do_lower_case" in message
-    )
+    assert "lowers the text, but 6 of 12 tokens have capitals" in message
+    assert "do_lower_case" in message
     write_config(tmp_path, tokenizer_class="BertTokenizer", do_lower_case=False)
     model = MaskedLM.load(tmp_path)
     assert model.decode(model.words.encode("The cat")) == ["[CLS]", "The", "cat", "[SEP]"]
@@ -255,7 +253,8 @@ def test_a_tokenizer_of_a_pattern_made_from_a_vocabulary_file(chemistry, tmp_pat
     made.save_pretrained(chemistry)
     after = MaskedLM.load(chemistry)
     for text in ["CC(=O)[MASK]Cl", "c1cc[nH]1[MASK]", "BrC[MASK]"]:
-        assert after.cloze(text) == before.cloze(text) and after.text(after.cloze(text).ids) == text
+        assert after.cloze(text) == before.cloze(text)
+        assert after.text(after.cloze(text).ids) == text
     with pytest.raises(InputError, match="not a regular expression"):
         tokenizer_from_vocabulary(file, pattern="[")
 
@@ -267,14 +266,16 @@ def test_unknown_words_are_told_once_and_a_text_of_them_is_refused(chemistry):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.cloze("CO[MASK]Zz")
-    with pytest.warns(UnmaskWarning, match="'Xe'"):
-        with pytest.raises(
+    with (
+        pytest.warns(UnmaskWarning, match="'Xe'"),
+        pytest.raises(
             InputError,
             match=(
                 "all words of 'Xe.MASK.' are unknown to the model, whose tokens look like 'C', 'O'"
             ),
-        ):
-            model.cloze("Xe[MASK]")
+        ),
+    ):
+        model.cloze("Xe[MASK]")
 
 
 def test_a_model_without_regular_tokens_is_refused(folder_of):
@@ -284,7 +285,9 @@ def test_a_model_without_regular_tokens_is_refused(folder_of):
 CODE = "raise SystemExit('code of the checkpoint was run')\n"
 
 
-@pytest.mark.parametrize("kind, loads", [("bert", True), ("roberta", True), ("my-own-kind", False)])
+@pytest.mark.parametrize(
+    ("kind", "loads"), [("bert", True), ("roberta", True), ("my-own-kind", False)]
+)
 def test_code_in_a_checkpoint_is_never_run_and_never_asked_for(
     checkpoint, tmp_path, monkeypatch, capfd, kind, loads
 ):
@@ -307,6 +310,7 @@ def test_code_in_a_checkpoint_is_never_run_and_never_asked_for(
         )
     else:
         message = refusal(folder)
-        assert "code of its own" in message and "never run" in message
+        assert "code of its own" in message
+        assert "never run" in message
     assert sys.stdin.read() == "y\ny\ny\ny\n", "nothing was read from standard input"
     assert "Do you wish to run" not in "".join(capfd.readouterr())

@@ -52,7 +52,8 @@ def test_steps_within_a_view_are_in_the_history(page):
     page.tab.get_by_role("button", name="Difference").click()
     page.tab.get_by_label("Joint", exact=True).select_option("mrf")
     page.settled()
-    assert "joint=mrf" in page.tab.url and "colour=difference" in page.tab.url
+    assert "joint=mrf" in page.tab.url
+    assert "colour=difference" in page.tab.url
     page.tab.go_back()
     page.settled()
     assert page.tab.get_by_label("Joint", exact=True).input_value() == ""
@@ -122,7 +123,9 @@ def test_one_sentence_goes_through_all_views(page):
             assert f"“{pinned}” is pinned in place of" in page.tab.locator(".sentence").inner_text()
     page.tab.wait_for_selector(".scored")
     scored = page.tab.locator(".scored").first.inner_text()
-    assert "riding" in words(page).all_inner_texts() and "riding" in scored and "horse" in scored
+    assert "riding" in words(page).all_inner_texts()
+    assert "riding" in scored
+    assert "horse" in scored
     words(page).filter(has_text="man").click()
     page.tab.get_by_role("navigation").get_by_role("link", name="Fill").click()
     page.tab.wait_for_selector("nav a[aria-current]:text-is('Fill')")
@@ -164,10 +167,12 @@ def test_past_questions_are_kept_for_this_model_until_they_are_cleared(page):
     page.open("#/batch")
     page.tab.locator("#past summary").click()
     listed = page.tab.locator("#past li")
-    assert listed.count() == 2 and "The keys are gone." in listed.first.inner_text()
+    assert listed.count() == 2
+    assert "The keys are gone." in listed.first.inner_text()
     listed.nth(1).locator("a").click()
     page.settled()
-    assert pressed(page) == 2 and "riding" in page.tab.locator(".sentence input").input_value()
+    assert pressed(page) == 2
+    assert "riding" in page.tab.locator(".sentence input").input_value()
     page.tab.reload()
     page.settled()  # the question is asked again, and listed
     page.tab.locator("#past summary").click()

@@ -95,9 +95,8 @@ def test_every_view_follows(page, folders):
     found = differences(page)
     for n in (0, 1):
         first, second, apart = found[f"pll, sequence {n + 1}"]
-        assert first == pytest.approx(known[0][n]["pll"], abs=6e-4) and second == pytest.approx(
-            known[1][n]["pll"], abs=6e-4
-        )
+        assert first == pytest.approx(known[0][n]["pll"], abs=6e-4)
+        assert second == pytest.approx(known[1][n]["pll"], abs=6e-4)
         assert apart == pytest.approx(first - second, abs=1.1e-3)
     page.open(f"#/dependence?text={SEQUENCE}&blanks=2,4,6&beside=1")
     assert len(differences(page)) == 3

@@ -52,7 +52,8 @@ def test_a_stopped_measurement_says_how_much_there_is_in_card_and_files(page):
     found = json.loads(text)
     assert (found["measured"], found["count"]) == (measured, 78)
     name, text = page.saved("Strongest pairs", "CSV")
-    assert "-of-78-pairs" in name and len(list(csv.DictReader(StringIO(text.decode())))) == measured
+    assert "-of-78-pairs" in name
+    assert len(list(csv.DictReader(StringIO(text.decode())))) == measured
     assert f"{measured} of 78 pairs" in page.saved("Mutual information", "SVG")[1].decode()
 
 
@@ -168,7 +169,8 @@ def test_a_decoder_is_played_with_its_confidence_and_its_drafts(page, kernel):
         float(one.get_attribute("style").split(":")[1].strip(" ;"))
         for one in page.tab.locator(".chain .sure").all()
     ]
-    assert len(shares) == 40 and all(0 < share <= 1 for share in shares)
+    assert len(shares) == 40
+    assert all(0 < share <= 1 for share in shares)
 
 
 def test_what_stands_there_is_on_the_map_however_improbable(page):
@@ -179,7 +181,8 @@ def test_what_stands_there_is_on_the_map_however_improbable(page):
         for word in ("president", "leaving")
     ]
     last = page.tab.locator("[aria-label='best completions'] tbody tr").last.inner_text()
-    assert "leaving a president" in last and "what stands there" in last
+    assert "leaving a president" in last
+    assert "what stands there" in last
     page.open("#/dependence?text=A+woman+is+leaving+a+president.&blanks=3,5&candidates=8")
     page.settled("svg.arcs")
     heads = page.tab.locator("[aria-label='the chosen pair'] .head.stands").all_text_contents()

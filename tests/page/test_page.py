@@ -39,7 +39,8 @@ def test_blank_two_words_see_the_joint_pin_and_click_a_cell(page):
     before = other_blank()
     page.tab.locator("ol.bars").first.locator("button").nth(1).click()
     page.tab.wait_for_selector("h3:has-text('given')")
-    assert other_blank() != before and "pin=0%3A" in page.tab.url
+    assert other_blank() != before
+    assert "pin=0%3A" in page.tab.url
     page.tab.get_by_role("button", name="Unpin").click()
     page.until(
         "[...document.querySelectorAll('h3')].every((h) => !h.textContent.includes('given'))"
@@ -49,7 +50,8 @@ def test_blank_two_words_see_the_joint_pin_and_click_a_cell(page):
     label = heat(page).first.get_attribute("aria-label")
     heat(page).first.click()
     first, second = re.match(r"(.+) … (.+?):", label).groups()
-    assert words.nth(4).inner_text() == first and words.nth(6).inner_text() == second
+    assert words.nth(4).inner_text() == first
+    assert words.nth(6).inner_text() == second
     page.tab.get_by_role("button", name="Keep these words").click()
     page.until("document.querySelector('.sentence input').value.startsWith('A tall man is')")
     assert (
@@ -104,7 +106,8 @@ def test_run_pause_and_scrub_a_chain(page):
     assert all(text.split()[1] == "The" for text in texts), "what is held does not change"
     assert "sweep 6" in page.tab.locator("output").inner_text()
     facts = page.tab.locator("dl.facts").inner_text()
-    assert re.search(r"accepted\s+\d", facts) and re.search(r"R-hat of the energy\s+\d", facts)
+    assert re.search(r"accepted\s+\d", facts)
+    assert re.search(r"R-hat of the energy\s+\d", facts)
     page.shot("sample")
 
 

@@ -49,7 +49,8 @@ def test_all_residues_are_on_the_map_and_rows_differ(page):
     first = int(blanks[0].split(",")[0].removeprefix("residue "))
     assert f"residue {first} ↓" in page.tab.locator("svg.heat .axis").all_text_contents()
     rows = page.tab.locator("[aria-label='best completions'] td.text").all_inner_texts()
-    assert len(set(rows)) == len(rows) and all("…" in row and len(row) < 60 for row in rows)
+    assert len(set(rows)) == len(rows)
+    assert all("…" in row and len(row) < 60 for row in rows)
 
 
 def test_mutants_are_those_of_the_library(page, protein_folder):
@@ -120,7 +121,9 @@ def test_the_page_says_residue_and_sequence(page, view):
     page.open(f"#/{view}?text=EVQLVESGGG&blanks=2,4&sweeps=1")
     page.tab.wait_for_selector("svg.heat, .chain, svg.profile")
     said = page.tab.inner_text("main").lower().replace("one pivot word", "")
-    assert "sentence" not in said and "sequence" in said and " word" not in said
+    assert "sentence" not in said
+    assert "sequence" in said
+    assert " word" not in said
 
 
 def test_the_scale_of_mutants_does_not_saturate(page):
@@ -142,4 +145,5 @@ def test_the_scale_of_mutants_does_not_saturate(page):
     most = max(value for value, _ in numbers)
     assert all(p == pytest.approx(value / most, abs=0.01) for value, p in numbers)
     axes = page.tab.locator(f"{SCAN} .axis").all_text_contents()
-    assert "new residue ↓" in axes and "residue of the sequence →" in axes
+    assert "new residue ↓" in axes
+    assert "residue of the sequence →" in axes

@@ -92,15 +92,14 @@ def test_the_map_says_what_its_axes_and_colours_are(page):
     )
     most = max(max(max(row) for row in joint[name]) for name in ("joint", "product"))
     ticks = page.tab.locator(".map .tick").all_text_contents()
-    assert ticks[0] == "0 %" and ticks[-1] == f"{100 * most:.{0 if most >= 0.0995 else 1}f} %"
+    assert ticks[0] == "0 %"
+    assert ticks[-1] == f"{100 * most:.{0 if most >= 0.0995 else 1}f} %"
     page.tab.get_by_role("button", name="Difference").click()
     ticks = page.tab.locator(".map .tick").all_text_contents()
-    assert (
-        len(ticks) == 3
-        and ticks[0].startswith("−")
-        and ticks[1] == "0"
-        and ticks[2].startswith("+")
-    )
+    assert len(ticks) == 3
+    assert ticks[0].startswith("−")
+    assert ticks[1] == "0"
+    assert ticks[2].startswith("+")
     for meaning in page.tab.locator("dl.meanings dd").all_inner_texts():
         assert meaning.endswith("."), "what it is, in one sentence"
 
@@ -147,7 +146,8 @@ def test_focus_stays_where_it_was(page):
     key = focused(page)
     page.tab.keyboard.press("Enter")
     page.tab.wait_for_selector("svg.heat .chosen")
-    assert focused(page) == key and key.startswith("cell:")
+    assert focused(page) == key
+    assert key.startswith("cell:")
     page.tab.locator("ol.bars").first.locator("button").nth(1).focus()
     key = focused(page)
     page.tab.keyboard.press("Enter")

@@ -62,7 +62,8 @@ def masked_one_by_one(model, sequence):
 def test_residues_are_tokens(antiberty):
     cloze = antiberty.cloze("EVQL[MASK]ESGG")
     assert antiberty.decode(cloze.ids) == ["[CLS]", *"EVQL", "[MASK]", *"ESGG", "[SEP]"]
-    assert antiberty.vocab_size == 25 and antiberty.special_ids == (0, 1, 2, 3, 4)
+    assert antiberty.vocab_size == 25
+    assert antiberty.special_ids == (0, 1, 2, 3, 4)
 
 
 def test_every_weight_came_from_the_file(antiberty):
@@ -131,7 +132,8 @@ def check_against_product(filling: unmask.Filling) -> None:
 def test_conserved_cysteine_and_tryptophan_are_recovered(antiberty):
     filling = unmask.fill(with_blanks(HEAVY, [22, 36]), model=antiberty)
     assert (HEAVY[21], HEAVY[35]) == ("C", "W")
-    assert filling.completions[0].tokens == ("C", "W") and filling.completions[0].text == HEAVY
+    assert filling.completions[0].tokens == ("C", "W")
+    assert filling.completions[0].text == HEAVY
     assert filling.completions[0].log_prob > log(0.9)
     check_exact_joint(filling, 2)
     check_tables(antiberty, filling, 0)

@@ -45,7 +45,8 @@ def test_fill(run):
 def test_a_mistake_is_one_line(run):
     done = run("unmask", "fill", "No blank here.")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.skipif(
@@ -96,11 +97,9 @@ def test_a_typed_program_passes_mypy_strict(environment, tmp_path):
     done = subprocess.run(
         [*words, str(wrong)], capture_output=True, text=True, cwd=tmp_path, env=clean
     )
-    assert (
-        done.returncode == 1
-        and done.stdout.count("wrong.py:3: error") >= 1
-        and "wrong.py:4: error" in done.stdout
-    )
+    assert done.returncode == 1
+    assert done.stdout.count("wrong.py:3: error") >= 1
+    assert "wrong.py:4: error" in done.stdout
 
 
 def test_the_typed_program_runs(run):

@@ -37,7 +37,8 @@ def pool(request):
 def test_workers_compute_every_item_once_with_what_the_setup_returned(pool, count):
     results = list(each(operator.truediv, [1, 2, 4, 8], pool(count), partial(int, "8")))
     assert sorted(results) == [(0, 8.0), (1, 4.0), (2, 2.0), (3, 1.0)]
-    assert list(each(operator.add, [], pool(count), int)) == [] and all_ended()
+    assert list(each(operator.add, [], pool(count), int)) == []
+    assert all_ended()
 
 
 def getenv(name: str, _: int) -> str | None:
@@ -51,7 +52,8 @@ def test_a_process_sees_its_own_gpu(monkeypatch):
             getenv, range(6), Processes(("cuda:1", "cuda:0")), partial(str, "CUDA_VISIBLE_DEVICES")
         )
     )
-    assert {value for _, value in results} <= {"4", "5"} and len(results) == 6
+    assert {value for _, value in results} <= {"4", "5"}
+    assert len(results) == 6
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert Processes(("cuda:1", "cuda:3")).free == ["1", "3"]
 
@@ -82,10 +84,8 @@ def left(item: tuple[int, int], number: int) -> tuple[int, int] | None:
 def test_work_of_a_worker_that_dies_goes_on_after_its_last_result(pool, tmp_path):
     results = each(count_on, [(0, 5), (9, 11)], pool(1), partial(Path, tmp_path), left)
     assert sorted(results) == [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 10), (1, 11)]
-    assert (
-        sorted((tmp_path / "done").read_text().split(), key=int) == [*"12345", "10", "11"]
-        and (tmp_path / "died").exists()
-    )
+    assert sorted((tmp_path / "done").read_text().split(), key=int) == [*"12345", "10", "11"]
+    assert (tmp_path / "died").exists()
 
 
 def test_an_item_that_kills_every_worker_ends_the_loop(pool, tmp_path):
@@ -123,18 +123,17 @@ def test_an_error_of_the_function_is_raised_here(pool):
 def test_items_are_read_as_workers_take_them_and_workers_end_with_the_loop(pool):
     read: list[int] = []
     results = each(operator.sub, (read.append(n) or n for n in range(1, 9)), pool(1), int)
-    assert next(results) == (0, -1) and len(read) < 4
+    assert next(results) == (0, -1)
+    assert len(read) < 4
     results.close()
     assert all_ended()
 
 
 def test_what_ray_has_decides_the_workers(ray_here):
-    assert ray_workers("ray") == RayWorkers(1, "cpu", 2) and ray_workers(
-        "ray:2", "cpu"
-    ) == RayWorkers(2, "cpu", 1)
-    assert ray_workers("ray:8", most=1) == RayWorkers(1, "cpu", 2) and ray_workers(
-        "ray:4"
-    ) == RayWorkers(4, "cpu", 1)
+    assert ray_workers("ray") == RayWorkers(1, "cpu", 2)
+    assert ray_workers("ray:2", "cpu") == RayWorkers(2, "cpu", 1)
+    assert ray_workers("ray:8", most=1) == RayWorkers(1, "cpu", 2)
+    assert ray_workers("ray:4") == RayWorkers(4, "cpu", 1)
     with pytest.raises(InputError, match="the Ray cluster has no GPU: use device cpu"):
         ray_workers("ray:1", "cuda")
 

@@ -76,11 +76,9 @@ def test_a_run_goes_on_where_it_stopped(run):
             f"part-00000{i}" for i in range(4)
         ]
     stored = read_settings(run, "count")
-    assert (
-        stored["sweeps"] == 10
-        and stored["names"] == ["a", "b"]
-        and {"date", "command", "versions"} <= stored["begun"].keys()
-    )
+    assert stored["sweeps"] == 10
+    assert stored["names"] == ["a", "b"]
+    assert {"date", "command", "versions"} <= stored["begun"].keys()
     assert read_rows(read_parts(run), COLUMNS)["n"].to_pylist() == [0, 1, 10, 11, 20, 21, 30]
 
 
@@ -124,7 +122,8 @@ def test_a_run_of_another_format_is_refused_and_left_as_it_was(run, other, begun
         )
         with pytest.raises(InputError, match=said) as error:
             use()
-        assert "\n" not in str(error.value) and "another --out folder" in str(error.value)
+        assert "\n" not in str(error.value)
+        assert "another --out folder" in str(error.value)
     assert everything(run) == before
 
 
@@ -136,7 +135,8 @@ def test_settings_may_grow_and_be_written_differently(run):
     with opened(run, {**SETTINGS, "sweeps": 20, "model": "./m"}) as folder:
         assert len(numbers(folder)) == 6
     stored = json.loads((run / "settings.json").read_text())
-    assert stored["sweeps"] == 20 and stored["model"] == "m"
+    assert stored["sweeps"] == 20
+    assert stored["model"] == "m"
 
 
 def test_a_failure_before_any_part_leaves_no_new_folder(tmp_path):
@@ -182,7 +182,8 @@ def test_series_are_apart(tmp_path):
             "group-0001-00000010",
         ):
             folder.store([{"n": len(read_parts(folder.path))}], COLUMNS, name)
-        assert numbers(folder, "group-0000") == [0, 2] and numbers(folder, "group-0001") == [1, 3]
+        assert numbers(folder, "group-0000") == [0, 2]
+        assert numbers(folder, "group-0001") == [1, 3]
 
 
 def test_what_a_kill_left_is_removed_in_ones_own_folder_only(run, tmp_path):
@@ -235,7 +236,8 @@ def test_any_settings_are_those_of_the_run_or_refused_in_one_line(change):
                 name: stored[name] for name in ("weights", "sweeps", "names", "seed")
             }
         except InputError as error:
-            assert "\n" not in str(error) and str(run) in str(error)
+            assert "\n" not in str(error)
+            assert str(run) in str(error)
             assert everything(run) == before
 
 

@@ -36,7 +36,8 @@ def test_a_damaged_archive_is_one_line(tmp_path, name, pack):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match="is damaged .*: make the file again") as error:
             list(numbered_lines(tmp_path / name))
-        assert "\n" not in str(error.value) and name in str(error.value)
+        assert "\n" not in str(error.value)
+        assert name in str(error.value)
 
 
 def test_endings_may_be_in_capitals(tmp_path):

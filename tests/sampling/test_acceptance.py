@@ -26,7 +26,8 @@ def test_the_equation(energy, new_energy, temperature, log_ratio):
     found = log_acceptance(
         vector(energy), vector(new_energy), vector(temperature), vector(log_ratio)
     )
-    assert float(found) == pytest.approx(log(alpha), abs=1e-9) and float(found) <= 0
+    assert float(found) == pytest.approx(log(alpha), abs=1e-9)
+    assert float(found) <= 0
 
 
 @given(numbers, numbers, st.floats(0.1, 10), numbers)
@@ -101,7 +102,8 @@ def test_early_rejection_decides_as_the_equation_does(seed, temperature):
     passes = Passes(target.model)
     early = decided(Acceptance(target, passes, temperature), *case)
     plain = decided(Acceptance(target, Passes(target.model), temperature, early=False), *case)
-    assert torch.equal(early.accepted, wanted) and torch.equal(plain.accepted, wanted)
+    assert torch.equal(early.accepted, wanted)
+    assert torch.equal(plain.accepted, wanted)
     assert 20 < int(wanted.sum()) < 380
     assert int(early.passes.sum()) == passes.count < int(plain.passes.sum()) == 5 * 400
 
@@ -110,4 +112,5 @@ def test_a_proposal_that_cannot_be_undone_costs_nothing():
     case = list(proposals("norm", 3))
     case[4] = torch.full_like(case[4], -torch.inf)
     found = decided(Acceptance(case[0], Passes(case[0].model)), *case)
-    assert not bool(found.accepted.any()) and int(found.passes.sum()) == 0
+    assert not bool(found.accepted.any())
+    assert int(found.passes.sum()) == 0

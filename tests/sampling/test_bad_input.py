@@ -84,7 +84,8 @@ def test_python_refuses_in_one_line_and_writes_nothing(tiny, tmp_path, wrong, me
     model = {} if "device" in wrong else {"model": tiny}
     with pytest.raises(unmask.UnmaskError, match=message) as caught:
         unmask.sample(**arguments(unmask.sample, options), **model)
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
     assert not (tmp_path / "run").exists()
 
 
@@ -138,7 +139,8 @@ def test_a_kernel_alone_refuses_in_one_line(tiny, call, message):
     target = unmask.Target(tiny, tiny.cloze("the [MASK]").ids)
     with pytest.raises(unmask.UnmaskError) as caught:
         call(target, tiny)
-    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +156,11 @@ def test_the_command_refuses_in_one_line(tiny_folder, tmp_path, arguments, messa
     ran = command(
         "sample", "--model", tiny_folder, "--device", "cpu", "--out", tmp_path / "run", *arguments
     )
-    assert ran.exit_code == 2 and message in ran.output and ran.output.startswith("error: ")
-    assert len(ran.output.strip().splitlines()) == 1 and not (tmp_path / "run").exists()
+    assert ran.exit_code == 2
+    assert message in ran.output
+    assert ran.output.startswith("error: ")
+    assert len(ran.output.strip().splitlines()) == 1
+    assert not (tmp_path / "run").exists()
 
 
 @given(

@@ -69,13 +69,18 @@ def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_pa
 
 def test_what_a_run_shows(tiny):
     run = unmask.sample(chains=3, sweeps=5, length=4, model=tiny)
-    assert run.to_frame() is run.samples and len(run.samples) == 15 and run.folder is None
+    assert run.to_frame() is run.samples
+    assert len(run.samples) == 15
+    assert run.folder is None
     told = run.to_dict()
     assert json.loads(json.dumps(told, allow_nan=False)) == told
-    assert len(told["samples"]) == 3 and told["diagnosis"]["verdict"] == run.diagnosis.verdict
+    assert len(told["samples"]) == 3
+    assert told["diagnosis"]["verdict"] == run.diagnosis.verdict
     html = run._repr_html_()
-    assert "invariant" in html and run.samples["text"].iloc[-1] in html
-    assert "Metropolis-Hastings" in repr(run) and len(repr(run)) < 120
+    assert "invariant" in html
+    assert run.samples["text"].iloc[-1] in html
+    assert "Metropolis-Hastings" in repr(run)
+    assert len(repr(run)) < 120
 
 
 def test_what_a_diagnosis_shows(tiny, tmp_path):
@@ -87,7 +92,8 @@ def test_what_a_diagnosis_shows(tiny, tmp_path):
         == unmask.diagnose(run).to_dict()
     )
     assert found.to_frame()["name"].tolist() == ["energy", "unchanged", "stutter"] * 2
-    assert found.verdict[0][:20] in found._repr_html_() and "mh" in repr(found)
+    assert found.verdict[0][:20] in found._repr_html_()
+    assert "mh" in repr(found)
 
 
 def test_init_takes_texts_or_a_file(tiny, tmp_path):
@@ -201,7 +207,8 @@ def test_terms_of_texts_are_those_of_their_tokens(tiny):
     plain, one, other = (
         unmask.sample(energy=energy, **options).samples for energy in ("norm", of_ids, of_texts)
     )
-    assert one.equals(other) and list(one["text"]) != list(plain["text"])
+    assert one.equals(other)
+    assert list(one["text"]) != list(plain["text"])
     with pytest.raises(
         InputError,
         match=(

@@ -41,16 +41,17 @@ def run_folder(tiny_folder, tmp_path_factory):
 def test_a_run_leaves_samples_settings_diagnostics_and_figures(run_folder):
     out, ran = run_folder
     frame = pandas.read_parquet(out / "samples.parquet")
-    assert len(frame) == 32 and {"text", "energy", "chain", "sweep"} <= set(frame.columns)
+    assert len(frame) == 32
+    assert {"text", "energy", "chain", "sweep"} <= set(frame.columns)
     settings = json.loads((out / "settings.json").read_text())
-    assert (
-        settings["kernel"]["name"] == "mh"
-        and settings["kernel"]["scan"] == "fixed"
-        and "torch" in settings["begun"]["versions"]
-    )
+    assert settings["kernel"]["name"] == "mh"
+    assert settings["kernel"]["scan"] == "fixed"
+    assert "torch" in settings["begun"]["versions"]
     assert (out / "figures" / "chains.png").stat().st_size > 20_000
     assert json.loads((out / "diagnostics.json").read_text())["chains"] == 4
-    assert "R-hat" in ran.output and "accepted" in ran.output and "invariant" in ran.output
+    assert "R-hat" in ran.output
+    assert "accepted" in ran.output
+    assert "invariant" in ran.output
 
 
 def test_diagnose_reads_the_folder(run_folder):
@@ -86,7 +87,8 @@ def test_only_figures_that_are_written_are_named(run_folder, tiny_folder, tmp_pa
     )
     told = unmask("diagnose", folder)
     assert not (folder / "figures").exists()
-    assert "figures in" not in decoded.output and "figures are" not in told.output
+    assert "figures in" not in decoded.output
+    assert "figures are" not in told.output
     assert "diagnostics.json" in told.output
 
 
@@ -97,9 +99,11 @@ def test_several_runs_stand_side_by_side(run_folder, tmp_path):
     assert json.loads(told.stdout) == {"runs": [{"run": str(out), **alone}] * 2}
     table = unmask("diagnose", out, out)
     assert table.exit_code == 0
-    assert table.output.count("(mh)") == 2 and "R-hat" in table.output
+    assert table.output.count("(mh)") == 2
+    assert "R-hat" in table.output
     refused = unmask("diagnose", out, tmp_path)
-    assert refused.exit_code == 2 and "run 2 of 2: " in refused.output
+    assert refused.exit_code == 2
+    assert "run 2 of 2: " in refused.output
 
 
 def test_the_same_command_again_changes_nothing_and_another_is_refused(run_folder, tiny_folder):
@@ -123,11 +127,9 @@ def test_the_same_command_again_changes_nothing_and_another_is_refused(run_folde
     assert unmask(*common, "--sweeps", 8).exit_code == 0
     assert (out / "samples.parquet").read_bytes() == before
     refused = unmask(*common, "--sweeps", 8, "--energy", "raw")
-    assert (
-        refused.exit_code == 2
-        and "energy 'norm', not 'raw'" in refused.output
-        and refused.output.count("\n") == 1
-    )
+    assert refused.exit_code == 2
+    assert "energy 'norm', not 'raw'" in refused.output
+    assert refused.output.count("\n") == 1
 
 
 def test_json_and_no_folder(tiny_folder, tmp_path):
@@ -146,11 +148,12 @@ def test_json_and_no_folder(tiny_folder, tmp_path):
         "--json",
     )
     told = json.loads(ran.stdout)
-    assert ran.exit_code == 0 and set(told) == {"settings", "samples", "diagnosis"}
-    assert [row["chain"] for row in told["samples"]] == [0, 1, 2] and told["samples"][0][
-        "log_prob"
-    ] is None
-    assert told["diagnosis"]["verdict"] and told["settings"]["length"] == [4]
+    assert ran.exit_code == 0
+    assert set(told) == {"settings", "samples", "diagnosis"}
+    assert [row["chain"] for row in told["samples"]] == [0, 1, 2]
+    assert told["samples"][0]["log_prob"] is None
+    assert told["diagnosis"]["verdict"]
+    assert told["settings"]["length"] == [4]
     plain = unmask(
         "sample",
         "--length",
@@ -164,7 +167,8 @@ def test_json_and_no_folder(tiny_folder, tmp_path):
         "--device",
         "cpu",
     )
-    assert "none is kept: give --out" in plain.output and told["samples"][0]["text"] in plain.output
+    assert "none is kept: give --out" in plain.output
+    assert told["samples"][0]["text"] in plain.output
     assert "\n  energy  text\n" in plain.output
 
 
@@ -172,5 +176,6 @@ def test_help_names_the_kernels_and_their_options():
     shown = " ".join(unmask("sample", "--help").output.split())
     for name in KERNELS:
         assert name in shown
-    assert "--block-size" in shown and "--together" not in shown
+    assert "--block-size" in shown
+    assert "--together" not in shown
     assert unmask("sample", "--together", 4).exit_code == 2

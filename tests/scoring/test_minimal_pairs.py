@@ -52,7 +52,8 @@ def test_accuracy_by_set_and_phenomenon(pieces):
     }
     assert of_pll["phenomenon", "x"]["pairs"] == 3
     assert of_pll["all", "all"]["accuracy"] == pytest.approx((sum(right) + 0.5) / 3)
-    assert len(found.to_frame()) == 3 * 4 and "3 pairs" not in repr(found)
+    assert len(found.to_frame()) == 3 * 4
+    assert "3 pairs" not in repr(found)
 
 
 def test_identical_sentences_tie_by_every_score(pieces):

@@ -56,10 +56,8 @@ def test_options_go_to_the_entries_that_have_them():
         AnyOrder(orders=8, seed=3),
         DecoderLaw("random", 4, seed=3),
     )
-    assert (
-        chosen(["pll", AnyOrder(orders=8), "pll"]) == (PLL(), AnyOrder(orders=8))
-        and DEFAULT == PLL.name
-    )
+    assert chosen(["pll", AnyOrder(orders=8), "pll"]) == (PLL(), AnyOrder(orders=8))
+    assert PLL.name == DEFAULT
     with pytest.raises(
         InputError,
         match="orders was given, which score pll does not use: leave it out, or use any_order",

@@ -67,7 +67,8 @@ def test_a_stopped_run_goes_on(pieces, long_file, tmp_path):
     whole = unmask.score(long_file, "pll", model=pieces).rows
 
     def stop_in_the_middle(done, total, what=""):
-        assert total == 1500 and what == "texts"
+        assert total == 1500
+        assert what == "texts"
         if done > 750:
             raise Stopped
 
@@ -94,7 +95,8 @@ def test_a_stopped_run_goes_on(pieces, long_file, tmp_path):
 def test_rows_come_one_by_one_and_are_not_kept(pieces):
     seen = []
     found = unmask.score(iter(LINES), "pll", model=pieces, sink=seen.append)
-    assert [row["text"] for row in seen] == LINES and len(found) == 0
+    assert [row["text"] for row in seen] == LINES
+    assert len(found) == 0
 
 
 def test_json_lines(pieces, tmp_path):
@@ -105,14 +107,12 @@ def test_json_lines(pieces, tmp_path):
     )
     found = unmask.score(file, model=pieces)
     assert [row["text"] for row in found] == ["a dog", "", "a cat sat", "the dog"]
-    assert (
-        found[0]["id"] == "4"
-        and found[1]["reason"] == "the text is empty"
-        and found[2]["length"] == 1
-    )
+    assert found[0]["id"] == "4"
+    assert found[1]["reason"] == "the text is empty"
+    assert found[2]["length"] == 1
 
 
-@pytest.mark.parametrize("kind, mark", [("csv", ","), ("tsv", "\t")])
+@pytest.mark.parametrize(("kind", "mark"), [("csv", ","), ("tsv", "\t")])
 def test_tables_are_read_by_column(pieces, tmp_path, kind, mark):
     file = tmp_path / f"stimuli.{kind}"
     rows = [
@@ -144,7 +144,8 @@ def test_tables_are_read_by_column(pieces, tmp_path, kind, mark):
         mark.join(("before", "target", "after")) + "\n" + mark.join(("a", "cat", "sat")) + "\n"
     )
     (row,) = unmask.score(file, model=pieces)
-    assert row["text"] == "a cat sat" and row["length"] == 1
+    assert row["text"] == "a cat sat"
+    assert row["length"] == 1
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,10 @@ def test_tables_whose_column_is_not_named_or_whose_rows_do_not_fit(
 ):
     (tmp_path / "stimuli.csv").write_text(content)
     code, printed, said = unmask_score("--file", tmp_path / "stimuli.csv")
-    assert code == 2 and printed == "" and told in said and said.count("\n") == 1
+    assert code == 2
+    assert printed == ""
+    assert told in said
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -185,10 +189,12 @@ def test_damaged_files_are_told_with_the_line(pieces, tmp_path, content, told, u
     file.write_bytes(content)
     out = tmp_path / "run"
     code, printed, message = unmask_score("--file", file, "--out", out)
-    assert (
-        code == 2 and message.startswith("error: ") and message.count("\n") == 1 and told in message
-    )
-    assert not printed and not out.exists()
+    assert code == 2
+    assert message.startswith("error: ")
+    assert message.count("\n") == 1
+    assert told in message
+    assert not printed
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("engine", ["processes", pytest.param("ray", marks=pytest.mark.slow)])
@@ -254,37 +260,46 @@ def test_lists_that_would_not_be_followed_are_refused(pieces_folder, tmp_path, d
 
 def test_command_streams_rows(unmask_score, file, pieces):
     code, printed, message = unmask_score("--file", file, "--score", "pll,left_to_right")
-    assert code == 0 and "1 text lacks a score, the first is text 2" in message
+    assert code == 0
+    assert "1 text lacks a score, the first is text 2" in message
     rows = unmask.score(file, "pll,left_to_right", model=pieces).rows
     assert lines(printed) == rows
     code, printed, _ = unmask_score("-", "--format", "csv", stdin="\n".join(LINES))
-    assert code == 0 and [row["text"] for row in csv.DictReader(printed.splitlines())] == LINES
+    assert code == 0
+    assert [row["text"] for row in csv.DictReader(printed.splitlines())] == LINES
 
 
 def test_command_reads_json_lines_from_standard_input(unmask_score):
     code, printed, _ = unmask_score(
         "-", "--field", "text", "--rows", "words", "--unit", "bits", stdin='{"text": "a dog"}\n'
     )
-    assert code == 0 and [row["word"] for row in lines(printed)] == ["a", "dog"]
+    assert code == 0
+    assert [row["word"] for row in lines(printed)] == ["a", "dog"]
     code, _, message = unmask_score("-", stdin=b"a dog\n\xff\n")
-    assert code == 2 and "standard input line 2: byte 6 is not UTF-8" in message
+    assert code == 2
+    assert "standard input line 2: byte 6 is not UTF-8" in message
 
 
 def test_command_compares_two_sentences(unmask_score):
     code, printed, _ = unmask_score("The dogs sat.", "The dog sat.", "--score", "pll,any_order")
-    assert code == 0 and "dogs / dog" in printed and "exact" in printed
+    assert code == 0
+    assert "dogs / dog" in printed
+    assert "exact" in printed
     code, printed, _ = unmask_score("The dogs sat.", "--json")
-    assert code == 0 and json.loads(printed)["rows"][0]["text"] == "The dogs sat."
+    assert code == 0
+    assert json.loads(printed)["rows"][0]["text"] == "The dogs sat."
     for format, read in (
         ("csv", lambda text: list(csv.DictReader(text.splitlines()))),
         ("jsonl", lines),
     ):
         code, printed, _ = unmask_score("The dogs sat.", "--format", format)
-        assert code == 0 and [(row["text"], str(row["length"])) for row in read(printed)] == [
+        assert code == 0
+        assert [(row["text"], str(row["length"])) for row in read(printed)] == [
             ("The dogs sat.", "4")
         ]
     code, _, message = unmask_score("The dogs sat.", "--format", "csv", "--json")
-    assert code == 2 and "--json and --format were both given: give one of them" in message
+    assert code == 2
+    assert "--json and --format were both given: give one of them" in message
 
 
 def test_command_prints_accuracies(unmask_score, tmp_path):
@@ -293,7 +308,9 @@ def test_command_prints_accuracies(unmask_score, tmp_path):
     code, printed, _ = unmask_score(
         "--minimal-pairs", file, "--score", "pll,left_to_right", "--out", tmp_path / "run"
     )
-    assert code == 0 and "agreement" in printed and "50.0 [5, 95]" in printed
+    assert code == 0
+    assert "agreement" in printed
+    assert "50.0 [5, 95]" in printed
     assert json.loads((tmp_path / "run" / "accuracy.json").read_text())["accuracy"][0]["ties"] == 1
 
 
@@ -330,14 +347,13 @@ def test_exit_code_of_texts_without_a_score(
 
 
 def test_sentences_without_a_score_say_why(unmask_score):
-    code, printed, message = unmask_score("zzz qqq")
-    assert (
-        code == 1
-        and "1 text lacks a score" in message
-        and "all words of 'zzz qqq' are unknown" in message
-    )
+    code, _, message = unmask_score("zzz qqq")
+    assert code == 1
+    assert "1 text lacks a score" in message
+    assert "all words of 'zzz qqq' are unknown" in message
     code, _, message = unmask_score("the dog sat", "the yyy sat", "--score", "pll")
-    assert code == 0 and "warning: the model does not know 'yyy' and reads [UNK] instead" in message
+    assert code == 0
+    assert "warning: the model does not know 'yyy' and reads [UNK] instead" in message
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

@@ -67,7 +67,9 @@ def test_a_target_between_words_is_its_part_of_the_whole(pieces):
     names = "pll,pll_word,left_to_right,right_to_left"
     part = unmask.score([target], names, model=pieces)[0]
     whole = unmask.score("The dog unplayed ran.", names, model=pieces, rows="nested")[0]
-    assert part["text"] == "The dog unplayed ran." and part["id"] == "b7" and part["length"] == 3
+    assert part["text"] == "The dog unplayed ran."
+    assert part["id"] == "b7"
+    assert part["length"] == 3
     for name in names.split(","):
         assert part[name] == pytest.approx(
             -sum(token[f"{name}_surprisal"] for token in whole["tokens"][2:5]), abs=1e-5
@@ -119,15 +121,19 @@ def test_a_text_that_cannot_be_scored_keeps_its_row(pieces):
     found = unmask.score(texts, "pll,energy_norm,any_order", model=pieces)
     assert [row["item"] for row in found] == list(range(1, 8))
     reasons = [row["reason"] for row in found]
-    assert reasons[0] is None and "empty" in reasons[1] and "blank" in reasons[2]
-    assert "U+0007" in reasons[3] and "[SEP]" in reasons[4]
-    assert found[1]["pll"] is None and found[1]["any_order_se"] is None
-    assert found[5]["unknown"] == 1 and found[5]["pll"] is not None
+    assert reasons[0] is None
+    assert "empty" in reasons[1]
+    assert "blank" in reasons[2]
+    assert "U+0007" in reasons[3]
+    assert "[SEP]" in reasons[4]
+    assert found[1]["pll"] is None
+    assert found[1]["any_order_se"] is None
+    assert found[5]["unknown"] == 1
+    assert found[5]["pll"] is not None
     assert found[5]["energy_norm"] is found[5]["any_order"] is None
     assert "does not know" in reasons[5]
-    assert (
-        found[6]["length"] == 1 and found[6]["any_order"] > found[6]["pll"]
-    )  # over the regular tokens
+    assert found[6]["length"] == 1
+    assert found[6]["any_order"] > found[6]["pll"]
 
 
 @pytest.mark.parametrize(
@@ -144,27 +150,30 @@ def test_a_text_that_cannot_be_scored_keeps_its_row(pieces):
 def test_unknown_words_alone_have_no_score(pieces, item, rows):
     found = unmask.score([item, "a dog"], "pll,energy_raw", model=pieces, rows=rows)
     first = [row for row in found if row["item"] == 1]
-    assert len(first) == 1 and first[0].get("pll") is None and first[0].get("pll_surprisal") is None
-    assert (
-        first[0]["reason"].startswith("all words of 'zzz")
-        and "unknown to the model" in first[0]["reason"]
-    )
+    assert len(first) == 1
+    assert first[0].get("pll") is None
+    assert first[0].get("pll_surprisal") is None
+    assert first[0]["reason"].startswith("all words of 'zzz")
+    assert "unknown to the model" in first[0]["reason"]
     assert all(row["reason"] is None for row in found if row["item"] == 2)
 
 
 def test_unknown_words_among_others_are_told(pieces):
     with pytest.warns(UnmaskWarning, match="does not know 'wombat' and reads"):
         found = unmask.score("the wombat sat", model=pieces)
-    assert found[0]["unknown"] == 1 and found[0]["pll"] is not None
+    assert found[0]["unknown"] == 1
+    assert found[0]["pll"] is not None
 
 
 @torch.no_grad()
 def test_long_texts_are_refused_or_scored_in_windows(pieces):
     text = "the dog sat " * 6
     refused = unmask.score(text, "pll,any_order", model=pieces)[0]
-    assert refused["pll"] is None and "20 tokens and the model takes 12" in refused["reason"]
+    assert refused["pll"] is None
+    assert "20 tokens and the model takes 12" in refused["reason"]
     found = unmask.score(text, "pll,any_order", model=pieces, long="windows", rows="nested")[0]
-    assert found["any_order"] is None and "no windows" in found["reason"]
+    assert found["any_order"] is None
+    assert "no windows" in found["reason"]
     ids = pieces.words.encode(text)
     for place in range(18):
         start = min(max(1 + place - 5, 1), 19 - 10)
@@ -207,7 +216,8 @@ def test_difference_of_two_texts_adds_up(pieces):
 def test_a_score_that_one_of_two_texts_lacks_has_no_difference(pieces, pieces_folder):
     texts = ["The zzz sat.", "The dog sat."]
     found = unmask.score(texts, "pll,left_to_right", model=pieces, rows="nested")
-    assert found[0]["left_to_right"] is None and found[0]["pll"] is not None
+    assert found[0]["left_to_right"] is None
+    assert found[0]["pll"] is not None
     assert {key for row in found.difference() for key in row} == {
         "first_token",
         "second_token",
@@ -218,7 +228,8 @@ def test_a_score_that_one_of_two_texts_lacks_has_no_difference(pieces, pieces_fo
     ):
         unmask.score(texts, "left_to_right", model=pieces, rows="nested").difference()
     shown = invoke(["score", *texts, "--score", "pll,left_to_right", "--model", pieces_folder])
-    assert shown.exit_code == 1 and "first minus second, token by token" in shown.stdout
+    assert shown.exit_code == 1
+    assert "first minus second, token by token" in shown.stdout
 
 
 @pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")
@@ -233,7 +244,8 @@ def test_columns_do_not_depend_on_what_the_first_text_lacks(pieces_folder, first
         == "item word_number word start end length pll_surprisal left_to_right_surprisal".split()
     )
     (dog,) = [line.split() for line in shown if "dog" in line]
-    assert dog[:3] == ["2", "2", "dog"] and len(dog) == 8
+    assert dog[:3] == ["2", "2", "dog"]
+    assert len(dog) == 8
 
 
 @pytest.mark.parametrize(
@@ -268,9 +280,12 @@ def test_nothing_to_score(pieces):
 def test_frame_and_notebook(pieces):
     found = unmask.score(["The dog ran.", ""], "pll,any_order", model=pieces)
     frame = found.to_frame()
-    assert list(frame["text"]) == ["The dog ran.", ""] and "any_order_se" in frame
+    assert list(frame["text"]) == ["The dog ran.", ""]
+    assert "any_order_se" in frame
     shown = found._repr_html_()
-    assert "not a probability" in shown and "a mean" not in shown and "The dog ran." in shown
+    assert "not a probability" in shown
+    assert "a mean" not in shown
+    assert "The dog ran." in shown
     assert found.to_dict()["scores"]["pll"]["probability"] is False
 
 
@@ -431,11 +446,8 @@ def test_columns_of_the_user_keep_their_names_and_ours_are_renamed(pieces, tmp_p
         options = {"out": tmp_path / "-".join(names)} if out else {}
         with pytest.warns(UnmaskWarning) as raised:
             found = unmask.score(frame, model=pieces, rows=rows, field="stimulus", **options)
-        assert len(
-            raised
-        ) == 1 and f"called {', '.join(f'unmask_{name}' for name in names)}" in str(
-            raised[0].message
-        )
+        assert len(raised) == 1
+        assert f"called {', '.join(f'unmask_{name}' for name in names)}" in str(raised[0].message)
         renamed = [
             {f"unmask_{key}" if key in names else key: value for key, value in row.items()}
             for row in plain
@@ -500,10 +512,8 @@ def test_a_command_says_which_text_lacks_a_score_whatever_its_columns_are_called
     file.write_text("text,item,reason,unmask_item\na dog,7,x,1\n,8,y,2\nzzz qqq,9,z,3\n")
     for rows in ("texts", "words", "nested"):
         done = invoke(["score", "--file", file, "--model", pieces_folder, "--rows", rows])
-        assert (
-            done.exit_code == 1
-            and "1 text lacks a score, the first is text 3: all words of" in done.stderr
-        )
+        assert done.exit_code == 1
+        assert "1 text lacks a score, the first is text 3: all words of" in done.stderr
 
 
 @pytest.mark.parametrize("out", [False, True])
@@ -537,7 +547,8 @@ def test_columns_of_pairs_keep_their_names(pieces, tmp_path, out):
     ]
     for row, before in zip(found.rows, expected.rows, strict=True):
         assert {key: row[f"unmask_{key}" if key in names else key] for key in before} == before
-    assert found.accuracy == expected.accuracy and list(found.reasons()) == list(expected.reasons())
+    assert found.accuracy == expected.accuracy
+    assert list(found.reasons()) == list(expected.reasons())
 
 
 @pytest.mark.parametrize("rows", ["words", "tokens"])
@@ -601,7 +612,8 @@ def test_progress_is_of_the_whole_run(pieces, tmp_path):
         counted = [one for one in told if one[2] != "texts"]
         assert len({(total, what) for _, total, what in counted}) == 1
         assert [done for done, _, _ in counted] == sorted(done for done, _, _ in counted)
-        assert counted[-1][0] == counted[-1][1] and len(counted) > 5
+        assert counted[-1][0] == counted[-1][1]
+        assert len(counted) > 5
 
 
 def test_progress_of_several_chunks_counts_texts(pieces, monkeypatch):
@@ -618,9 +630,8 @@ def test_progress_of_several_chunks_counts_texts(pieces, monkeypatch):
         progress=lambda done, total, what="": told.append((done, total, what)),
     )
     assert {(total, what) for _, total, what in told} == {(16, "texts")}
-    assert [done for done, _, _ in told] == sorted(done for done, _, _ in told) and told[-1][
-        0
-    ] == 16
+    assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
+    assert told[-1][0] == 16
 
 
 @pytest.mark.parametrize(
@@ -634,9 +645,8 @@ def test_progress_of_several_chunks_counts_texts(pieces, monkeypatch):
 )
 def test_half_a_character_has_a_reason_and_cannot_be_kept(pieces, tmp_path, text):
     rows = unmask.score(["a cat", text], model=pieces).rows
-    assert rows[0]["pll"] is not None and ("U+D800" in (rows[1]["reason"] or "")) == (
-        "\ud800" in text["text"]
-    )
+    assert rows[0]["pll"] is not None
+    assert ("U+D800" in (rows[1]["reason"] or "")) == ("\ud800" in text["text"])
     with pytest.raises(
         InputError, match="text 2 has half of a surrogate pair, which is not a character"
     ):
@@ -697,14 +707,13 @@ def test_left_to_right_with_a_fixed_right_does_not_know_the_length(pieces):
 @pytest.mark.parametrize("blank", ["[MASK]", "[WORD]", "[GAP:2-3]", "[GAP]"])
 def test_a_text_with_a_blank_has_no_score(pieces, blank):
     (row,) = unmask.score([f"a {blank} dog"], model=pieces).rows
-    assert row["pll"] is None and row["reason"] == "the text has a blank: fill it, or use fill"
+    assert row["pll"] is None
+    assert row["reason"] == "the text has a blank: fill it, or use fill"
 
 
 def test_a_frame_shows_half_of_a_surrogate_pair_escaped(pieces):
     found = unmask.score(["the dog", "\ud800 cat"], model=pieces)
     frame = found.to_frame()
-    assert (
-        frame["text"].tolist() == ["the dog", "\\ud800 cat"]
-        and found.rows[1]["text"] == "\ud800 cat"
-    )
+    assert frame["text"].tolist() == ["the dog", "\\ud800 cat"]
+    assert found.rows[1]["text"] == "\ud800 cat"
     assert "\\ud800 cat" in found._repr_html_()

@@ -45,7 +45,8 @@ def test_texts_read_together_have_the_tokens_of_each(request, name):
         Item("The dogs sat.", (4, 6)),
     ]
     read = prepare(words, list(enumerate(items, 1)))
-    assert any(text.encoded is None for text in read) and read[0].encoded is not None
+    assert any(text.encoded is None for text in read)
+    assert read[0].encoded is not None
     for number, item, text, reason in read:
         expected = alone(words, item)
         assert item is items[number - 1]
@@ -71,7 +72,8 @@ def test_the_text_begins_and_ends_where_its_words_do(request, name):
     for text, tokens in zip(texts, words.tokens_of_each(texts), strict=True):
         core = words.core.encode(words.prepared(text))
         own = [t for t, word in enumerate(core.word_ids) if word is not None]
-        assert list(tokens.ids) == core.ids and list(range(*tokens.inside)) == own, text
+        assert list(tokens.ids) == core.ids, text
+        assert list(range(*tokens.inside)) == own, text
 
 
 def test_equal_tokens_with_other_sites_are_other_texts(pieces):
@@ -81,7 +83,8 @@ def test_equal_tokens_with_other_sites_are_other_texts(pieces):
     ]
     found = batch.begin(pieces, texts, [PLL()], shares=True)()
     pll = found.values["pll"]
-    assert pll[0] == pll[3] != pll[1] and pll[2] == pytest.approx(pll[0] + pll[1], abs=1e-5)
+    assert pll[0] == pll[3] != pll[1]
+    assert pll[2] == pytest.approx(pll[0] + pll[1], abs=1e-5)
     assert [len(share) for share in found.shares["pll"]] == [2, 2, 4, 2]
 
 
@@ -110,7 +113,8 @@ def test_passes_are_asked_for_before_the_numbers_of_the_chunk_before_are_read(pi
     one_by_one = rows(False)
     assert events == ["begin 0", "read 0", "begin 1", "read 1", "begin 2", "read 2"]
     events.clear()
-    assert rows(True) == one_by_one and [row["item"] for row in one_by_one] == [1, 2, 3, 4, 5, 6]
+    assert rows(True) == one_by_one
+    assert [row["item"] for row in one_by_one] == [1, 2, 3, 4, 5, 6]
     assert events == ["begin 0", "begin 1", "read 0", "begin 2", "read 1", "read 2"]
 
 
@@ -131,7 +135,8 @@ def test_a_stream_is_not_read_far_ahead(pieces, monkeypatch):
         model=pieces,
         sink=lambda row: (seen.append(row), ahead.append(taken - len(seen))),
     )
-    assert len(seen) == 200 and max(ahead) <= run.FEWEST_READ
+    assert len(seen) == 200
+    assert max(ahead) <= run.FEWEST_READ
 
 
 def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_scored_again(

@@ -70,11 +70,12 @@ def refused(words: Sequence[object], input: str | bytes | None = None) -> str:
     done = invoke(
         [str(word) for word in words], input, env={"COLUMNS": "80"}, catch_exceptions=False
     )
-    assert done.exit_code == 2 and done.stdout == "", done.output[-1000:]
+    assert done.exit_code == 2, done.output[-1000:]
+    assert done.stdout == "", done.output[-1000:]
     lines = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
-    assert (
-        len(lines) == 1 and lines[0].startswith("error: ") and len(lines[0]) > len("error: ") + 10
-    ), done.stderr
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("error: "), done.stderr
+    assert len(lines[0]) > len("error: ") + 10, done.stderr
     return lines[0].removeprefix("error: ")
 
 

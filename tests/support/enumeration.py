@@ -90,7 +90,7 @@ def transition_matrix(kernel: Kernel, sites: Int[Tensor, " k"]) -> Float[Tensor,
         grown = [
             (start, [*script, outcome])
             for row, (start, script) in enumerate(zip(starts, scripts, strict=True))
-            for outcome in (rng.open[row] if row in rng.open else [None])
+            for outcome in (rng.open.get(row, [None]))
         ]
         starts = [start for start, _ in grown]
         scripts = [[o for o in script if o is not None] for _, script in grown]

@@ -126,7 +126,8 @@ def refusal(folder: Path | str, load: Callable[..., Any] = MaskedLM.load, **opti
     with pytest.raises(ModelError) as caught:
         load(str(folder), **options)
     message = str(caught.value)
-    assert "\n" not in message and len(message) < 450
+    assert "\n" not in message
+    assert len(message) < 450
     return message
 
 

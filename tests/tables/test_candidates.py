@@ -176,7 +176,8 @@ def test_the_bundled_model_has_512_candidates_for_a_pair_of_a_sentence(english):
         english,
         english.cloze("A young man in a red shirt plays the [MASK] [MASK] while people walk by."),
     )
-    assert plan.size == 512 and plan.neighbours == 64
+    assert plan.size == 512
+    assert plan.neighbours == 64
 
 
 def test_a_default_answer_about_a_long_text_keeps_its_number_of_candidates(english):

@@ -166,9 +166,8 @@ def test_a_network_agrees_with_one_pass_at_a_time(tiny):
 def test_regular_tokens_and_what_is_outside_make_the_vocabulary():
     model = TabularMLM.random(6, 1, seed=0)
     model.special_ids = (4, 1, 6)
-    assert regular_tokens(model).tolist() == [0, 2, 3, 5] and outside(
-        model, regular_tokens(model)
-    ).tolist() == [1, 4]
+    assert regular_tokens(model).tolist() == [0, 2, 3, 5]
+    assert outside(model, regular_tokens(model)).tolist() == [1, 4]
     assert outside(model, torch.tensor([5, 2])).tolist() == [0, 1, 3, 4]
 
 

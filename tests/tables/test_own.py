@@ -88,7 +88,8 @@ def test_every_place_that_takes_a_token_takes_its_name():
     of_names, of_ids = (
         unmask.derive(tables, "hcb", pivot=pivot) for pivot in (["they", "are"], [1, 1])
     )
-    assert of_names.report["pivot"] == [1, 1] and of_names.dense().equal(of_ids.dense())
+    assert of_names.report["pivot"] == [1, 1]
+    assert of_names.dense().equal(of_ids.dense())
     assert unmask.block_metrics([joint], ["they", "they"]) == unmask.block_metrics([joint], [1, 2])
     for refused in (
         lambda: joint.log_prob(["they", "were"]),
@@ -167,10 +168,8 @@ def test_tensors_with_gradients_are_their_numbers():
     first = torch.tensor([[0.9, 0.2], [0.1, 0.8]], dtype=torch.float64)
     with_gradient = unmask.Tables.from_conditionals(first.clone().requires_grad_(), FAIR)
     plain = unmask.Tables.from_conditionals(first, FAIR)
-    assert (
-        torch.equal(with_gradient.log_q[0], plain.log_q[0])
-        and not with_gradient.log_q[0].requires_grad
-    )
+    assert torch.equal(with_gradient.log_q[0], plain.log_q[0])
+    assert not with_gradient.log_q[0].requires_grad
 
 
 def test_metrics_of_a_construction_that_has_no_joint_are_refused():

@@ -33,7 +33,8 @@ def assert_same(found: Tables, expected: Tables, atol: float) -> None:
         ours, theirs = getattr(found, name), getattr(expected, name)
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs, strict=True):
-            assert a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=atol)
+            assert a.shape == b.shape
+            assert torch.allclose(a, b, rtol=0, atol=atol)
     assert found.log_masked_inside == pytest.approx(expected.log_masked_inside, abs=atol)
     assert found.log_between.keys() == expected.log_between.keys()
     for place, between in found.log_between.items():

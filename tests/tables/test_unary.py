@@ -134,7 +134,8 @@ def test_progress_counts_the_passes_that_are_made(case):
         == {model.texts}
     )
     done = [d for d, _ in seen]
-    assert done == sorted(done) and done[-1] == model.texts
+    assert done == sorted(done)
+    assert done[-1] == model.texts
 
 
 def test_conditionals_are_normalised_over_the_support_and_say_what_lies_outside():
@@ -153,7 +154,8 @@ def test_conditionals_are_normalised_over_the_support_and_say_what_lies_outside(
             q = log_probs(model, ids, t).exp()
             inside = tables.log_inside[t].flatten()[place]
             torch.testing.assert_close(inside, (q[tokens].sum() / q[1:].sum()).log())
-    assert tables.log_masked_inside[1] == 0 and bool((tables.log_inside[1] == 0).all())
+    assert tables.log_masked_inside[1] == 0
+    assert bool((tables.log_inside[1] == 0).all())
     assert tables.log_mass < sum(tables.log_masked_inside) < 0
     letters = unary_tables(model, cloze, sets, support=[torch.tensor([1, 3, 4]), sets[1]])
     assert letters.log_masked_inside[0] > tables.log_masked_inside[0]

@@ -94,7 +94,8 @@ def test_an_import_against_the_order_is_told(tmp_path, module, text, fault):
         **{"joints__chain": "", "studies__training__loop": "", "verbs__texts": "", module: text},
     )
     (line,) = TOOL["faults"](TOOL["imports"](source))
-    assert fault in line and line.startswith(f"unmask.{module.replace('__', '.')}:")
+    assert fault in line
+    assert line.startswith(f"unmask.{module.replace('__', '.')}:")
 
 
 def test_a_circle_is_told_once_and_a_late_import_makes_none(tmp_path):

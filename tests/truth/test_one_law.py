@@ -126,15 +126,13 @@ def test_a_text_outside_the_support_has_no_probability_and_its_neighbour_keeps_i
     for name in PROBABILITIES:
         options = orders if name == "any_order" else {}
         found = scored(model, name, [[1, 2, 4], [1, 3, 4], [2, 2, 1]], **options)
-        assert found.values.isnan().tolist() == [False, True, False] and set(found.reasons) == {
-            1
-        }, name
+        assert found.values.isnan().tolist() == [False, True, False], name
+        assert set(found.reasons) == {1}, name
         alone = scored(model, name, [[2, 2, 1]], **options)
         assert float(found.values[2]) == pytest.approx(float(alone.values[0]), abs=EXACT), name
         none = scored(model, name, [[1, 3, 4]], **options)
-        assert none.values.isnan().tolist() == [True] and set(none.extra) == set(
-            SCORES[name].extra
-        ), name
+        assert none.values.isnan().tolist() == [True], name
+        assert set(none.extra) == set(SCORES[name].extra), name
 
 
 def test_pseudo_likelihoods_and_energies_keep_the_whole_vocabulary():
@@ -219,7 +217,7 @@ def test_the_rule_that_chooses_the_order_looks_at_the_regular_tokens():
             row = tuple(token if t in revealed else model.mask_id for t, token in enumerate(text))
             hidden = [t for t in range(3) if t not in revealed]
             q = {t: model.table[(t, *row)][list(REGULAR)].softmax(0) for t in hidden}
-            site = min(hidden, key=lambda t: float(torch.special.entr(q[t]).sum()))  # noqa: B023
+            site = min(hidden, key=lambda t: float(torch.special.entr(q[t]).sum()))
             total += log_q(model, text, revealed, site, REGULAR)
             revealed.append(site)
         assert float(scored(model, "decoder:lowest-entropy@3", [text]).values[0]) == pytest.approx(

@@ -208,7 +208,7 @@ def test_an_answer_outside_the_constraints_is_refused_and_was_listed():
         match=r"the answer 'ab / ab' has 'ab' at blank 1, which allow does not name: leave it out",
     ):
         answered("[MASK] . [MASK]", model, **ALLOWED)
-    with mock.patch.object(Constraints, "broken", lambda self, parts: None):
+    with mock.patch.object(Constraints, "broken", return_value=None):
         answer = answered("[MASK] . [MASK]", model, top=40, **ALLOWED)
     truth = Enumerated(answer.question, allow=ALLOWED["allow"])
     assert any(
@@ -218,7 +218,7 @@ def test_an_answer_outside_the_constraints_is_refused_and_was_listed():
 
 
 @pytest.mark.parametrize(
-    "options, why",
+    ("options", "why"),
     [
         ({"forbid": ["b"]}, "has 'b' at blank 2, which forbid leaves out"),
         ({"allow": {2: ["a"]}}, "has 'b' at blank 2, which allow does not name"),
@@ -235,7 +235,8 @@ def test_what_stood_in_the_blanks_is_not_listed_where_a_constraint_leaves_it_out
     shown = answered(
         "b a b", model, positions=[1], passes=50, top=20, allow={1: ["a"]}
     ).filling.completions
-    assert shown and not any(completion.is_gold for completion in shown)
+    assert shown
+    assert not any(completion.is_gold for completion in shown)
     assert any(
         completion.is_gold
         for completion in answered("b a b", model, positions=[1], passes=50).filling.completions
@@ -262,6 +263,5 @@ def test_candidates_never_hold_more_than_everything(dtype):
             assert found.candidates_mass <= 1
             assert found.candidates_mass == pytest.approx(held, rel=1e-12)
             printed = float(re.search(r"tokens hold (\S+) %", as_printed(found))[1])
-            assert printed <= 100 * held * (1 + 1e-12) and printed == pytest.approx(
-                100 * held, abs=0.11
-            )
+            assert printed <= 100 * held * (1 + 1e-12)
+            assert printed == pytest.approx(100 * held, abs=0.11)

@@ -419,14 +419,17 @@ class Names57:
 class Before57(Names57):
     """Names before issue 57: what is now `incompatibility` was called `compatibility`."""
 
-    PLACES = {**Names57.PLACES, "incompatibility": "unmask.joints.metrics:compatibility"}
-    KEYS = {"compatibility": "incompatibility"}
+    PLACES: Mapping[str, str] = {
+        **Names57.PLACES,
+        "incompatibility": "unmask.joints.metrics:compatibility",
+    }
+    KEYS: Mapping[str, str] = {"compatibility": "incompatibility"}
 
 
 class Rooms58(Names57):
     """Names of issue 58, which moved the rooms."""
 
-    PLACES = {
+    PLACES: Mapping[str, str] = {
         **Names57.PLACES,
         "command": "unmask.surfaces.cli.app:run",
         "create_app": "unmask.surfaces.serving.app:create_app",

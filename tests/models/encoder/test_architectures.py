@@ -45,17 +45,18 @@ def differences(model):
     }
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-12), (torch.float32, 5e-5)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 5e-5)])
 def test_every_type_agrees_with_transformers(
     make_network, make_word_tokenizer, fast_architecture, dtype, tolerance
 ):
     model = MaskedLM(make_network(fast_architecture).to(dtype), make_word_tokenizer())
-    assert fast_architecture in ARCHITECTURES and model.encoder is not None
+    assert fast_architecture in ARCHITECTURES
+    assert model.encoder is not None
     assert max(differences(model).values()) < tolerance
 
 
 @pytest.mark.parametrize(
-    "kind, changes",
+    ("kind", "changes"),
     [
         ("esm", {"position_embedding_type": "absolute", "emb_layer_norm_before": True}),
         ("esm", {"token_dropout": False}),
@@ -103,7 +104,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("kind, wrongly", WRONG)
+@pytest.mark.parametrize(("kind", "wrongly"), WRONG)
 def test_a_wrong_description_is_caught_and_given_up(
     make_network, make_word_tokenizer, caplog, kind, wrongly
 ):
@@ -122,7 +123,8 @@ def test_a_wrong_description_is_caught_and_given_up(
                 got = torch.cat(
                     [logits for _, logits in model.substitutions(TEXT, VARY, values, PREDICT)]
                 )
-        assert model.encoder is None and "using the forward pass" in caplog.text, run
+        assert model.encoder is None, run
+        assert "using the forward pass" in caplog.text, run
         torch.testing.assert_close(got.log_softmax(-1), exact, atol=5e-5, rtol=0)
 
 

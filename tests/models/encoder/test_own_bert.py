@@ -132,9 +132,8 @@ def test_what_is_not_understood_goes_to_transformers(copied, changes):
 def test_other_number_formats(checkpoint, dtype):
     folder = checkpoint("bert")
     model = MaskedLM.load(folder, dtype=dtype)
-    assert isinstance(model.network, BertMaskedLM) and {
-        p.dtype for p in model.network.bert.parameters()
-    } == {getattr(torch, dtype)}
+    assert isinstance(model.network, BertMaskedLM)
+    assert {p.dtype for p in model.network.bert.parameters()} == {getattr(torch, dtype)}
     expected = log_probs(AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float64).eval())
     distance = float(
         (expected.exp() * (expected - log_probs(model.network).double())).sum(-1).max()

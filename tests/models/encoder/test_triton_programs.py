@@ -86,7 +86,7 @@ def test_short_attention_turns_and_keeps_to_its_window(length: int) -> None:
     ).abs().max() > 0.1
 
 
-@pytest.mark.parametrize("length, window", [(21, 3), (70, 20), (70, None)])
+@pytest.mark.parametrize(("length", "window"), [(21, 3), (70, 20), (70, None)])
 def test_long_attention_keeps_to_its_window(
     length: int, window: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +145,8 @@ def test_it_is_the_product_and_then_exact_gelu(linear: nn.Linear) -> None:
     expected = functional.gelu(linear(x))
     found = linear_activated(linear, "gelu", x)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=2e-6)
-    assert linear(x).amin() < -5 and linear(x).amax() > 5
+    assert linear(x).amin() < -5
+    assert linear(x).amax() > 5
     by_tanh = functional.gelu(linear(x), approximate="tanh")
     assert (by_tanh - expected).abs().amax() > 1e-4, "control: GELU with tanh would be seen"
 
@@ -171,28 +172,28 @@ def test_products_in_float32_take_all_bits_of_both_factors(linear: nn.Linear) ->
         "control: without the second part of the weights"
     )
     first, second = triton_programs.parts(x)
-    assert (
-        torch.equal(first + second, x)
-        and not bool((first.view(torch.int32) & 8191).any())
-        and second.abs().max() < 2**-8
-    )
+    assert torch.equal(first + second, x)
+    assert not bool((first.view(torch.int32) & 8191).any())
+    assert second.abs().max() < 2**-8
 
 
 def test_weights_stored_in_half_precision_are_exact_until_they_change(linear: nn.Linear) -> None:
     linear.half().float()
-    assert triton_programs.is_exact(linear.weight) and triton_programs.is_exact(linear.weight)
+    assert triton_programs.is_exact(linear.weight)
+    assert triton_programs.is_exact(linear.weight)
     linear.weight.data[3, 5] += 1e-4
     assert bool(linear_activated(linear, "none", torch.randn(5, 24)).isnan().all()), (
         "a change that torch does not count"
     )
     linear.weight[3, 5] += 1e-4
-    assert not triton_programs.is_exact(linear.weight) and not triton_programs.is_exact(
-        linear.half().float().weight[:8]
-    ), "slices are not looked at"
+    assert not triton_programs.is_exact(linear.weight), "slices are not looked at"
+    assert not triton_programs.is_exact(linear.half().float().weight[:8]), (
+        "slices are not looked at"
+    )
 
 
 @pytest.mark.parametrize(
-    "name, activation",
+    ("name", "activation"),
     [("gelu", functional.gelu), ("swish", functional.silu), ("relu", functional.relu)],
 )
 def test_gates_are_within_the_product(
@@ -230,7 +231,7 @@ def counted(patch: pytest.MonkeyPatch, name: str) -> list[None]:
     return calls
 
 
-@pytest.mark.parametrize("dtype, near", [(torch.float16, 0.02), (torch.float32, 1e-5)])
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float16, 0.02), (torch.float32, 1e-5)])
 def test_a_network_runs_by_programs(
     make_network, make_word_tokenizer, fast_architecture, linear, monkeypatch, dtype, near
 ):

@@ -44,7 +44,8 @@ def test_blanks_of_a_text(bert):
         ".",
         "[SEP]",
     ]
-    assert cloze.block == (2, 5) and cloze.gold is None
+    assert cloze.block == (2, 5)
+    assert cloze.gold is None
     assert all(cloze.ids[t] == bert.mask_id for t in cloze.block)
     assert bert.cloze("  the [MASK]\tsat\non [MASK] mat.  ") == cloze
 
@@ -55,15 +56,18 @@ def test_positions_of_a_text_keep_the_gold_tokens_and_their_order(bert):
     assert cloze.block == (6, 2)
     assert bert.decode(cloze.gold) == ["mat", "cat"]
     assert cloze.filled(cloze.gold) == tuple(plain)
-    assert cloze.ids[2] == cloze.ids[6] == bert.mask_id and cloze.ids[1] == plain[1]
+    assert cloze.ids[2] == cloze.ids[6] == bert.mask_id
+    assert cloze.ids[1] == plain[1]
 
 
 def test_target_of_several_tokens_widens_its_blank(bert):
     widened = bert.cloze("the [MASK] sat.", targets=["walking"])
-    assert bert.decode(widened.gold) == ["walk", "##ing"] and widened.block == (2, 3)
+    assert bert.decode(widened.gold) == ["walk", "##ing"]
+    assert widened.block == (2, 3)
     assert widened.filled(widened.gold) == tuple(bert.words.encode("the walking sat."))
     both = bert.cloze("[MASK] sat on [MASK] mat.", targets=["the", "playing"])
-    assert both.block == (1, 4, 5) and bert.decode(both.gold) == ["the", "play", "##ing"]
+    assert both.block == (1, 4, 5)
+    assert bert.decode(both.gold) == ["the", "play", "##ing"]
     assert "1 targets for 2 blanks" in refusal(bert, "the [MASK] [MASK] sat.", targets=["walking"])
     assert "3 targets for 1 blank:" in refusal(bert, "the [MASK].", targets=["a", "b", "c"])
 
@@ -83,7 +87,8 @@ def test_targets_that_are_no_words(bert):
 
 def test_text_without_blank(bert):
     message = refusal(bert, "the cat sat.")
-    assert "the cat sat." in message and "[MASK]" in message
+    assert "the cat sat." in message
+    assert "[MASK]" in message
 
 
 @pytest.mark.parametrize("written", ["<mask>", "[mask]", "___", "<extra_id_0>", "[blank]"])
@@ -104,7 +109,8 @@ def test_a_mask_of_another_model_beside_blanks_is_no_text(bert, roberta, written
 
 
 @pytest.mark.parametrize(
-    "bad, name", [("\x00", "U+0000"), ("\x07", "U+0007"), ("\x85", "U+0085"), ("\ud800", "U+D800")]
+    ("bad", "name"),
+    [("\x00", "U+0000"), ("\x07", "U+0007"), ("\x85", "U+0085"), ("\ud800", "U+D800")],
 )
 def test_control_character_is_named_with_its_place(bert, bad, name):
     assert f"{name} at place 5" in refusal(bert, f"the {bad}[MASK] sat.")
@@ -133,7 +139,8 @@ def test_longest_text_counts_the_added_tokens(bert, roberta):
     assert "25 tokens and the model takes 24" in refusal(bert, "the " * 23, positions=[3])
     assert roberta.max_length == 20, "22 positions, numbered from padding_idx + 1 = 2"
     longest = torch.tensor([roberta.cloze("The" + " the" * 16 + " [MASK]").ids])
-    assert longest.shape[1] == 20 and roberta.logits(longest, torch.tensor([[18]])).isfinite().all()
+    assert longest.shape[1] == 20
+    assert roberta.logits(longest, torch.tensor([[18]])).isfinite().all()
     assert "21 tokens and the model takes 20" in refusal(roberta, "The" + " the" * 17 + " [MASK]")
 
 
@@ -144,10 +151,8 @@ def test_byte_level_blank_takes_its_space(roberta):
         assert cloze.filled(cloze.gold) == tuple(plain)
     assert roberta.token(cloze.gold[0]) == " cat"
     glued = roberta.cloze("(The[MASK]", targets=["cat"])
-    assert (
-        roberta.decode(glued.gold)[0][0] != " "
-        and roberta.text(glued.filled(glued.gold)) == "(Thecat"
-    )
+    assert roberta.decode(glued.gold)[0][0] != " "
+    assert roberta.text(glued.filled(glued.gold)) == "(Thecat"
     start = roberta.cloze("[MASK] cat sat.", targets=["The"])
     assert start.filled(start.gold) == tuple(roberta.words.encode("The cat sat."))
     assert roberta.text(cloze.ids) == "The[MASK] sat on the mat."
@@ -199,12 +204,14 @@ def test_characters_are_tokens_when_all_tokens_are_characters(protein):
         protein.text(cloze.filled(protein.cloze("EVQLVESGG", positions=[5, 6]).gold)) == "EVQLVESGG"
     )
     filled = protein.cloze("EVQL[MASK]SGG", targets=["VE"])
-    assert filled.block == (5, 6) and protein.decode(filled.gold) == ["V", "E"]
+    assert filled.block == (5, 6)
+    assert protein.decode(filled.gold) == ["V", "E"]
 
 
 def test_character_outside_the_alphabet(protein):
     message = refusal(protein, "EVQl[MASK]ESGG")
-    assert "'l' at place 4" in message and "ACDEFGHIKLMNPQRSTVWY" in message
+    assert "'l' at place 4" in message
+    assert "ACDEFGHIKLMNPQRSTVWY" in message
     assert "'x' at place 13" in refusal(protein, "EVQ[MASK]ES x")
     assert "'Z'" in refusal(protein, "EVQ[MASK]", targets=["Z"])
 
@@ -238,7 +245,8 @@ def test_tokens_of_a_tokenizer_without_spans(tmp_path):
     assert words.core is None
     for text, ids in (("LA", (4, 5)), ("<unk>LA", (3, 4, 5)), ("[MASK]", (10,)), ("<unk>", (3,))):
         tokens = words.tokens_of(text)
-        assert tokens.ids == (0, *ids, 2) and tokens.inside == (1, 1 + len(ids))
+        assert tokens.ids == (0, *ids, 2)
+        assert tokens.inside == (1, 1 + len(ids))
         assert tokens.words == [None, *range(1, 1 + len(ids)), None]
 
 
@@ -258,7 +266,8 @@ def test_a_regular_expression_that_panics_is_one_line_and_the_other_texts_are_re
     with pytest.raises(InputError, match="the model's tokenizer cannot read a text of the corpus"):
         segments(words.core, Segmentation(), [bad])
     first, second = words.tokens_of_each([bad, "a"])
-    assert isinstance(first, InputError) and second.ids == (2, 5, 3)
+    assert isinstance(first, InputError)
+    assert second.ids == (2, 5, 3)
     capfd.readouterr()  # Rust's own report
 
 
@@ -276,9 +285,8 @@ def test_unused_places_of_a_vocabulary_are_not_regular():
         "the",
     ]
     words = TextTokenizer(tokenizer_from_vocabulary(tokens), len(tokens))
-    assert list(words.regular_tokens) == ["unused", "[used]", "the"] and words.special_ids == tuple(
-        range(7)
-    )
+    assert list(words.regular_tokens) == ["unused", "[used]", "the"]
+    assert words.special_ids == tuple(range(7))
 
 
 def test_tokens_that_the_tokenizer_marks_as_special_are_not_regular():
@@ -286,7 +294,8 @@ def test_tokens_that_the_tokenizer_marks_as_special_are_not_regular():
     tokenizer = tokenizer_of(["the", "cat", "sat"], pre_tokenizers.Whitespace())
     tokenizer.backend_tokenizer.add_special_tokens(["<|user|>"])
     words = TextTokenizer(tokenizer, len(tokenizer))
-    assert "<|user|>" not in tokenizer.all_special_tokens and list(words.regular_tokens) == [
+    assert "<|user|>" not in tokenizer.all_special_tokens
+    assert list(words.regular_tokens) == [
         "the",
         "cat",
         "sat",
@@ -297,9 +306,11 @@ def test_tokens_that_the_tokenizer_marks_as_special_are_not_regular():
 
 def test_a_tokenizer_that_cuts_letters_itself_gets_no_spaces():
     words = TextTokenizer(tokenizer_of("ACDE", pre_tokenizers.Split("", "isolated")), 9)
-    assert words.by_character and words.encode("CA[MASK] DE") == [2, 6, 5, 4, 7, 8, 3]
+    assert words.by_character
+    assert words.encode("CA[MASK] DE") == [2, 6, 5, 4, 7, 8, 3]
     read = words.tokens_of("CA DE")
-    assert read.ids == (2, 6, 5, 7, 8, 3) and list(read.spans) == [
+    assert read.ids == (2, 6, 5, 7, 8, 3)
+    assert list(read.spans) == [
         (0, 0),
         (0, 1),
         (1, 2),

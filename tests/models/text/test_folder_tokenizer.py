@@ -99,11 +99,10 @@ def test_drawn_texts_equal_transformers(pair, text):
 
 def test_names_and_vocabulary_equal_transformers(pair):
     ours, theirs = pair
-    assert ours.get_vocab() == theirs.get_vocab() and len(ours) == len(theirs)
-    assert (
-        ours.all_special_tokens == theirs.all_special_tokens
-        and ours.all_special_ids == theirs.all_special_ids
-    )
+    assert ours.get_vocab() == theirs.get_vocab()
+    assert len(ours) == len(theirs)
+    assert ours.all_special_tokens == theirs.all_special_tokens
+    assert ours.all_special_ids == theirs.all_special_ids
     for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"):
         assert getattr(ours, f"{name}_token") == getattr(theirs, f"{name}_token")
         assert getattr(ours, f"{name}_token_id") == getattr(theirs, f"{name}_token_id")

@@ -15,13 +15,13 @@ def test_special_tokens_come_first_and_every_word_of_the_letters_can_be_spelled(
     lines: list[str], size: int
 ) -> None:
     tokenizer = train_tokenizer(lambda: lines, size)
-    assert [tokenizer.id_to_token(i) for i in range(5)] == list(
-        SPECIAL_TOKENS
-    ) and tokenizer.get_vocab_size() <= size
+    assert [tokenizer.id_to_token(i) for i in range(5)] == list(SPECIAL_TOKENS)
+    assert tokenizer.get_vocab_size() <= size
     letters = sorted({letter for line in lines for letter in line if letter.isalpha()})
     word = "".join(letters + letters[::-1])
     encoded = tokenizer.encode(f"{word} {lines[0]}")
-    assert "[UNK]" not in encoded.tokens and (encoded.tokens[0], encoded.tokens[-1]) == (
+    assert "[UNK]" not in encoded.tokens
+    assert (encoded.tokens[0], encoded.tokens[-1]) == (
         "[CLS]",
         "[SEP]",
     )
@@ -39,4 +39,5 @@ def test_frequent_words_become_one_token_and_rare_letters_stay_out() -> None:
     few = train_tokenizer(
         lambda: ["a" * 9, "b" * 8, *"cdefgh"], 15
     )  # a third of the tokens are letters
-    assert "[UNK]" in few.encode("h").tokens and "[UNK]" not in few.encode("abc").tokens
+    assert "[UNK]" in few.encode("h").tokens
+    assert "[UNK]" not in few.encode("abc").tokens

@@ -74,7 +74,8 @@ def test_word_pieces(make_word_tokenizer):
         tokens(tokenizer, found.beginning(False, True)),
         tokens(tokenizer, found.continuing),
     )
-    assert {"cat", "play", "a", "un"} <= begin and not begin & {
+    assert {"cat", "play", "a", "un"} <= begin
+    assert not begin & {
         ".",
         ",",
         "!",
@@ -82,12 +83,14 @@ def test_word_pieces(make_word_tokenizer):
         "[MASK]",
         "[CLS]",
     }
-    assert {"##s", "##ing", "##able"} <= go_on and all(token.startswith("##") for token in go_on)
+    assert {"##s", "##ing", "##able"} <= go_on
+    assert all(token.startswith("##") for token in go_on)
     ids = tokenizer.convert_tokens_to_ids(["play", "##ing"])
     assert found.spelled(ids) == "playing"
     assert found.is_canonical(ids, False, True)
     letters = tokenizer.convert_tokens_to_ids(["p", "##l", "##a", "##y", "##ing"])
-    assert found.spelled(letters) == "playing" and not found.is_canonical(letters, False, True)
+    assert found.spelled(letters) == "playing"
+    assert not found.is_canonical(letters, False, True)
     assert found.spelled(tokenizer.convert_tokens_to_ids(["cat", "."])) == ""
 
 
@@ -98,16 +101,16 @@ def test_byte_level(make_byte_tokenizer):
         tokens(tokenizer, found.beginning(False, True)),
         tokens(tokenizer, found.continuing),
     )
-    assert {"Ġcat", "Ġthe"} <= after_space and all(token.startswith("Ġ") for token in after_space)
-    assert (
-        {"a", "z"} <= inside
-        and not any(token.startswith("Ġ") for token in inside)
-        and not inside & {".", ","}
-    )
+    assert {"Ġcat", "Ġthe"} <= after_space
+    assert all(token.startswith("Ġ") for token in after_space)
+    assert {"a", "z"} <= inside
+    assert not any(token.startswith("Ġ") for token in inside)
+    assert not inside & {".", ","}
     assert tokens(tokenizer, found.beginning(True, False)) == inside
     for word in ("café", "naïve", "cats"):
         ids = tokenizer(" " + word)["input_ids"][1:-1]
-        assert found.spelled(ids) == word and found.is_canonical(ids, False, True)
+        assert found.spelled(ids) == word
+        assert found.is_canonical(ids, False, True)
         pieces = [found.beginning(False, True)[ids[0]], *(found.continuing[i] for i in ids[1:])]
         assert all(pieces)
 

@@ -44,7 +44,8 @@ def test_ancestral_probabilities_respect_constraints_and_sum_to_one():
     target = Target(model, [4, 2, 4], allowed={2: [1, 3]})
     texts = all_texts(target)
     log_prob = of(Ancestral, target).log_prob(texts, torch.tensor([1, 0]).expand(len(texts), -1))
-    assert len(texts) == 6 and float(log_prob.exp().sum()) == pytest.approx(1.0, abs=1e-13)
+    assert len(texts) == 6
+    assert float(log_prob.exp().sum()) == pytest.approx(1.0, abs=1e-13)
 
 
 def test_ancestral_sampling_of_compatible_conditionals_is_the_joint():
@@ -99,7 +100,8 @@ def test_confidence_order_with_one_site_a_step_is_easy_first():
         probs = {t: model.table[(t, *ids)].softmax(-1) for t in blank}
         best = max(blank, key=lambda t: float(probs[t].max()))
         ids[best] = int(probs[best].argmax())
-    assert state.ids[0].tolist() == ids and passes.tolist() == [3]
+    assert state.ids[0].tolist() == ids
+    assert passes.tolist() == [3]
 
 
 def test_mask_predict_masks_the_least_sure_again():
@@ -148,7 +150,8 @@ def test_revision_mends_a_first_guess_if_the_model_corrects_what_it_sees_and_not
     state, passes = decode(
         of(Revise, target, decoding_temperature=0.0), 1, ChainStreams(0, [0]).at(0, 0)
     )
-    assert state.ids[0].tolist() == [0, 0] and passes.tolist() == [3]
+    assert state.ids[0].tolist() == [0, 0]
+    assert passes.tolist() == [3]
     copies = table.clone()
     for x, y in ((x, y) for x in range(2) for y in range(2)):
         copies[:, x, y] = torch.eye(2, dtype=torch.float64)[[x, y]]

@@ -132,7 +132,8 @@ def test_independent_sites_are_accepted_whole():
     joint = q[0][:, None, None] * q[1][None, :, None] * q[2][None, None, :]
     model = TabularMLM.from_joint(joint)
     state, rows = drawn(verified(Target(model, [3, 3, 3]), passes=1), 500)
-    assert state.rounds.tolist() == [2] * 500 and rows.tolist() == [3] * 500
+    assert state.rounds.tolist() == [2] * 500
+    assert rows.tolist() == [3] * 500
     assert (counted(verified(Target(model, [3, 3, 3])), state.ids) > 0).sum() > 20
 
 

@@ -26,7 +26,8 @@ def test_chains_that_fit_grow_with_the_memory(tiny, kernel, keeps):
         Target(tiny, blank_template(tiny, 6)),
     )
     fitting = [chains_that_fit(method, target, keeps, 2**power) for power in range(30)]
-    assert fitting[0] == 1 and fitting == sorted(fitting)
+    assert fitting[0] == 1
+    assert fitting == sorted(fitting)
     width = tiny.vocab_size if keeps == "logits" else tiny.cost.width
     assert 0.5 < fitting[-1] * 2 * 6 * width * 4 / 2**29 < 1 or keeps == "logits", (
         "conditionals of a text and of its proposal"
@@ -52,7 +53,8 @@ def test_kept_states_give_the_same_chain(tiny):
         for step in range(30):
             kernel.step(state, streams.at(0, step), torch.full((5, 1), step % 6))
         states.append(state)
-    assert torch.equal(states[0].ids, states[1].ids) and not torch.equal(states[0].ids, ids)
+    assert torch.equal(states[0].ids, states[1].ids)
+    assert not torch.equal(states[0].ids, ids)
     assert torch.allclose(states[0].energy, states[1].energy, atol=1e-4)
     assert states[1].outputs.shape[2] == tiny.cost.width
 

@@ -56,11 +56,9 @@ def test_choices_of_a_run_have_counters_of_their_own():
     many = plain_uniform(
         counter_words(7, 3, 1, 0), torch.arange(20000), torch.zeros((1, 1), dtype=torch.long)
     ).squeeze(1)
-    assert (
-        0 < float(many.min())
-        and float(many.max()) < 1
-        and kstest(many.numpy(), "uniform").pvalue > 1e-3
-    )
+    assert float(many.min()) > 0
+    assert float(many.max()) < 1
+    assert kstest(many.numpy(), "uniform").pvalue > 1e-3
     assert kstest(many.numpy() ** 1.05, "uniform").pvalue < 1e-6, "the test sees small faults"
 
 
@@ -69,9 +67,11 @@ def test_orders_and_numbers_below_n_are_uniform():
     orders = rng.permutation(rows, 4)
     assert torch.equal(orders.sort(1).values, torch.arange(4).expand(24000, -1))
     counts = torch.bincount(orders @ torch.tensor([64, 16, 4, 1]))
-    assert chisquare(counts[counts > 0].numpy()).pvalue > 1e-3 and int((counts > 0).sum()) == 24
+    assert chisquare(counts[counts > 0].numpy()).pvalue > 1e-3
+    assert int((counts > 0).sum()) == 24
     below = torch.bincount(rng.integers(rows, 7), minlength=7)
-    assert len(below) == 7 and chisquare(below.numpy()).pvalue > 1e-3
+    assert len(below) == 7
+    assert chisquare(below.numpy()).pvalue > 1e-3
 
 
 def cases(seed, rows, vocabulary, dtype=torch.float32):
@@ -121,7 +121,8 @@ def test_drawn_tokens_have_the_exact_frequencies(temperature):
     drawn = ChainStreams(1, range(n)).at(0, 0).tokens(rows, conditionals)
     expected = conditionals.log_weights()[0].exp().numpy() * n
     counts, possible = torch.bincount(drawn.tokens, minlength=7).numpy(), expected > 0
-    assert possible.sum() == 6 and counts[~possible].sum() == 0
+    assert possible.sum() == 6
+    assert counts[~possible].sum() == 0
     assert chisquare(counts[possible], expected[possible]).pvalue > 1e-3
     flat = expected[possible] * 0.9 + 0.1 * n / 6
     assert chisquare(counts[possible], flat).pvalue < 1e-6, (

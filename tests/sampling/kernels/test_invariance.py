@@ -102,9 +102,9 @@ def test_constraints_and_user_terms_are_part_of_the_target():
     target = Target(model, [3, 1, 3], energy, allowed={0: [0, 2]})
     law = target_law(target, 1.3)
     texts = all_texts(target)
-    assert (
-        len(texts) == 6 and set(texts[:, 0].tolist()) == {0, 2} and set(texts[:, 1].tolist()) == {1}
-    )
+    assert len(texts) == 6
+    assert set(texts[:, 0].tolist()) == {0, 2}
+    assert set(texts[:, 1].tolist()) == {1}
     free = small_target(model=model)
     everything = {
         tuple(t): e
@@ -143,7 +143,8 @@ def test_passes_of_a_step_are_counted_as_the_cost_model_says():
     passes = Passes(target.model)
     kernel = MetropolisHastings(target, passes)
     state, spent = kernel.init(all_texts(target))
-    assert spent.tolist() == [3] * 27 and passes.count == 81
+    assert spent.tolist() == [3] * 27
+    assert passes.count == 81
     state, info = kernel.step(
         state, ChainStreams(0, range(27)).at(0, 0), torch.zeros((27, 1), dtype=torch.long)
     )

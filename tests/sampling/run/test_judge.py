@@ -88,8 +88,10 @@ def test_a_judge_with_a_foreign_tokenizer_is_refused_or_reported(causal_folder, 
     nothing = own | {"normalizer": {"type": "Replace", "pattern": {"Regex": "."}, "content": ""}}
     for rule, told in ((unknown, "tokens are unknown"), (nothing, "they have no token")):
         refused = judged(rule)
-        assert refused.exit_code == 2 and refused.output.count("\n") == 1
-        assert "cannot read the texts" in refused.output and told in refused.output
+        assert refused.exit_code == 2
+        assert refused.output.count("\n") == 1
+        assert "cannot read the texts" in refused.output
+        assert told in refused.output
     assert (
         not (tmp_path / "run" / "diagnostics.json").exists()
         or "judge" not in (tmp_path / "run" / "diagnostics.json").read_text()
@@ -104,18 +106,15 @@ def test_runs_are_judged_by_their_last_texts_and_starts(causal_folder, tiny, tin
     assert told["samples"] == pytest.approx(float(np.mean(judge(last))))
     assert told["starts"] == pytest.approx(float(np.mean(judge(list(run.starts["text"])))))
     shown = unmask("diagnose", tmp_path / "run", "--judge", causal_folder)
-    assert shown.exit_code == 0 and "nats per token for the last texts" in " ".join(
-        shown.output.split()
-    )
+    assert shown.exit_code == 0
+    assert "nats per token for the last texts" in " ".join(shown.output.split())
     assert json.loads((tmp_path / "run" / "diagnostics.json").read_text())["judge"][
         "samples"
     ] == pytest.approx(told["samples"])
     refused = unmask("diagnose", tmp_path / "run", "--judge", tiny_folder)
-    assert (
-        refused.exit_code == 2
-        and "looks ahead" in refused.output
-        and refused.output.count("\n") == 1
-    )
+    assert refused.exit_code == 2
+    assert "looks ahead" in refused.output
+    assert refused.output.count("\n") == 1
     decoded = draw_samples(settings_of(kernel="ancestral", chains=2, sweeps=2, length=(5,)), tiny)
     assert judge_run(judge, decoded)["starts"] is None
 

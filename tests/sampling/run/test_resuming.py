@@ -23,7 +23,7 @@ def stopped(tiny, tmp_path, stop_at):
 
 @pytest.mark.parametrize("change", [{"length": (4, 5)}, {"chains": 6}, {"chains": 2}])
 def test_other_settings_are_named_first(tiny, stopped, change):
-    settings, folder = stopped
+    _, folder = stopped
     name = next(iter(change))
     with pytest.raises(InputError, match=f"holds a run with {name} .*, not "):
         draw_samples(settings_of(**{**SMALL, **change}), tiny, folder)

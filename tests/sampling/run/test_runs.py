@@ -44,7 +44,8 @@ def test_samples_do_not_depend_on_how_many_chains_run_at_once(tiny, kernel):
         "length",
         "ids",
     ]
-    assert len(together.samples) == 12 and set(together.samples["length"]) == {4, 6}
+    assert len(together.samples) == 12
+    assert set(together.samples["length"]) == {4, 6}
     same(together.samples, alone.samples)
     same(together.rates, alone.rates)
     same(together.starts, alone.starts)
@@ -170,7 +171,8 @@ def test_random_starts_are_uniform_over_the_support(tiny):
     run = draw_samples(settings, tiny)
     tokens = [i for ids in run.starts["ids"] for i in ids[1:-1]]
     counts = np.bincount(tokens, minlength=17)
-    assert counts[:5].sum() == 0 and counts[5:].min() > 15
+    assert counts[:5].sum() == 0
+    assert counts[5:].min() > 15
 
 
 def test_templates_hold_their_tokens_and_allowed_sets(tiny):
@@ -214,7 +216,8 @@ def test_an_unfinished_run_can_be_read(tiny, tmp_path, stop_at):
     with pytest.raises(KeyboardInterrupt):
         draw_samples(settings_of(**SMALL), tiny, tmp_path, progress=stop_at(2))
     run = load_run(tmp_path)
-    assert run.samples["sweep"].max() == 2 and run.settings == settings_of(**SMALL)
+    assert run.samples["sweep"].max() == 2
+    assert run.settings == settings_of(**SMALL)
     with pytest.raises(InputError, match="holds no run"):
         load_run(tmp_path / "nowhere")
 

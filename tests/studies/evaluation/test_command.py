@@ -30,13 +30,12 @@ def options(tiny_folder, corpus, tmp_path):
 def test_a_run_prints_the_table_and_writes_it(options, tmp_path):
     done = unmask(*options, "--pairs", 6, "--scheme", "contiguous")
     assert done.exit_code == 0, done.output
-    assert (
-        "MLM (product)" in done.stdout
-        and "P-PPL" in done.stdout
-        and f"are in {tmp_path / 'run'}" in done.stderr
-    )
+    assert "MLM (product)" in done.stdout
+    assert "P-PPL" in done.stdout
+    assert f"are in {tmp_path / 'run'}" in done.stderr
     table = json.loads((tmp_path / "run" / "table.json").read_text())
-    assert table["pairs"] == 6 and table["settings"]["scheme"] == "contiguous"
+    assert table["pairs"] == 6
+    assert table["settings"]["scheme"] == "contiguous"
     value = next(row for row in table["constructions"] if row["construction"] == "mrf")["p_ppl"][
         "value"
     ]
@@ -49,8 +48,10 @@ def test_a_first_try_is_short_and_says_so(options, monkeypatch):
         "unmask.studies.evaluation.measure.seconds_per_pair", lambda model, tokens: 20.0
     )
     done = unmask(*options)
-    assert done.exit_code == 0 and "3 random pairs" in done.stdout, done.output
-    assert "3 pairs are a first try" in done.stderr and "--pairs 1000" in done.stderr
+    assert done.exit_code == 0, done.output
+    assert "3 random pairs" in done.stdout, done.output
+    assert "3 pairs are a first try" in done.stderr
+    assert "--pairs 1000" in done.stderr
 
 
 def test_the_bundled_model_measures_two_pairs_in_a_first_try(tiny):
@@ -58,7 +59,8 @@ def test_the_bundled_model_measures_two_pairs_in_a_first_try(tiny):
 
     bundled = MaskedLM.load(device="cpu")
     every = len(bundled.regular_ids)
-    assert usual_pairs(bundled, every, False) == 2 and 20 < seconds_per_pair(bundled, every) < 40
+    assert usual_pairs(bundled, every, False) == 2
+    assert 20 < seconds_per_pair(bundled, every) < 40
     assert usual_pairs(tiny, 20, False) == usual_pairs(bundled, every, True) == 1000
 
 
@@ -77,11 +79,9 @@ def test_the_paper_s_table_has_both_schemes(options, tiny_folder, corpus, tmp_pa
         "--paper",
     ]
     done = unmask(*given)
-    assert (
-        done.exit_code == 0
-        and "2 random pairs" in done.stdout
-        and "2 contiguous pairs" in done.stdout
-    ), done.output
+    assert done.exit_code == 0, done.output
+    assert "2 random pairs" in done.stdout, done.output
+    assert "2 contiguous pairs" in done.stdout, done.output
     for scheme in ("random", "contiguous"):
         settings = json.loads((tmp_path / "paper" / scheme / "table.json").read_text())["settings"]
         assert (settings["scheme"], settings["support"], settings["arnold_gokhale_steps"]) == (
@@ -91,7 +91,8 @@ def test_the_paper_s_table_has_both_schemes(options, tiny_folder, corpus, tmp_pa
         )
         assert settings["constructions"] == ["product", "mrf_logit", "mrf", "hcb", "arnold_gokhale"]
     refused = unmask(*given, "--joints", "mrf")
-    assert refused.exit_code == 2 and "leave these out" in refused.stderr
+    assert refused.exit_code == 2
+    assert "leave these out" in refused.stderr
 
 
 def test_the_paper_s_table_as_json_is_one_document(tiny, tiny_folder, corpus):
@@ -107,21 +108,25 @@ def test_the_paper_s_table_as_json_is_one_document(tiny, tiny_folder, corpus):
         "--paper",
         "--json",
     )
-    assert done.exit_code == 0 and done.stderr == ""
+    assert done.exit_code == 0
+    assert done.stderr == ""
     printed = json.loads(done.stdout)
     assert list(printed) == ["random", "contiguous"]
     for scheme, table in printed.items():
         found = evaluate(corpus, model=tiny, pairs=2, scheme=scheme, paper=True).to_dict()
-        assert table.keys() == found.keys() and table["constructions"] == found["constructions"]
+        assert table.keys() == found.keys()
+        assert table["constructions"] == found["constructions"]
 
 
 def test_json_is_what_the_function_gives(options, tiny, corpus, tmp_path):
     done = unmask(*options, "--pairs", 4, "--json")
-    assert done.exit_code == 0 and done.stderr == ""
+    assert done.exit_code == 0
+    assert done.stderr == ""
     printed = json.loads(done.stdout)
     assert printed == json.loads((tmp_path / "run" / "table.json").read_text())
     found = evaluate(corpus, model=tiny, pairs=4, joints="product,mrf").to_dict()
-    assert printed.keys() == found.keys() and printed["constructions"] == found["constructions"]
+    assert printed.keys() == found.keys()
+    assert printed["constructions"] == found["constructions"]
 
 
 @pytest.fixture
@@ -157,8 +162,10 @@ def test_failed_pairs_end_with_a_count_and_exit_code_1(short_winded, tmp_path):
     ]
     done = unmask(*given, "--joints", "product,mrf")
     assert done.exit_code == 1, done.output
-    assert "2 random pairs" in done.stdout and "MRF" in done.stdout
-    assert "2 of 4 pairs failed, the first with " in done.stderr and "failures.jsonl" in done.stderr
+    assert "2 random pairs" in done.stdout
+    assert "MRF" in done.stdout
+    assert "2 of 4 pairs failed, the first with " in done.stderr
+    assert "failures.jsonl" in done.stderr
     failures = [
         json.loads(line) for line in (tmp_path / "run" / "failures.jsonl").read_text().splitlines()
     ]
@@ -183,7 +190,5 @@ def test_texts_that_are_skipped_are_counted(tiny_folder, tmp_path):
         tmp_path / "run",
     )
     assert done.exit_code == 0
-    assert (
-        "1 text skipped: fewer than two regular tokens" in done.stderr
-        and "1 text skipped: more than 16 tokens" in done.stderr
-    )
+    assert "1 text skipped: fewer than two regular tokens" in done.stderr
+    assert "1 text skipped: more than 16 tokens" in done.stderr

@@ -56,7 +56,8 @@ def parts(out):
 
 def test_a_run_leaves_rows_table_and_figures(finished):
     rows = pd.read_parquet(finished / "results.parquet")
-    assert len(rows) == 12 * len(QUICK) and not rows.duplicated(["pair", "construction"]).any()
+    assert len(rows) == 12 * len(QUICK)
+    assert not rows.duplicated(["pair", "construction"]).any()
     pd.testing.assert_frame_equal(
         pd.read_parquet(finished / "parts").sort_values(
             ["pair", "construction"], ignore_index=True
@@ -64,19 +65,15 @@ def test_a_run_leaves_rows_table_and_figures(finished):
         rows.sort_values(["pair", "construction"], ignore_index=True),
     )
     assert (rows["second"] - rows["first"] - 1 == rows["token_distance"]).all()
-    assert (
-        rows[rows["construction"] == "pseudo_gibbs"]["steps"].notna().all()
-        and rows["seconds"].gt(0).all()
-    )
+    assert rows[rows["construction"] == "pseudo_gibbs"]["steps"].notna().all()
+    assert rows["seconds"].gt(0).all()
     assert (finished / "figures" / "token_distance.png").exists()
     assert not (finished / "figures" / "syntactic_distance.png").exists()
     assert not (finished / "failures.jsonl").exists()
     described = json.loads((finished / "table.json").read_text())
-    assert (
-        described["pairs"] == 12
-        and described["settings"]["seed"] == 1
-        and {"torch", "unmask"} <= described["versions"].keys()
-    )
+    assert described["pairs"] == 12
+    assert described["settings"]["seed"] == 1
+    assert {"torch", "unmask"} <= described["versions"].keys()
     assert len(described["date"]) == 25
 
 
@@ -94,10 +91,8 @@ def test_the_function_gives_what_the_folder_holds_and_needs_none(asked, finished
     pd.testing.assert_frame_equal(
         again.rows.drop(columns="seconds"), found.rows.drop(columns="seconds")
     )
-    assert (
-        again.settings["data"] == "40 given texts"
-        and again.settings["data_sha256"] == found.settings["data_sha256"]
-    )
+    assert again.settings["data"] == "40 given texts"
+    assert again.settings["data_sha256"] == found.settings["data_sha256"]
 
 
 def test_the_same_command_on_a_finished_run_asks_the_model_nothing(finished, asked, faulty, masked):
@@ -146,15 +141,15 @@ def test_a_pair_that_fails_is_recorded_and_tried_again(finished, asked, faulty, 
     )
     found = unmask.evaluate(**asked | {"model": model}, out=tmp_path / "run")
     assert [failure["pair"] for failure in found.failed] == [2, 4]
-    assert (
-        found.failed[0]["reason"] == "RuntimeError: CUDA error"
-        and "nan" in found.failed[1]["reason"].lower()
-    )
+    assert found.failed[0]["reason"] == "RuntimeError: CUDA error"
+    assert "nan" in found.failed[1]["reason"].lower()
     stored = [
         json.loads(line) for line in (tmp_path / "run" / "failures.jsonl").read_text().splitlines()
     ]
-    assert stored == found.failed and {"text", "block"} <= stored[0].keys()
-    assert found.summary["pairs"] == 10 and "2 pairs failed" in table(tmp_path / "run")
+    assert stored == found.failed
+    assert {"text", "block"} <= stored[0].keys()
+    assert found.summary["pairs"] == 10
+    assert "2 pairs failed" in table(tmp_path / "run")
     assert not unmask.evaluate(**asked, out=tmp_path / "run").failed
     assert not (tmp_path / "run" / "failures.jsonl").exists()
     assert (table(tmp_path / "run"), numbers(tmp_path / "run")) == (
@@ -166,11 +161,11 @@ def test_a_pair_that_fails_is_recorded_and_tried_again(finished, asked, faulty, 
 def test_when_every_pair_fails_there_is_no_table(asked, faulty, masked, tmp_path):
     model = faulty(dict.fromkeys(masked, MemoryError("too large")))
     found = unmask.evaluate(**asked | {"model": model}, out=tmp_path / "run")
-    assert found.summary["pairs"] == 0 and len(found.failed) == 12 and found.to_frame().empty
-    assert (
-        found.to_markdown().startswith("0 random pairs of ")
-        and "12 pairs failed and are not in the table" in found.to_markdown()
-    )
+    assert found.summary["pairs"] == 0
+    assert len(found.failed) == 12
+    assert found.to_frame().empty
+    assert found.to_markdown().startswith("0 random pairs of ")
+    assert "12 pairs failed and are not in the table" in found.to_markdown()
     assert not (tmp_path / "run" / "table.md").exists()
 
 
@@ -204,10 +199,8 @@ def test_pairs_of_a_file_are_measured(tiny, tmp_path):
         "a",
         "dog",
     )
-    assert (
-        second["token_distance"] == 2
-        and (tmp_path / "run" / "figures" / "syntactic_distance.png").exists()
-    )
+    assert second["token_distance"] == 2
+    assert (tmp_path / "run" / "figures" / "syntactic_distance.png").exists()
     for choice, option in (({"pairs": 1}, "pairs"), ({"scheme": "contiguous"}, "scheme")):
         with pytest.raises(
             InputError,
@@ -304,4 +297,5 @@ def test_a_wrong_request_is_refused_before_the_model_is_loaded(corpus, tmp_path,
     }
     with pytest.raises(InputError, match=message) as error:
         unmask.evaluate(**asked | change)
-    assert "\n" not in str(error.value) and not (tmp_path / "run").exists()
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()

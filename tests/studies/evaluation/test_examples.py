@@ -48,7 +48,8 @@ def test_table_1_has_every_cell(monkeypatch, capsys, tiny_folder, corpus, tmp_pa
     head, _, *rows = run(
         monkeypatch, capsys, "table1.py", tmp_path / "runs", f"a={corpus}", *options
     )
-    assert len(head) == 2 + 2 * 4 and [row[:2] for row in rows] == [
+    assert len(head) == 2 + 2 * 4
+    assert [row[:2] for row in rows] == [
         ["a", "MLM (product)"],
         ["a", "α 0.5, λ 0.25"],
     ]
@@ -60,5 +61,6 @@ def test_appendix_e_counts_every_pair_once(monkeypatch, capsys, tiny_folder, par
     options = ("--model", tiny_folder, "--pairs", 30, "--device", "cpu", "--joints", "product,mrf")
     rows = run(monkeypatch, capsys, "appendix_e.py", tmp_path / "run", parsed, *options)
     counts = [[int(n) for n in row[1:]] for row in rows if row[0] == "pairs"]
-    assert [sum(each) for each in counts] == [30, 30] and len(rows) == 10
+    assert [sum(each) for each in counts] == [30, 30]
+    assert len(rows) == 10
     assert (tmp_path / "run" / "figures" / "syntactic_distance.png").is_file()

@@ -39,9 +39,8 @@ def test_left_to_right_is_the_chain_rule_and_all_orders_sum_to_one():
     for kind in SEQUENTIAL.values():
         decoder = kind(target, Passes(model), replace(kind.options, passes=3))
         found = law(decoder, texts, ChainStreams(0, [0] * len(texts)).at(0, 0))
-        assert float(found.log_q.sum(1).exp().sum()) == pytest.approx(1, abs=1e-12) and set(
-            found.passes.tolist()
-        ) == {3}
+        assert float(found.log_q.sum(1).exp().sum()) == pytest.approx(1, abs=1e-12)
+        assert set(found.passes.tolist()) == {3}
         if kind is LeftToRight:
             for text, log_q in zip(texts.tolist(), found.log_q.sum(1).tolist(), strict=True):
                 shown = [[*text[:t], *[model.mask_id] * (3 - t)] for t in range(3)]
@@ -59,7 +58,8 @@ def found():
 
 
 def test_numbers_are_those_of_the_scores_and_of_the_chain_rule(found):
-    assert found.texts == 3 and found.skipped == {"of another length": 1}
+    assert found.texts == 3
+    assert found.skipped == {"of another length": 1}
     rows = found.rows.set_index(["decoder", "asked", "text"])["nats"]
     scores = unmask.score(TEXTS[:3], score="decoder:interleaved@2")
     for number, row in enumerate(scores):
@@ -67,7 +67,8 @@ def test_numbers_are_those_of_the_scores_and_of_the_chain_rule(found):
             -row["decoder:interleaved@2"], abs=1e-4
         )
     by_name = {(point["decoder"], point["asked"]): point for point in found.points}
-    assert by_name["interleaved", 1]["passes"] == 1 and by_name["surest first", None]["passes"] == 7
+    assert by_name["interleaved", 1]["passes"] == 1
+    assert by_name["surest first", None]["passes"] == 7
     assert by_name["interleaved", 1]["nats"]["value"] == pytest.approx(
         by_name["random", 1]["nats"]["value"], abs=1e-6
     )
@@ -111,10 +112,11 @@ def test_pieces_are_first_tokens_or_whole_texts():
     model = unmask.MaskedLM.load()
     whole, skipped = pieces(model, TEXTS, 7, False, 10)
     first, _ = pieces(model, TEXTS, 4, True, 3)
-    assert whole.shape == (3, 9) and first.shape == (3, 6) and skipped == {"of another length": 1}
-    assert torch.equal(first[:, :5], whole[:, :5]) and set(first[:, -1].tolist()) == set(
-        whole[:, -1].tolist()
-    )
+    assert whole.shape == (3, 9)
+    assert first.shape == (3, 6)
+    assert skipped == {"of another length": 1}
+    assert torch.equal(first[:, :5], whole[:, :5])
+    assert set(first[:, -1].tolist()) == set(whole[:, -1].tolist())
     assert len(pieces(model, TEXTS, 7, False, 2)[0]) == 2
     with pytest.raises(
         InputError,
@@ -139,9 +141,9 @@ def test_the_command_writes_files_and_continues(found, tmp_path):
     ]
     line = ["frontier", *map(str, words), "--out", str(tmp_path / "run")]
     made = invoke(line)
-    assert (
-        made.exit_code == 0 and "interleaved" in made.output and "left to right" in made.output
-    ), made.output
+    assert made.exit_code == 0, made.output
+    assert "interleaved" in made.output, made.output
+    assert "left to right" in made.output, made.output
     stored = json.loads((tmp_path / "run" / "frontier.json").read_text())
     assert stored["points"] == json.loads(json.dumps(found.points))
     assert (tmp_path / "run" / "frontier.png").read_bytes().startswith(b"\x89PNG")
@@ -149,10 +151,12 @@ def test_the_command_writes_files_and_continues(found, tmp_path):
     parts = sorted((tmp_path / "run" / "parts").glob("*.parquet"))
     parts[-1].unlink()
     again = invoke([*line, "--json"])
-    assert again.exit_code == 0 and json.loads(again.stdout)["points"] == stored["points"]
+    assert again.exit_code == 0
+    assert json.loads(again.stdout)["points"] == stored["points"]
     assert len(list((tmp_path / "run" / "parts").glob("*.parquet"))) == len(parts)
     other = invoke([*line[:-2], "--seed", "1", "--out", tmp_path / "run"])
-    assert other.exit_code == 2 and "holds a run with seed 0, not 1" in other.stderr
+    assert other.exit_code == 2
+    assert "holds a run with seed 0, not 1" in other.stderr
 
 
 def test_random_orders_do_not_depend_on_the_batch(found):
@@ -169,7 +173,8 @@ def test_a_decoder_that_is_named_twice_is_measured_once():
         ("interleaved", 2),
         *((name, None) for name in SEQUENTIAL),
     ]
-    assert twice.settings["decoders"] == ["interleaved"] and len(twice.rows) == 4
+    assert twice.settings["decoders"] == ["interleaved"]
+    assert len(twice.rows) == 4
 
 
 def test_what_is_refused(tmp_path):
@@ -182,7 +187,8 @@ def test_what_is_refused(tmp_path):
         with pytest.raises(InputError, match=message) as caught:
             unmask.frontier(TEXTS, **{"length": 7, **given})
         assert "\n" not in str(caught.value)
-    assert "mask-predict" not in with_law() and math.isclose(len(set(with_law())), len(with_law()))
+    assert "mask-predict" not in with_law()
+    assert math.isclose(len(set(with_law())), len(with_law()))
 
 
 def test_rounds_and_rows_stand_beside_passes():
@@ -196,12 +202,8 @@ def test_rounds_and_rows_stand_beside_passes():
         == 2
     )
     verified = points["verified"]
-    assert (
-        verified["passes"] == 7
-        and 2 <= verified["rounds"] < 14
-        and verified["rows"] >= verified["rounds"]
-    )
-    assert (
-        "| rounds | rows |" in found.to_markdown()
-        and found.figure().axes[0].get_xlabel() == "rounds per text"
-    )
+    assert verified["passes"] == 7
+    assert 2 <= verified["rounds"] < 14
+    assert verified["rows"] >= verified["rounds"]
+    assert "| rounds | rows |" in found.to_markdown()
+    assert found.figure().axes[0].get_xlabel() == "rounds per text"

@@ -25,7 +25,9 @@ def test_ten_kills_change_nothing(tiny_folder, corpus, tmp_path):
     assert done.returncode == 0, done.stderr
     stored = [int(n) for n in done.stdout.split()]
     assert all(count % AT_ONCE == 0 for count in stored), "the pairs of a batch are kept together"
-    assert len(stored) == 10 and stored == sorted(stored) and stored[-1] > stored[0]
+    assert len(stored) == 10
+    assert stored == sorted(stored)
+    assert stored[-1] > stored[0]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert (killed / "table.md").read_bytes() == (whole / "table.md").read_bytes()
     tables = [json.loads((folder / "table.json").read_text()) for folder in (whole, killed)]
@@ -38,4 +40,5 @@ def test_ten_kills_change_nothing(tiny_folder, corpus, tmp_path):
         for folder in (whole, killed)
     ]
     pd.testing.assert_frame_equal(*rows, check_exact=True)
-    assert not rows[1].duplicated(["pair", "construction"]).any() and len(rows[1]) == 3 * PAIRS
+    assert not rows[1].duplicated(["pair", "construction"]).any()
+    assert len(rows[1]) == 3 * PAIRS

@@ -228,7 +228,8 @@ def test_out_of_memory_halves_every_stage(
 
     monkeypatch.setattr(measure, stage, only_four_fit)
     assert_same(unmask.evaluate(**asked).rows, one_by_one)
-    assert tried == then and sizes == at_once
+    assert tried == then
+    assert sizes == at_once
 
 
 def test_halving_passes_on_other_errors_and_what_is_too_large_for_one():
@@ -255,9 +256,8 @@ def test_a_pair_that_fails_does_not_take_the_others_with_it(
     for position in block:
         ids[int(position)] = model.mask_id
     broken = unmask.evaluate(**asked | {"model": faulty({tuple(ids): RuntimeError("this one")})})
-    assert [failure["pair"] for failure in broken.failed] == [3] and "this one" in broken.failed[0][
-        "reason"
-    ]
+    assert [failure["pair"] for failure in broken.failed] == [3]
+    assert "this one" in broken.failed[0]["reason"]
     expected = alone[alone["pair"] != 3].reset_index(drop=True)
     pd.testing.assert_frame_equal(
         broken.rows.drop(columns="seconds"), expected, rtol=1e-4, atol=1e-4

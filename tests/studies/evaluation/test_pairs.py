@@ -182,7 +182,8 @@ def test_any_lines_are_pairs_that_can_be_stored_or_one_line(lines):
         try:
             pairs = read_pairs(path, encode, (0, 1), 8)
         except InputError as error:
-            assert "\n" not in str(error) and "pairs.jsonl" in str(error)
+            assert "\n" not in str(error)
+            assert "pairs.jsonl" in str(error)
             assert " line " in str(error) or "holds no pair" in str(error)
             return
         assert [pair.index for pair in pairs] == list(range(len(pairs)))

@@ -162,10 +162,8 @@ def test_gaps_below_rounding_are_still_found():
     """
     gaps = [spectral_gap(gibbs(m, 1), m.p) for m in (curie_weiss(6, b) for b in (1.0, 1.5, 2.0))]
     slopes = -np.diff(np.log(gaps)) / 0.5
-    assert (
-        gaps[-1] < 1e-14
-        and mixing_time(gibbs(curie_weiss(6, 3.0), 1), curie_weiss(6, 3.0).p) == math.inf
-    )
+    assert gaps[-1] < 1e-14
+    assert mixing_time(gibbs(curie_weiss(6, 3.0), 1), curie_weiss(6, 3.0).p) == math.inf
     np.testing.assert_allclose(slopes, 18, rtol=0.05)
 
 

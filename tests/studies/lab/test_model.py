@@ -95,11 +95,13 @@ def test_mask_laws_are_distributions():
     model = random_table((2, 3, 2), 1)
     law = surprise_masks(model, 2, 1.5)
     np.testing.assert_allclose(law.probability.sum(0), 1, atol=1e-12)
-    assert law.adaptive and not uniform_masks(model.space, 2).adaptive
+    assert law.adaptive
+    assert not uniform_masks(model.space, 2).adaptive
     flat = surprise_masks(model, 2, 0.0)
     np.testing.assert_allclose(flat.probability, 1 / 3, atol=1e-15)
     weighted = weighted_masks(model.space, {(2, 0): 3.0, (1,): 1.0})
-    assert weighted.masks == ((0, 2), (1,)) and weighted.probability[:, 0].tolist() == [0.75, 0.25]
+    assert weighted.masks == ((0, 2), (1,))
+    assert weighted.probability[:, 0].tolist() == [0.75, 0.25]
 
 
 def test_bad_mask_laws_are_refused():

@@ -77,9 +77,8 @@ def test_the_best_schedule_is_that_of_all_orders_and_all_cuts(model, data):
         for order in permutations(range(sites))
     ]
     cost, schedule = best_schedules(model)[steps - 1]
-    assert len(schedule) == steps and sorted(i for group in schedule for i in group) == list(
-        range(sites)
-    )
+    assert len(schedule) == steps
+    assert sorted(i for group in schedule for i in group) == list(range(sites))
     assert cost == pytest.approx(min(costs), abs=1e-12)
     assert cost == pytest.approx(sum(schedule_cost(entropies, schedule)), abs=1e-12)
 
@@ -190,14 +189,15 @@ def test_known_cases():
     assert product.law == pytest.approx(
         product_conditional(model.space, model.p, (0, 1, 2, 3)), abs=1e-14
     )
-    assert product.passes == pytest.approx(1) and product.cost == pytest.approx(
-        Entropies(model).total_correlation(range(4)), abs=1e-12
-    )
+    assert product.passes == pytest.approx(1)
+    assert product.cost == pytest.approx(Entropies(model).total_correlation(range(4)), abs=1e-12)
     single = decoded(model, lowest_entropy(1))
-    assert single.passes == pytest.approx(4) and single.law == pytest.approx(model.p, abs=1e-12)
+    assert single.passes == pytest.approx(4)
+    assert single.law == pytest.approx(model.p, abs=1e-12)
     independent = ising(0.0, np.array([0.3, -0.2, 0.1, 0.4]), "path")
     free = decoded(independent, least_dependent(0.0))
-    assert free.passes == pytest.approx(1) and abs(free.cost) < 1e-12 < 0.1 < free.bound
+    assert free.passes == pytest.approx(1)
+    assert abs(free.cost) < 1e-12 < 0.1 < free.bound
 
 
 def test_every_mth_site_is_drawn_in_the_order_of_reversed_bits():
@@ -225,8 +225,8 @@ def test_pairs_that_are_independent_with_total_correlation():
     assert parity.total_correlation(range(3)) == pytest.approx(np.log(2), abs=1e-12)
     assert agreeing.total_correlation(range(3)) == pytest.approx(2 * np.log(2), abs=1e-12)
     fooled = decoded(even_parity(), least_dependent(0.0))
-    assert fooled.passes == pytest.approx(1) and kl(even_parity().p, fooled.law) == pytest.approx(
-        np.log(2), abs=1e-12
-    )
+    assert fooled.passes == pytest.approx(1)
+    assert kl(even_parity().p, fooled.law) == pytest.approx(np.log(2), abs=1e-12)
     careful = decoded(even_parity(), entropy_bound(0.1))
-    assert careful.passes == pytest.approx(3) and abs(careful.cost) < 1e-12
+    assert careful.passes == pytest.approx(3)
+    assert abs(careful.cost) < 1e-12

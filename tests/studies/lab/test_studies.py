@@ -30,10 +30,12 @@ def test_each_study_has_tables_and_writes_its_files(name, tmp_path):
     study = lab.STUDIES[name](**SMALL[name], out=tmp_path / "lab")
     assert (tmp_path / "lab" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((tmp_path / "lab" / f"{name}.json").read_text()) == study.to_dict()
-    assert study.to_dict()["study"] == name and len(study.to_dict()) > 3
+    assert study.to_dict()["study"] == name
+    assert len(study.to_dict()) > 3
     assert json.loads((tmp_path / "lab" / "lab.json").read_text())["studies"] == [name]
     frame = study.to_frame()
-    assert list(frame.columns) == list(study.columns) and len(frame) == len(study.rows) > 0
+    assert list(frame.columns) == list(study.columns)
+    assert len(frame) == len(study.rows) > 0
 
 
 def test_the_package_lists_the_studies():
@@ -46,9 +48,8 @@ def test_nothing_is_written_without_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ticks = []
     lab.parallel(THREE, progress=lambda done, total, what="": ticks.append((done, total)))
-    assert (
-        ticks[-1] == (5, 5) and os.listdir(tmp_path) == []
-    )  # five couplings, of which 0.4 is the model's own
+    assert ticks[-1] == (5, 5)
+    assert os.listdir(tmp_path) == []
 
 
 def test_independent_sites_and_single_sizes_are_no_mistake(tmp_path):
@@ -64,7 +65,8 @@ def test_independent_sites_and_single_sizes_are_no_mistake(tmp_path):
 def test_all_makes_every_study(tmp_path):
     out = tmp_path / "report"
     report = lab.all(fits=3, out=out)
-    assert set(report.to_dict()) == set(SMALL) and set(report.to_frame()["study"]) == set(SMALL)
+    assert set(report.to_dict()) == set(SMALL)
+    assert set(report.to_frame()["study"]) == set(SMALL)
     assert all(
         (out / f"{study}.png").is_file() and (out / f"{study}.json").is_file() for study in SMALL
     )

@@ -40,7 +40,8 @@ def trained(tmp_path_factory):
 def test_every_token_but_the_first_of_a_segment_is_asked_for():
     text = packed_text([[3, 2], [6]], 12, VOCABULARY)
     task = CausalTasks().task(text, VOCABULARY, torch.Generator())
-    assert torch.equal(task.shown, text.ids) and int(task.total) == 4 + 3 + 7
+    assert torch.equal(task.shown, text.ids)
+    assert int(task.total) == 4 + 3 + 7
     asked = [(r, i) for r, i in task.predicted.nonzero().tolist()]
     assert asked == [(0, i) for i in (0, 1, 2, 3, 5, 6, 7)] + [(1, i) for i in range(7)]
     assert all(task.answer[r, i] == text.ids[r, i + 1] for r, i in asked)
@@ -77,7 +78,8 @@ def test_the_model_loads_as_a_decoder_with_the_same_numbers(trained):
     lines = made_up_lines(120, seed=1)
     tokenizer = AutoTokenizer.from_pretrained(trained.out)
     model, report = AutoModelForCausalLM.from_pretrained(trained.out, output_loading_info=True)
-    assert not report["missing_keys"] and not report["unexpected_keys"]
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
     total, count = 0.0, 0
     with torch.no_grad():
         for line in lines:
@@ -88,11 +90,9 @@ def test_the_model_loads_as_a_decoder_with_the_same_numbers(trained):
     assert count == trained.validation.positions
     assert total / count == pytest.approx(trained.validation.loss, abs=1e-5)
     card = (trained.out / "README.md").read_text()
-    assert (
-        "A causal language model" in card
-        and "objective: causal" in card
-        and "masking" not in card.lower()
-    )
+    assert "A causal language model" in card
+    assert "objective: causal" in card
+    assert "masking" not in card.lower()
 
 
 def test_its_loss_is_that_of_the_law_of_the_language(trained):

@@ -60,18 +60,18 @@ PAIRS_28_000 = 920_000
 )
 def test_the_rule(tokens, device, pairs, size, vocab, batch, epochs, dropout):
     made, data, found = chosen(tokens, device, pairs)
-    assert data.size == size and made.width == SIZES[size]["width"]
+    assert data.size == size
+    assert made.width == SIZES[size]["width"]
     assert (made.vocab, made.batch_tokens, made.dropout) == (vocab, batch, dropout)
-    assert found == pytest.approx(epochs, rel=0.02) and made.steps >= 400
+    assert found == pytest.approx(epochs, rel=0.02)
+    assert made.steps >= 400
 
 
 def test_a_causal_model_is_asked_for_every_token_and_sees_half_of_the_epochs():
     made, _, epochs = chosen(PAIRS_28_000, "cuda", objective="causal")
-    assert (
-        epochs == pytest.approx(24, abs=0.5)
-        and made.dropout == 0.3
-        and "mask_source" not in made.to_dict()
-    )
+    assert epochs == pytest.approx(24, abs=0.5)
+    assert made.dropout == 0.3
+    assert "mask_source" not in made.to_dict()
     assert chosen(500_000, "cuda", False, objective="causal")[0].dropout == 0.2
 
 
@@ -99,9 +99,8 @@ def test_what_is_given_wins():
     given = {"layers": 3, "width": 96, "heads": 4, "vocab": 700, "batch_tokens": 640}
     given |= {"lr": 0.5, "dropout": 0.4, "mask_source": 0.3}
     made, _, epochs = chosen(PAIRS_28_000, "cuda", **given, epochs=2.0)
-    assert {name: getattr(made, name) for name in given} == given and epochs == pytest.approx(
-        2, rel=0.01
-    )
+    assert {name: getattr(made, name) for name in given} == given
+    assert epochs == pytest.approx(2, rel=0.01)
     assert chosen(PAIRS_28_000, "cuda", dropout=0.0)[0].dropout == 0.0
     assert chosen(5_000, "cpu", epochs=1.0)[0].steps == 9
 
@@ -110,7 +109,8 @@ def test_a_run_of_given_steps_or_from_a_model_has_neither_dropout_nor_masked_sou
     made = chosen(PAIRS_28_000, "cuda", steps=50)[0]
     assert (made.steps, made.dropout, made.mask_source) == (50, 0.0, 0.0)
     made, _, epochs = chosen(PAIRS_28_000, "cuda", init="somewhere")
-    assert (made.dropout, made.mask_source) == (0.0, 0.0) and epochs == pytest.approx(3, rel=0.02)
+    assert (made.dropout, made.mask_source) == (0.0, 0.0)
+    assert epochs == pytest.approx(3, rel=0.02)
 
 
 def test_a_named_size_has_its_own_vocabulary_and_batch():
@@ -155,7 +155,9 @@ def test_a_plain_command_learns_to_translate(tmp_path):
     made = flat.train(
         out=tmp_path / "plain", parallel=reversed_pairs(300), valid_share=0.05, device="cpu"
     )
-    assert made.learned and made.settings.width == 64 and made.settings.steps >= 400
+    assert made.learned
+    assert made.settings.width == 64
+    assert made.settings.steps >= 400
     assert share_right(made.out) > 0.8
 
 
@@ -168,7 +170,8 @@ def test_the_chosen_options_given_one_by_one_make_the_same_weights_and_so_does_a
     plain = {**given, "out": tmp_path / "plain", "epochs": 7.0}
     assert flat.train(**plain, max_minutes=0.0).status == "paused"
     made = flat.train(**plain, resume=True)
-    assert made.finished and made.settings.dropout == 0.1
+    assert made.finished
+    assert made.settings.dropout == 0.1
     said = next(
         line for plan in caplog.messages for line in plan.splitlines() if line.startswith("chosen ")
     )
@@ -186,6 +189,5 @@ def test_the_chosen_options_given_one_by_one_make_the_same_weights_and_so_does_a
         load_file(made.out / "model.safetensors"),
         load_file(again.out / "model.safetensors"),
     )
-    assert first.keys() == second.keys() and all(
-        torch.equal(first[name], second[name]) for name in first
-    )
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)

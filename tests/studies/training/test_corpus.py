@@ -5,6 +5,7 @@ read.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import lzma
 from functools import cache
@@ -125,7 +126,7 @@ def test_segments_hold_all_tokens_within_the_length(words, data):
     if max(parts) <= length - 2:
         assert all(len(s) <= length for s in made)
         assert len(made) < len(parts) or all(
-            a + b > length - 2 for a, b in zip(parts, parts[1:], strict=False)
+            a + b > length - 2 for a, b in itertools.pairwise(parts)
         )
 
 

@@ -39,10 +39,12 @@ def test_store_holds_the_segments_and_is_read_back(corpus, tokenizer, lines, cac
             tuple(s)
             for s in segments(tokenizer, CUT, [x for x in lines if CUT.holds_out(x) == out])
         ]
-    assert isinstance(train.ids, np.memmap) and train.ids.dtype == np.uint16
+    assert isinstance(train.ids, np.memmap)
+    assert train.ids.dtype == np.uint16
     made = {p: p.stat().st_mtime_ns for p in cache.rglob("*")}
     again, _, same = stored(corpus, tokenizer, CUT)
-    assert same == fingerprint and segments_of(again) == segments_of(train)
+    assert same == fingerprint
+    assert segments_of(again) == segments_of(train)
     assert {p: p.stat().st_mtime_ns for p in cache.rglob("*")} == made
 
 

@@ -3,6 +3,7 @@ optimisers' steps.
 """
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -56,10 +57,12 @@ def test_head_runs_on_the_gathered_positions_only():
     mask = torch.zeros(2, 6, dtype=torch.bool)
     mask[0, 2] = mask[1, 1] = mask[1, 5] = True
     index, filled, of = Slots.gather(mask, 5)
-    assert index[filled].tolist() == [2, 7, 11] and filled.tolist() == [True] * 3 + [False] * 2
+    assert index[filled].tolist() == [2, 7, 11]
+    assert filled.tolist() == [True] * 3 + [False] * 2
     assert of.tolist() == [5, 5, 0, 5, 5, 5, 5, 1, 5, 5, 5, 2]
     index, filled, of = Slots.gather(mask, 2)
-    assert index.tolist() == [2, 7] and filled.all()
+    assert index.tolist() == [2, 7]
+    assert filled.all()
     assert of.tolist() == [2, 2, 0, 2, 2, 2, 2, 1, 2, 2, 2, 2]
     assert not Slots.gather(mask & False, 2).filled.any()
 
@@ -81,9 +84,11 @@ def test_nll_and_its_gradient_at_gathered_positions_are_those_of_plain_indexing(
     (found,) = torch.autograd.grad((nll * weight).sum(), hidden)
     logits = bert.logits(hidden[slots.position])
     log_q = logits.log_softmax(-1).gather(1, target.unsqueeze(1)).squeeze(1)
-    assert torch.allclose(nll, -log_q, atol=1e-10) and torch.equal(hit, logits.argmax(-1) == target)
+    assert torch.allclose(nll, -log_q, atol=1e-10)
+    assert torch.equal(hit, logits.argmax(-1) == target)
     (plain,) = torch.autograd.grad((-log_q * weight).sum(), hidden)
-    assert (found - plain).abs().max() < 1e-12 and found[2].abs().max() > 1e-3
+    assert (found - plain).abs().max() < 1e-12
+    assert found[2].abs().max() > 1e-3
     assert int((found != 0).any(1).sum()) == min(4, capacity)
 
 
@@ -117,18 +122,18 @@ def test_what_was_set_before_is_set_afterwards_also_after_an_error():
 
 def test_compiled_code_is_not_chosen_by_a_stopwatch():
     options = compile_options()
-    assert options and set(options) <= set(torch._inductor.list_options())
+    assert options
+    assert set(options) <= set(torch._inductor.list_options())
 
 
 def test_rate_rises_linearly_and_falls_to_zero_by_a_cosine():
     rates = [rate_at(s, 110, 10, 0.5) for s in range(111)]
-    assert (
-        rates[0] == pytest.approx(0.05)
-        and rates[9] == pytest.approx(0.5)
-        and rates[10] == pytest.approx(0.5)
-    )
-    assert rates[60] == pytest.approx(0.25) and rates[110] == pytest.approx(0.0, abs=1e-12)
-    assert all(a >= b for a, b in zip(rates[10:], rates[11:], strict=False))
+    assert rates[0] == pytest.approx(0.05)
+    assert rates[9] == pytest.approx(0.5)
+    assert rates[10] == pytest.approx(0.5)
+    assert rates[60] == pytest.approx(0.25)
+    assert rates[110] == pytest.approx(0.0, abs=1e-12)
+    assert all(a >= b for a, b in itertools.pairwise(rates))
 
 
 def test_a_step_of_a_layers_matrix_is_that_of_torch_and_has_the_root_mean_square_of_an_adamw_step():
@@ -151,7 +156,8 @@ def test_a_step_of_a_layers_matrix_is_that_of_torch_and_has_the_root_mean_square
     for ours, theirs in zip(
         stacked.param_groups[0]["params"], plain.param_groups[0]["params"], strict=True
     ):
-        assert 0.14 < ours.detach().square().mean().sqrt() < 0.26 and (ours * ours.grad).sum() < 0
+        assert 0.14 < ours.detach().square().mean().sqrt() < 0.26
+        assert (ours * ours.grad).sum() < 0
         assert (ours - theirs).norm() < 0.02 * theirs.norm()  # torch orthogonalises in bfloat16
 
 

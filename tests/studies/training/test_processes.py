@@ -99,7 +99,8 @@ def test_the_parts_of_a_step_add_up_to_the_step_of_one_process(options):
         parts = [gradient(trainer, Processes(rank=rank, size=size)) for rank in range(size)]
         assert sum(part[0] for part in parts) == pytest.approx(loss, rel=1e-5)
         error = (sum(part[1] for part in parts) - whole).norm() / whole.norm()
-        assert error < 1e-5 and sum(part[2] for part in parts) == asked
+        assert error < 1e-5
+        assert sum(part[2] for part in parts) == asked
         if (
             asked % size
         ):  # a mean of the processes' own means is another number: their counts of positions differ
@@ -172,9 +173,8 @@ def test_a_checkpoint_moves_between_numbers_of_processes(shared, one, tmp_path, 
         ended = together([[*words, "--resume"]] * 2, tmp_path / "files")
     else:
         ended = together([[*words, "--max-minutes", 0]] * 2, tmp_path / "files")
-        assert "paused at step 1 of 12" in ended.printed[0] and ended.lines[-1].startswith(
-            "add --resume"
-        )
+        assert "paused at step 1 of 12" in ended.printed[0]
+        assert ended.lines[-1].startswith("add --resume")
         alone(shared, out, resume=True)
     assert ended.codes == [0, 0]
     for path in (one, out):  # the paused run validated once more
@@ -233,11 +233,9 @@ def test_an_interrupt_of_one_process_stops_all_with_a_model(shared, tmp_path):
     out = tmp_path / "model"
     words = [str(word) for word in command(shared, out, steps=ENDLESS)]
     ended = together([words, ["-c", INTERRUPTED.format(words=words)]], tmp_path / "files")
-    assert (
-        ended.codes == [130, 130]
-        and "interrupted at step " in ended.printed[0]
-        and not ended.printed[1]
-    )
+    assert ended.codes == [130, 130]
+    assert "interrupted at step " in ended.printed[0]
+    assert not ended.printed[1]
     stopped = (
         f"stopped; the work so far is kept in {out}: add --resume to the same command to continue"
     )
@@ -255,7 +253,8 @@ def test_a_process_whose_partner_is_killed_says_one_line(shared, tmp_path):
         "error: process 0 lost another process of the run, which has ended: see what it printed;"
         " add --resume"
     )
-    assert ended.codes == [2, -signal.SIGKILL] and not ended.told[1]
+    assert ended.codes == [2, -signal.SIGKILL]
+    assert not ended.told[1]
     (line,) = [line for line in ended.told[0].splitlines() if "steps of" not in line]
     assert line.startswith(lost)
 
@@ -281,7 +280,9 @@ def test_a_process_that_torchrun_stops_says_one_line(monkeypatch, capfd, tmp_pat
 def test_a_mistake_of_all_processes_is_one_line(shared, tmp_path):
     out = tmp_path / "model"
     ended = together([command(shared, out, batch_tokens=32)] * 2, tmp_path / "files")
-    assert ended.codes == [2, 2] and len(ended.lines) == 1 and not out.exists()
+    assert ended.codes == [2, 2]
+    assert len(ended.lines) == 1
+    assert not out.exists()
     assert ended.told[0].startswith(
         "error: 2 processes cannot share batches of 1 rows of 32 tokens: give --batch"
     )
@@ -339,11 +340,11 @@ def test_two_processes_of_torchrun_train_the_model_of_one(shared, one, tmp_path)
     ended = subprocess.run(
         [*launch, *words], capture_output=True, text=True, env=environment, timeout=SECONDS
     )
-    assert ended.returncode == 0 and ended.stdout.count("finished at step 12 of 12") == 1
-    assert (
-        ended.stderr.count("12 steps of 512 tokens") == 1
-        and "1 threads, 2 processes)" in (two / "README.md").read_text()
-    )
-    assert len(curve(two)) == 24 and same_run(one, two)
+    assert ended.returncode == 0
+    assert ended.stdout.count("finished at step 12 of 12") == 1
+    assert ended.stderr.count("12 steps of 512 tokens") == 1
+    assert "1 threads, 2 processes)" in (two / "README.md").read_text()
+    assert len(curve(two)) == 24
+    assert same_run(one, two)
     alone(shared, other, seed=4)
     assert not same_run(one, other)

@@ -108,7 +108,8 @@ def test_a_model_learns_far_below_the_unigram_entropy(shared, tmp_path, change):
     entropy = -sum(n / counts.total() * math.log(n / counts.total()) for n in counts.values())
     assert made.validation.loss < 0.45 * entropy
     model, report = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True)
-    assert not report["missing_keys"] and not report["unexpected_keys"]
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
     assert model.dtype == torch.float32
     ids = tokenizer("The old sailor [MASK] boats on Monday.", return_tensors="pt")
     with torch.no_grad():
@@ -127,7 +128,8 @@ def test_a_model_learns_far_below_the_unigram_entropy(shared, tmp_path, change):
     assert not checkpoint_of(out).exists()
     log = made.to_frame()
     assert log["valid_loss"].dropna().iloc[-1] == pytest.approx(made.validation.loss, abs=1e-4)
-    assert log["step"].is_monotonic_increasing and log["step"].iloc[-1] == steps
+    assert log["step"].is_monotonic_increasing
+    assert log["step"].iloc[-1] == steps
     assert json.loads(json.dumps(made.to_dict()))["validation"]["loss"] == made.validation.loss
     assert f"finished at step {steps}" in made._repr_html_()
 
@@ -135,7 +137,8 @@ def test_a_model_learns_far_below_the_unigram_entropy(shared, tmp_path, change):
 def test_texts_in_memory_train_the_model_of_their_file(shared, tmp_path, uninterrupted):
     given = {**SMALL, "out": tmp_path / "model"}
     made = flat.train(made_up_lines(600), valid=made_up_lines(120, seed=1), **given)
-    assert made.finished and same(weights(tmp_path / "model"), uninterrupted)
+    assert made.finished
+    assert same(weights(tmp_path / "model"), uninterrupted)
     card = (tmp_path / "model" / "README.md").read_text()
     assert "| 600 texts | " in card
 
@@ -181,11 +184,14 @@ def test_kill_minus_9_and_resume_give_the_uninterrupted_weights(shared, tmp_path
         go(shared, out, resume=True)
     child.kill()
     assert child.wait() == -signal.SIGKILL
-    assert checkpoint_of(out).exists() and not (out / "model.safetensors").exists()
+    assert checkpoint_of(out).exists()
+    assert not (out / "model.safetensors").exists()
     made = go(shared, out, resume=True)
-    assert made.finished and same(weights(out), uninterrupted)
+    assert made.finished
+    assert same(weights(out), uninterrupted)
     steps = made.to_frame()["step"]
-    assert steps.is_monotonic_increasing and steps.iloc[-1] == 24
+    assert steps.is_monotonic_increasing
+    assert steps.iloc[-1] == 24
 
 
 @pytest.mark.filterwarnings("ignore:.*has not learned")
@@ -214,7 +220,8 @@ def test_an_interrupt_leaves_a_model_and_a_checkpoint_that_resumes_exactly(
     out = tmp_path / "model"
     with signals_heard():
         made = go(shared, out, progress=interrupt_at(7, number))
-    assert made.status == "interrupted" and 7 <= made.step <= 8
+    assert made.status == "interrupted"
+    assert 7 <= made.step <= 8
     assert f"interrupted at step {made.step} of 24" in (out / "README.md").read_text()
     assert (out / "model.safetensors").exists()
     assert go(shared, out, resume=True).finished
@@ -386,7 +393,8 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared, tmp_path):
 def test_options_that_cannot_be(shared, tmp_path, change, message):
     with pytest.raises(UnmaskError, match=message) as told:
         go(shared, tmp_path / "model", **change)
-    assert "\n" not in str(told.value) and not (tmp_path / "model").exists()
+    assert "\n" not in str(told.value)
+    assert not (tmp_path / "model").exists()
 
 
 def test_a_run_goes_on_from_a_model_folder(shared, tmp_path):
@@ -470,7 +478,8 @@ def test_a_model_is_not_trained_further_with_another_tokenizer(
     refused = f"is not that of init .*{message}.*: leave out --tokenizer, or leave out --init"
     with pytest.raises(InputError, match=refused) as told:
         go(shared, tmp_path / "model", steps=1, init=first_model, tokenizer=other, **shape)
-    assert "\n" not in str(told.value) and not (tmp_path / "model").exists()
+    assert "\n" not in str(told.value)
+    assert not (tmp_path / "model").exists()
 
 
 def test_an_equal_tokenizer_is_taken_and_neither_cuts_nor_pads_texts(shared, first_model, tmp_path):
@@ -535,7 +544,8 @@ def test_a_model_of_few_tokens_is_one_to_start_from(tmp_path):
     assert tokens < 64
     shape = {"layers": None, "width": None, "heads": None, "vocab": None}
     made = flat.train(texts, out=tmp_path / "second", init=first, **{**options, **shape})
-    assert made.finished and made.settings.vocab == tokens
+    assert made.finished
+    assert made.settings.vocab == tokens
     with pytest.raises(
         InputError, match=f"vocab {tokens} is out of range: give a whole number, at least 64"
     ):

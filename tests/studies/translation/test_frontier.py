@@ -29,7 +29,8 @@ def test_laws_are_given_the_source(bench: Any, masked: Path) -> None:
     """
     pair = PairModel.load(masked, "cpu", "float64")
     here = bench.Pairs(pair, [*SOURCES, "Kazoo 5%"], [*TARGETS, "unspeakable"])
-    assert here.skipped == 1 and len(here.kept) == len(SOURCES)
+    assert here.skipped == 1
+    assert len(here.kept) == len(SOURCES)
     chain = bench.law_of(here, bench.Case("left to right"), 0)["each"]
     once = bench.law_of(here, bench.Case("interleaved", 1), 0)["each"]
     for number, (source, target) in enumerate(here.kept):

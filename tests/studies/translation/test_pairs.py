@@ -49,7 +49,8 @@ def test_a_translation_has_positions_from_the_end_of_the_sources_room_on() -> No
     assert text.source[0].nonzero().squeeze(1).tolist() == [0, 1, 2, 3, 4, 8, 9, 10]
     assert text.maskable[0].nonzero().squeeze(1).tolist() == [5, 6, 11, 12, 13]
     plain = PackedText.of(text.ids, Vocabulary(12, 2, 0, 4, torch.arange(12) < 5))
-    assert not plain.source.any() and int(plain.position.max()) == 7
+    assert not plain.source.any()
+    assert int(plain.position.max()) == 7
 
 
 def test_only_the_translation_is_asked_for_and_its_end_by_a_causal_model() -> None:
@@ -61,7 +62,8 @@ def test_only_the_translation_is_asked_for_and_its_end_by_a_causal_model() -> No
     everything = MaskedTasks(UniformRate(1.0, 1.0)).task(text, VOCABULARY, generator)
     assert torch.equal(everything.predicted, text.maskable)
     too = MaskedTasks(UniformRate(1.0, 1.0), source=0.999999).task(text, VOCABULARY, generator)
-    assert int(too.predicted.sum()) == 5 + 4 and int((too.shown == 4).sum()) == 9
+    assert int(too.predicted.sum()) == 5 + 4
+    assert int((too.shown == 4).sum()) == 9
 
 
 def test_nobody_looks_at_padding() -> None:
@@ -122,12 +124,12 @@ def test_a_wide_beam_finds_the_likeliest_translation_of_all() -> None:
     texts = [list(t) for n in (0, 1, 2) for t in product(range(5, 12), repeat=n)]
     best = max(texts, key=lambda t: causal_log_prob(model, SOURCES[0], t) / (len(t) + 1))
     found = beam_search(pairs, [SOURCES[0]], width=60)[0]
-    assert list(found.tokens) == best and found.log_prob == pytest.approx(
-        causal_log_prob(model, SOURCES[0], best), abs=1e-5
-    )
+    assert list(found.tokens) == best
+    assert found.log_prob == pytest.approx(causal_log_prob(model, SOURCES[0], best), abs=1e-5)
     greedy = beam_search(pairs, SOURCES, width=1)
     per_token = [one.log_prob / (len(one.tokens) + 1) for one in (greedy[0], found)]
-    assert per_token[0] <= per_token[1] + 1e-9 and len(greedy) == 2
+    assert per_token[0] <= per_token[1] + 1e-9
+    assert len(greedy) == 2
 
 
 def conditioned(seed: int = 0) -> Target:
@@ -140,7 +142,8 @@ def test_what_a_text_is_conditioned_on_has_no_term_and_stays() -> None:
     target = conditioned()
     texts = torch.tensor([[0, 1, 2, 0], [2, 1, 1, 0]])
     target.check(texts)
-    assert target.columns == 3 and target.sites == 3
+    assert target.columns == 3
+    assert target.sites == 3
     kernel = MetropolisHastings(target, Passes(target.model))
     state, _ = kernel.init(texts)
     assert torch.allclose(state.energy, energy_terms(target.model, texts, "norm", [1, 2, 3]).sum(1))
@@ -149,7 +152,8 @@ def test_what_a_text_is_conditioned_on_has_no_term_and_stays() -> None:
     filled, _ = decode(
         EntropyBound(target, Passes(target.model)), 2, ChainStreams(0, [0, 1]).at(0, 0), blank
     )
-    assert filled.ids[:, 0].tolist() == [0, 2] and bool((filled.ids < 3).all())
+    assert filled.ids[:, 0].tolist() == [0, 2]
+    assert bool((filled.ids < 3).all())
 
 
 @pytest.mark.parametrize("kernel", [MetropolisHastings, ProductBlock, SequentialBlock])

@@ -46,8 +46,10 @@ def test_shares_have_the_rows_of_one_process(
     found = flat.translate(
         sources(12), **given, engine="ray:2", progress=lambda *report: seen.append(report)
     )
-    assert found.rows == local.rows and found.moves == local.moves
-    assert seen[-1] == (12, 12, "translations") and len(seen) > 2
+    assert found.rows == local.rows
+    assert found.moves == local.moves
+    assert seen[-1] == (12, 12, "translations")
+    assert len(seen) > 2
 
 
 def test_sources_of_one_search_go_together_and_others_to_all_workers() -> None:
@@ -75,4 +77,6 @@ def test_a_killed_worker_changes_nothing(masked: Path, monkeypatch: pytest.Monke
             os.kill(killed[0], signal.SIGKILL)
 
     found = flat.translate(sources(24), **given | {"device": "cpu,cpu"}, progress=kill_one)
-    assert killed and found.rows == local.rows and found.moves == local.moves
+    assert killed
+    assert found.rows == local.rows
+    assert found.moves == local.moves

@@ -40,12 +40,11 @@ def translated(model: Path | PairModel, **options: Any) -> unmask.Translations:
 
 def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal: Path) -> None:
     found = translated(masked, reference=TARGETS)
-    assert (
-        found.figures is not None
-        and found.figures.bleu > 95
-        and share_right(found.texts, TARGETS) > 0.9
-    )
-    assert "BLEU" in str(found.figures) and "tok:13a" in found.figures.bleu_signature
+    assert found.figures is not None
+    assert found.figures.bleu > 95
+    assert share_right(found.texts, TARGETS) > 0.9
+    assert "BLEU" in str(found.figures)
+    assert "tok:13a" in found.figures.bleu_signature
     for beam in (1, 5):
         assert share_right(translated(causal, kernel="beam", beam=beam).texts, TARGETS) > 0.9
     assert translated(causal).settings.kernel == unmask.Beam(beam=5)
@@ -67,7 +66,8 @@ def test_a_model_that_learned_to_correct_its_own_output_revises_it_and_one_that_
     with pytest.warns(UnmaskWarning, match="trained on blanks only"):
         lost = translated(masked, kernel="revise", passes=4, lengths=2)
     found = translated(refined, kernel="revise", passes=4, lengths=2)
-    assert share_right(found.texts, TARGETS) > 0.9 and share_right(lost.texts, TARGETS) < 0.2
+    assert share_right(found.texts, TARGETS) > 0.9
+    assert share_right(lost.texts, TARGETS) < 0.2
     assert share_right(translated(refined).texts, TARGETS) > 0.9
 
 
@@ -97,7 +97,8 @@ def test_the_fast_paths_do_not_look_at_padding_either(masked: Path) -> None:
     rows = torch.tensor([layout.template(source, 4) for source in (full, full[:3], full[:7])])
     places = torch.tensor([[layout.source_length + i for i in (0, 2)]] * 3)
     slow = model.head(rows, places)
-    assert model.offers_states(rows) and model.encoder is not None
+    assert model.offers_states(rows)
+    assert model.encoder is not None
     for fast in (
         model.logits(rows, places[:, :1]),
         model.logits_of(model.states(rows, places[:, :1])[:, 0]).unsqueeze(1),
@@ -118,9 +119,8 @@ def test_a_room_no_larger_than_the_source_needs_changes_no_conditional(masked: P
     pair = PairModel.load(masked, "cpu")
     source = pair.model.regular_ids[:4]
     small = pair.in_room(source)
-    assert small.layout.source_length == 8 < pair.layout.source_length and small is pair.in_room(
-        source[:2]
-    )
+    assert small.layout.source_length == 8 < pair.layout.source_length
+    assert small is pair.in_room(source[:2])
     assert pair.in_room(pair.model.regular_ids[:14]) is pair
     found = []
     for one in (pair, small):
@@ -166,15 +166,15 @@ def test_a_translation_of_one_token_is_no_reason_to_stop(masked: Path, name: str
     source, tokens = tuple(pair.spelling.encode(SOURCES[:1])[0]), pair.model.regular_ids[-4:]
     drafts = [Draft(source, 1, 0.0, tokens[:1]), Draft(source, 4, 0.0, tokens)]
     moved = Drafting(pair, 0).run(drafts, KERNELS[name](), "norm", sweeps=2)
-    assert [len(draft.tokens) for draft in moved] == [1, 4] and all(
-        draft.passes > 0 for draft in moved
-    )
+    assert [len(draft.tokens) for draft in moved] == [1, 4]
+    assert all(draft.passes > 0 for draft in moved)
 
 
 def test_another_seed_gives_other_translations(masked: Path) -> None:
     options = {"kernel": "gibbs", "sweeps": 1, "proposal_temperature": 3.0, "lengths": 1}
     first, second = (translated(masked, seed=seed, **options).texts for seed in (0, 1))
-    assert first != second and first == translated(masked, **options).texts
+    assert first != second
+    assert first == translated(masked, **options).texts
 
 
 def test_distillation_trains_on_what_the_teacher_saved(causal: Path, tmp_path: Path) -> None:
@@ -190,7 +190,8 @@ def test_distillation_trains_on_what_the_teacher_saved(causal: Path, tmp_path: P
         TrainSettings(parallel=True, max_length=32),
     )
     made = prepare_parallel(corpus, settings, 0.1, causal)
-    assert made.pairs is not None and len(made.pairs.targets) > 15
+    assert made.pairs is not None
+    assert len(made.pairs.targets) > 15
     assert {made.tokenizer.decode(ids) for ids in made.pairs.targets} <= set(saved.texts)
 
 
@@ -228,9 +229,8 @@ def test_a_run_that_stopped_goes_on_with_the_same_numbers(tmp_path: Path) -> Non
     flat.train(parallel=corpus, out=tmp_path / "parts", resume=True, **options)
     for file in ("model.safetensors", "length_head.safetensors"):
         whole, parts = (load_file(tmp_path / name / file) for name in ("whole", "parts"))
-        assert whole.keys() == parts.keys() and all(
-            torch.equal(whole[name], parts[name]) for name in whole
-        )
+        assert whole.keys() == parts.keys()
+        assert all(torch.equal(whole[name], parts[name]) for name in whole)
 
 
 def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(
@@ -255,16 +255,14 @@ def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(
         ]
     )
     files = tmp_path / "o.jsonl", tmp_path / "run" / "translations.jsonl"
-    assert (
-        run.stderr == f"translations are in {files[0]} and {files[1]}\n"
-        and files[0].read_bytes() == files[1].read_bytes()
-    )
+    assert run.stderr == f"translations are in {files[0]} and {files[1]}\n"
+    assert files[0].read_bytes() == files[1].read_bytes()
     assert run.exit_code == 0, run.stderr
     rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
-    assert [bool(row["text"]) for row in rows] == [True, False, True] and rows[1]["energy"] is None
-    assert {"text", "energy", "log_prob", "passes", "stutter"} <= set(
-        rows[0]
-    ) and "BLEU" in run.stdout
+    assert [bool(row["text"]) for row in rows] == [True, False, True]
+    assert rows[1]["energy"] is None
+    assert {"text", "energy", "log_prob", "passes", "stutter"} <= set(rows[0])
+    assert "BLEU" in run.stdout
 
 
 def test_passes_without_a_kernel_are_those_of_mask_predict() -> None:
@@ -347,7 +345,8 @@ def test_weights_of_another_model_of_the_same_shape_are_refused(
         InputError, match=f"{file} in .* is not the file that the model was saved with"
     ) as caught:
         PairModel.load(folder, "cpu")
-    assert "\n" not in str(caught.value) and "translation.json" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "translation.json" in str(caught.value)
 
 
 def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Path) -> None:
@@ -394,7 +393,8 @@ def test_a_temperature_that_is_given_is_the_temperature(masked: Path) -> None:
         for t in (0.0, 1.0, 3.0)
     ]
     assert [found.settings.to_dict()["decoding_temperature"] for found in hot] == [0.0, 1.0, 3.0]
-    assert hot[0].rows == usual.rows and hot[2].texts != usual.texts
+    assert hot[0].rows == usual.rows
+    assert hot[2].texts != usual.texts
 
 
 @pytest.mark.filterwarnings("ignore:.*has no dependence profile")
@@ -419,7 +419,8 @@ def test_verified_drafts_translate_as_one_token_per_pass_does_in_fewer_rounds(
     )
     monkeypatch.setattr(Verified, "step", RevealingDecoder.step)
     one_by_one = translated(masked, kernel="verified", passes=2, lengths=2)
-    assert found.texts == one_by_one.texts and share_right(found.texts, TARGETS) > 0.6
+    assert found.texts == one_by_one.texts
+    assert share_right(found.texts, TARGETS) > 0.6
     assert rounds < 0.8 * tokens, "one token per pass has as many rounds as tokens"
 
 
@@ -444,7 +445,9 @@ def test_a_run_that_was_stopped_goes_on_from_its_folder(
     assert len(list((tmp_path / "run" / "parts").iterdir())) == 1
     report = lambda done, total, what="": seen.append(done)  # noqa: E731
     found = translated(model, out=tmp_path / "run", reference=TARGETS, progress=report, **options)
-    assert found.rows == whole.rows and found.moves == whole.moves and len(seen) == 2
+    assert found.rows == whole.rows
+    assert found.moves == whole.moves
+    assert len(seen) == 2
     assert (tmp_path / "run" / "translations.jsonl").read_text() == whole.lines()
     with pytest.raises(InputError, match="holds a run with .* not "):
         translated(

@@ -53,17 +53,15 @@ def frame(values):
 def test_values_that_are_a_score_are_ranked_perfectly_by_it(letters, scored, name):
     found = unmask.mutants(SEQUENCE, measured=frame(np.exp(scored[name])), model=letters)
     best = found.scores[0]
-    assert (
-        best["score"] == name
-        and best["value"] == pytest.approx(1)
-        and best["best_in"] == 1
-        and best["low"] > 0.999
-    )
-    assert (
-        found.sentence.startswith(f"Use {name}: Spearman's rho 1.000")
-        and "significantly above" in found.sentence
-    )
-    assert found.statistic == "spearman" and found.places == SITES and len(found) == len(VARIANTS)
+    assert best["score"] == name
+    assert best["value"] == pytest.approx(1)
+    assert best["best_in"] == 1
+    assert best["low"] > 0.999
+    assert found.sentence.startswith(f"Use {name}: Spearman's rho 1.000")
+    assert "significantly above" in found.sentence
+    assert found.statistic == "spearman"
+    assert found.places == SITES
+    assert len(found) == len(VARIANTS)
     worst = unmask.mutants(
         SEQUENCE,
         measured=frame(np.exp(scored[name])),
@@ -77,7 +75,8 @@ def test_columns_are_effects_per_change_and_fewer_changes(letters, scored):
     found = unmask.mutants(SEQUENCE, measured=frame(scored["pll"]), model=letters).to_frame()
     parent = VARIANTS.index(SEQUENCE)
     changes = np.array([sum(a != b for a, b in zip(v, SEQUENCE, strict=True)) for v in VARIANTS])
-    assert found["changes"].tolist() == changes.tolist() and found.loc[parent, "mutant"] == "WT"
+    assert found["changes"].tolist() == changes.tolist()
+    assert found.loc[parent, "mutant"] == "WT"
     for name in (
         "singles",
         "product",
@@ -101,10 +100,8 @@ def test_columns_that_rank_nothing_or_equal_another_are_left_out(letters):
     ]
     found = unmask.mutants(SEQUENCE, measured=singles, model=letters)
     assert [row["score"] for row in found.scores] == ["singles"]
-    assert (
-        "epistasis is the same for all variants: left out" in found.notes
-        and "pll equals singles here: left out" in found.notes
-    )
+    assert "epistasis is the same for all variants: left out" in found.notes
+    assert "pll equals singles here: left out" in found.notes
     assert "fewer_changes" not in found.to_frame()
 
 
@@ -132,16 +129,16 @@ def test_sentences_say_what_the_intervals_show():
     )
     assert "significantly above the next, b" in synthetic({"a": good, "b": noise}, truth).sentence
     undecided = synthetic({"a": good, "b": twin}, truth)
-    assert (
-        "not decided" in undecided.sentence
-        and undecided.behind[0]["low"] < 0 < undecided.behind[0]["high"]
-    )
+    assert "not decided" in undecided.sentence
+    assert undecided.behind[0]["low"] < 0 < undecided.behind[0]["high"]
     assert "none is significantly better than chance" in synthetic({"a": noise}, truth).sentence
     anti = synthetic({"a": -good, "b": -twin}, truth).sentence
-    assert "all rank y the wrong way" in anti and "check which values are better" in anti
+    assert "all rank y the wrong way" in anti
+    assert "check which values are better" in anti
     assert synthetic({"a": -good}, truth, better="lower").sentence.startswith("Use a:")
     classes = synthetic({"a": good}, (truth > 0).astype(float))
-    assert classes.statistic == "auc" and "area under the curve 0.9" in classes.sentence
+    assert classes.statistic == "auc"
+    assert "area under the curve 0.9" in classes.sentence
 
 
 def test_the_number_of_changes_alone_can_be_better():
@@ -153,10 +150,8 @@ def test_the_number_of_changes_alone_can_be_better():
         in synthetic({"a": -changes + draw.normal(size=300)}, values, changes).sentence
     )
     counted = synthetic({"a": -changes + 3 * draw.normal(size=300)}, -values, changes)
-    assert (
-        counted.scores[0]["score"] == "fewer_changes"
-        and "as well as the number of changes alone" in counted.sentence
-    )
+    assert counted.scores[0]["score"] == "fewer_changes"
+    assert "as well as the number of changes alone" in counted.sentence
 
 
 def test_within_the_same_number_of_changes_a_score_of_changes_knows_nothing():
@@ -169,8 +164,10 @@ def test_within_the_same_number_of_changes_a_score_of_changes_knows_nothing():
         changes,
     ).scores
     by_name = {row["score"]: row for row in rows}
-    assert by_name["counts"]["low"] > 0.4 and abs(by_name["counts"]["within"]) < 0.15
-    assert by_name["knows"]["within"] > 0.999 and by_name["fewer_changes"]["within"] == 0
+    assert by_name["counts"]["low"] > 0.4
+    assert abs(by_name["counts"]["within"]) < 0.15
+    assert by_name["knows"]["within"] > 0.999
+    assert by_name["fewer_changes"]["within"] == 0
 
 
 def test_the_command_prints_and_writes_what_python_returns(
@@ -192,10 +189,8 @@ def test_the_command_prints_and_writes_what_python_returns(
     assert found.sentence in printed
     assert max(len(line) for line in printed.splitlines()[:-3]) <= 80
     assert pandas.read_parquet(tmp_path / "m.parquet").equals(found.to_frame())
-    assert (
-        repr(found).startswith("Measured(36 variants at 3 sites, best ")
-        and found.sentence[:20] in found._repr_html_()
-    )
+    assert repr(found).startswith("Measured(36 variants at 3 sites, best ")
+    assert found.sentence[:20] in found._repr_html_()
     assert run([*typed, "--mutations", "A1C"]) == 2
     assert "mutations was given, which measured does not use" in capsys.readouterr().err
 

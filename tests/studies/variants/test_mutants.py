@@ -100,7 +100,8 @@ def test_names_and_scans_agree(letters):
         .to_frame()
         .set_index("mutant")
     )
-    assert len(scan) == 4 + 4 + 16 and scan["changes"].value_counts().to_dict() == {2: 16, 1: 8}
+    assert len(scan) == 4 + 4 + 16
+    assert scan["changes"].value_counts().to_dict() == {2: 16, 1: 8}
     named = (
         unmask.mutants(SEQUENCE, mutations="C2A, C2A+G5D,G5D", model=letters)
         .to_frame()
@@ -114,9 +115,8 @@ def test_names_and_scans_agree(letters):
         scan.loc["C2A", "effect"] + scan.loc["G5D", "effect"], abs=1e-4
     )
     assert double["epistasis"] == pytest.approx(double["effect"] - double["singles"], abs=1e-9)
-    assert (scan.loc[scan["changes"] == 1, "epistasis"].abs() < 1e-6).all() and abs(
-        double["epistasis"]
-    ) > 1e-3
+    assert (scan.loc[scan["changes"] == 1, "epistasis"].abs() < 1e-6).all()
+    assert abs(double["epistasis"]) > 1e-3
 
 
 def test_single_mutants_are_the_models_own_conditional(letters):
@@ -134,16 +134,18 @@ def test_single_mutants_are_the_models_own_conditional(letters):
 
 def test_four_changes_and_lists_and_objects(letters):
     found = unmask.mutants(SEQUENCE, mutations=["A1C+C2A+D3E+E4G"], model=letters)
-    assert found.names == ["A1C+C2A+D3E+E4G"] and repr(found).startswith(
-        "Mutants(1 of 8 residues, best A1C+C2A+D3E+E4G"
-    )
+    assert found.names == ["A1C+C2A+D3E+E4G"]
+    assert repr(found).startswith("Mutants(1 of 8 residues, best A1C+C2A+D3E+E4G")
     both = unmask.mutants(
         [SEQUENCE, "CCDEG"], positions="1-2", model=letters, alphabet="ACD", top=3
     )
-    assert [len(one) for one in both] == [4, 4] and both[1].names[0] == "C1A"
+    assert [len(one) for one in both] == [4, 4]
+    assert both[1].names[0] == "C1A"
     best = both[0].best().numbers["effect"]
-    assert len(best) == 3 and best == sorted(both[0].numbers["effect"], reverse=True)[:3]
-    assert both[0].to_dict()["mutants"][0]["mutant"] == "A1C" and "A1D" in both[0]._repr_html_()
+    assert len(best) == 3
+    assert best == sorted(both[0].numbers["effect"], reverse=True)[:3]
+    assert both[0].to_dict()["mutants"][0]["mutant"] == "A1C"
+    assert "A1D" in both[0]._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -302,14 +304,10 @@ def test_the_command(letters_folder, letters, tmp_path, monkeypatch, capsys):
         SEQUENCE, "--positions", "2,5", "--changes", 2, "--top", 4, "--save", tmp_path / "m.parquet"
     )
     assert code == 0, err
-    assert (
-        "24 mutants; balanced joint; 5 tokens per residue" in out
-        and "the 4 of largest effect" in out
-    )
-    assert (
-        max(map(len, out.splitlines())) <= 80
-        and len(pandas.read_parquet(tmp_path / "m.parquet")) == 24
-    )
+    assert "24 mutants; balanced joint; 5 tokens per residue" in out
+    assert "the 4 of largest effect" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert len(pandas.read_parquet(tmp_path / "m.parquet")) == 24
     (tmp_path / "list.txt").write_text("A1C\nC2A+G5D\n")
     code, out, _ = printed(SEQUENCE, "--mutations", tmp_path / "list.txt", "--json")
     assert (
@@ -317,7 +315,9 @@ def test_the_command(letters_folder, letters, tmp_path, monkeypatch, capsys):
         == unmask.mutants(SEQUENCE, mutations=["A1C", "C2A+G5D"], model=letters).to_dict()
     )
     code, out, err = printed(SEQUENCE, "--mutations", "W1C")
-    assert code == 2 and out == "" and len(err.splitlines()) == 1
+    assert code == 2
+    assert out == ""
+    assert len(err.splitlines()) == 1
 
 
 def test_letters_without_a_model_are_not_read_as_english(tmp_path):

@@ -89,12 +89,12 @@ def test_the_same_list_from_csv_tsv_gz_frame_and_rows(parent, tmp_path):
         frame.to_dict("records"),
     ):
         found = read_variants(given, parent)
-        assert found.places == (1, 2) and found.names(parent) == ["A1C", "WT", "A1C+C2D"]
-        assert found.values.tolist() == [1, 2, 3.5] and found.changes.tolist() == [1, 0, 2]
-        assert (
-            "the only column of numbers" in found.notes[0]
-            and "1 row without a value in 'kd' left out" in found.notes[1]
-        )
+        assert found.places == (1, 2)
+        assert found.names(parent) == ["A1C", "WT", "A1C+C2D"]
+        assert found.values.tolist() == [1, 2, 3.5]
+        assert found.changes.tolist() == [1, 0, 2]
+        assert "the only column of numbers" in found.notes[0]
+        assert "1 row without a value in 'kd' left out" in found.notes[1]
 
 
 def test_duplicates_are_averaged_and_said(parent):
@@ -105,7 +105,8 @@ def test_duplicates_are_averaged_and_said(parent):
         {"v": "E4G", "y": 7},
     ]
     found = read_variants(rows, parent, column="y")
-    assert found.values.tolist() == [1.5, 5, 7] and found.notes == (
+    assert found.values.tolist() == [1.5, 5, 7]
+    assert found.notes == (
         "variants that occur more than once: 1 (2 rows); their values are averaged",
     )
     rows = [
@@ -113,7 +114,8 @@ def test_duplicates_are_averaged_and_said(parent):
         for v, y in [("A1C", 0), ("A1C", 1), ("C2D", 1), ("C2D", 1), ("E4G", 0), ("D3A", 0)]
     ]
     found = read_variants(rows, parent)
-    assert found.names(parent) == ["C2D", "E4G", "D3A"] and found.values.tolist() == [1, 0, 0]
+    assert found.names(parent) == ["C2D", "E4G", "D3A"]
+    assert found.values.tolist() == [1, 0, 0]
     assert "1 variants are in both classes: left out" in found.notes
 
 
@@ -124,11 +126,9 @@ def test_positions_keep_sites_that_never_change_and_yes_and_no_are_classes(paren
         {"cdr": "DG", "binds": False},
     ]
     found = read_variants(rows, parent, positions="2,5")
-    assert (
-        found.places == (2, 5)
-        and found.values.tolist() == [1, 0, 0]
-        and found.changes.tolist() == [1, 0, 1]
-    )
+    assert found.places == (2, 5)
+    assert found.values.tolist() == [1, 0, 0]
+    assert found.changes.tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,8 @@ def test_bad_lists_give_one_line_with_the_row(parent, tmp_path, lines, options, 
 def test_bad_rows_can_be_skipped(parent, tmp_path):
     path = write(tmp_path / "m.csv", "mutant,y", "A1C,1", "A9C,2", "C2D,3", "E4G,x", "D3A,7")
     found = read_variants(path, parent, column="y", skip_bad=True)
-    assert found.names(parent) == ["A1C", "C2D", "D3A"] and found.notes == (
-        f"2 rows not readable left out (first: {path} line 3)",
-    )
+    assert found.names(parent) == ["A1C", "C2D", "D3A"]
+    assert found.notes == (f"2 rows not readable left out (first: {path} line 3)",)
 
 
 def test_numbers_have_no_underscores():

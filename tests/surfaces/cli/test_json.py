@@ -47,7 +47,8 @@ def test_a_file_has_words(tmp_path):
         == WORDS
         == json.loads(as_json(VALUES, indent=None, ascii=True))
     )
-    assert "\n" not in as_json(VALUES, indent=None) and as_json(VALUES, ascii=True).isascii()
+    assert "\n" not in as_json(VALUES, indent=None)
+    assert as_json(VALUES, ascii=True).isascii()
 
 
 @pytest.mark.parametrize("verb", COMMANDS)

@@ -75,9 +75,13 @@ def test_texts_and_tables(run, tmp_path, tiny_folder):
     code, out, err = run(
         ["compare", TWO, "--model", tiny_folder, "--figure", "f.png"], ["fill", *files]
     )
-    assert code == 0 and "exit code 0" in out and "\\u" not in out
+    assert code == 0
+    assert "exit code 0" in out
+    assert "\\u" not in out
     assert err == "warning: the model does not know '“', '”' and reads [UNK] instead\r\n"
-    assert set(out) - set(map(chr, range(128))) == {"“", "”"} and "-----" in out and "|" not in out
+    assert set(out) - set(map(chr, range(128))) == {"“", "”"}
+    assert "-----" in out
+    assert "|" not in out
     assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -110,7 +114,8 @@ def test_run_folders_begin_and_continue(run, tmp_path, tiny_folder):
         ["diagnose", "samples"],
     )
     codes = [line for line in out.splitlines() if line.startswith("exit code")]
-    assert code == 0 and codes == [f"exit code {n}" for n in (0, 0, 2, 0, 0)], err
+    assert code == 0, err
+    assert codes == [f"exit code {n}" for n in (0, 0, 2, 0, 0)], err
     assert "error: 'scores' holds a run with " in err
     rows = [
         json.loads(line)
@@ -140,7 +145,9 @@ def test_training_and_the_help_of_the_page(run, tmp_path):
     ]
     train = ["train", "corpus.txt", "--out", "model", *small]
     code, out, err = run([*train, "--max-minutes", 1e-9], [*train, "--resume"], ["serve", "--help"])
-    assert code == 0 and out.count("exit code 0") == 2 and "unmask serve" in out, err
+    assert code == 0, err
+    assert out.count("exit code 0") == 2, err
+    assert "unmask serve" in out, err
     assert json.loads((tmp_path / "model" / "training" / "finished.json").read_bytes())["step"] == 4
     assert_no_carriage_return(tmp_path / "model")
 
@@ -153,7 +160,8 @@ def assert_no_carriage_return(*folders: Path) -> None:
         for path in folder.rglob("*")
         if path.suffix in (".json", ".jsonl", ".md")
     ]
-    assert texts and not [path for path in texts if b"\r" in path.read_bytes()]
+    assert texts
+    assert not [path for path in texts if b"\r" in path.read_bytes()]
 
 
 def test_only_signals_that_exist_are_heard(monkeypatch):

@@ -67,7 +67,9 @@ def shell(line: str) -> tuple[int, str, str]:
 )
 def test_streams_that_cannot_be_used_are_told_in_one_line(line, code, said):
     found, out, err = shell(line)
-    assert (found, out) == (code, "") and err.startswith(said) and len(err.splitlines()) == 1
+    assert (found, out) == (code, "")
+    assert err.startswith(said)
+    assert len(err.splitlines()) == 1
 
 
 def test_without_standard_error_the_exit_code_still_tells():
@@ -94,7 +96,10 @@ def test_an_ascii_terminal_and_no_columns(tiny_folder):
     code, out, err = run(
         "fill", TWO, "--model", tiny_folder, env={"PYTHONIOENCODING": "ascii", "COLUMNS": "0"}
     )
-    assert code == 0 and err == "" and out.isascii() and "restarted joint of 2 blanks" in out
+    assert code == 0
+    assert err == ""
+    assert out.isascii()
+    assert "restarted joint of 2 blanks" in out
     assert len([line for line in out.splitlines() if "sat on the" in line]) == 11
 
 
@@ -189,8 +194,9 @@ def test_a_signal_that_the_parent_ignores_stays_ignored():
         signal.signal(signal.SIGHUP, before)
     wait_until_heard(begun, signal.SIGTERM)
     begun.send_signal(signal.SIGHUP)
-    out, err = begun.communicate("")
-    assert begun.returncode == 2 and err.startswith("error: ")
+    _, err = begun.communicate("")
+    assert begun.returncode == 2
+    assert err.startswith("error: ")
 
 
 def wait_until_heard(begun: subprocess.Popen[str], number: int) -> None:
@@ -244,12 +250,11 @@ def test_errors_of_the_machine_are_one_line(monkeypatch, tiny_folder, error, sai
 
     monkeypatch.setattr(unmask, "fill", SimpleNamespace(each=failing))
     result = invoke(["fill", TWO, "--model", str(tiny_folder)])
-    assert result.exit_code == 2 and result.stdout == ""
-    assert (
-        result.stderr.startswith("error: ")
-        and said in result.stderr
-        and len(result.stderr.splitlines()) == 1
-    )
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_warning_is_one_line_told_once(monkeypatch, tiny_folder):
@@ -291,7 +296,8 @@ def test_rows_are_utf_8_and_files_are_read_as_such_whatever_the_console_has(
     code, out, err = run(
         "score", "--file", file, "--model", tiny_folder, "--format", format, env=environment
     )
-    assert code == 0 and err == ""
+    assert code == 0
+    assert err == ""
     if format == "csv":
         (row,) = csv.DictReader(io.StringIO(out))
     else:

@@ -69,9 +69,8 @@ def test_standard_input_is_a_file(tiny_folder, tmp_path, name):
 def test_what_cannot_be_read_is_told_as_standard_input(tiny_folder, tmp_path, name, content):
     words = shlex.split(CASES[name][0].format(file="-", new=tmp_path / "new"))
     message = refused([*words, "--model", tiny_folder], content)
-    assert not list(tmp_path.iterdir()) and (
-        not content or "standard input line 1: byte 8 is not UTF-8" in message
-    )
+    assert not list(tmp_path.iterdir())
+    assert not content or "standard input line 1: byte 8 is not UTF-8" in message
 
 
 def test_a_run_goes_on_with_the_same_lines_and_refuses_others(tiny_folder, tmp_path):
@@ -79,4 +78,5 @@ def test_a_run_goes_on_with_the_same_lines_and_refuses_others(tiny_folder, tmp_p
     first = run(line, tiny_folder, "\n".join(TEXTS))
     assert told(run(line, tiny_folder, "\n".join(TEXTS)).stdout) == told(first.stdout)
     other = run(line, tiny_folder, "\n".join(TEXTS[:2]))
-    assert other.exit_code == 2 and "holds a run with data" in other.stderr
+    assert other.exit_code == 2
+    assert "holds a run with data" in other.stderr

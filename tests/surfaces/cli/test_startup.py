@@ -56,7 +56,8 @@ def loaded(*args: str) -> set[str]:
 
 def test_help_loads_no_command():
     names = loaded("--help")
-    assert "cyclopts" in names and "unmask.verbs.texts" in names
+    assert "cyclopts" in names
+    assert "unmask.verbs.texts" in names
     assert not names & (
         HEAVY
         | {
@@ -108,7 +109,8 @@ def test_what_is_registered_for_the_end_runs_and_the_exit_code_stays(args, code)
     done = subprocess.run(
         [sys.executable, "-c", program, *args], capture_output=True, text=True, timeout=600
     )
-    assert done.returncode == code and done.stdout.endswith("thread\nearly!")
+    assert done.returncode == code
+    assert done.stdout.endswith("thread\nearly!")
 
 
 @pytest.mark.parametrize("command", ["fill", "sample", "score", "evaluate", "train"])

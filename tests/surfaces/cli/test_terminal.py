@@ -18,7 +18,8 @@ def test_numbers():
         2.1e-6: "0.00021 %",
         3e-9: "3e-07 %",
     }
-    assert {share: percent(log(share)) for share in shares} == shares and percent(-inf) == "0.00 %"
+    assert {share: percent(log(share)) for share in shares} == shares
+    assert percent(-inf) == "0.00 %"
     short = {1: "100.00", 0.0123: "1.23", 0.00006: "0.01", 0.00004: "<.01"}
     assert {share: short_percent(log(share)) for share in short} == short
     values = {1.23456: "1.235", 0: "0.000", -3e-6: "0.000", -0.5: "-0.500"}
@@ -63,7 +64,8 @@ def test_answers_go_to_standard_output_while_a_bar_is_drawn(monkeypatch, tiny_fo
     words = ["fill", "--file", str(tmp_path / "texts.txt"), "--model", str(tiny_folder), "--json"]
     shown = StringIO()
     monkeypatch.setattr(terminal, "messages", lambda: Console(file=shown, force_terminal=True))
-    assert len(invoke(words).stdout.splitlines()) == 2 and "completions" not in shown.getvalue()
+    assert len(invoke(words).stdout.splitlines()) == 2
+    assert "completions" not in shown.getvalue()
 
 
 def test_what_is_not_a_terminal_gets_no_bar(monkeypatch):
@@ -83,4 +85,5 @@ def test_a_table_without_box_characters_has_one_line_and_the_same_columns():
         )
         file.flush()
         tables.append(file.buffer.getvalue().decode(encoding))
-    assert tables[1].isascii() and tables[1] == tables[0].replace("─", "-")
+    assert tables[1].isascii()
+    assert tables[1] == tables[0].replace("─", "-")

@@ -151,11 +151,10 @@ def test_tasks_have_the_numbers_of_score(tasks, model):
     )
     written = [one[0][0] for one in responses["our_writing"]]
     assert f"{QUESTIONS[0]} {written[0]}" == filled.to_frame()["text"][0].split(".")[0].strip()
-    assert len(written) == 2 and all("." not in text for text in written)
-    assert (
-        found["config"]["score"] == "any_order"
-        and found["config"]["model_sha"] == model.fingerprint
-    )
+    assert len(written) == 2
+    assert all("." not in text for text in written)
+    assert found["config"]["score"] == "any_order"
+    assert found["config"]["model_sha"] == model.fingerprint
 
 
 @pytest.mark.parametrize("score", ["any_order", "left_to_right", "right_to_left", LAW])
@@ -320,7 +319,8 @@ def test_texts_without_a_score_can_have_probability_zero(colours):
     found = lm.loglikelihood(
         [asked("red", " red purple"), asked("red", " red blue")], disable_tqdm=True
     )
-    assert found[0] == (-float("inf"), False) and found[1][0] > -float("inf")
+    assert found[0] == (-float("inf"), False)
+    assert found[1][0] > -float("inf")
 
 
 def test_a_chat_is_refused_before_any_pass(tasks, colours):
@@ -354,7 +354,8 @@ def test_errors_of_the_command_are_one_line(monkeypatch, capsys):
     with pytest.raises(SystemExit) as end:
         main()
     [line] = capsys.readouterr().err.splitlines()
-    assert end.value.code == 2 and line.startswith("error: score 'guess'")
+    assert end.value.code == 2
+    assert line.startswith("error: score 'guess'")
 
 
 def test_without_the_harness_the_command_says_what_to_install(monkeypatch):

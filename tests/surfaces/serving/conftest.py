@@ -47,7 +47,8 @@ def events():
             )
             if fields:
                 found.append((fields["event"], json.loads(fields["data"])))
-        assert found[0][0] == "job" and len(found[0][1]["id"]) == 16
+        assert found[0][0] == "job"
+        assert len(found[0][1]["id"]) == 16
         return found[1:]
 
     return read

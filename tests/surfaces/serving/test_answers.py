@@ -26,9 +26,9 @@ def asked(client, path, **body):
 def test_about_names_everything(client):
     found = client.get("/api/about").json()
     assert [c["name"] for c in found["constructions"]] == list(unmask.CONSTRUCTIONS)
-    assert (
-        found["vocabulary"] == 12 and found["longest"] == 16 and found["limits"]["most_blanks"] == 8
-    )
+    assert found["vocabulary"] == 12
+    assert found["longest"] == 16
+    assert found["limits"]["most_blanks"] == 8
 
 
 @pytest.mark.parametrize("joint", ["product", "balanced", "chain"])
@@ -83,15 +83,18 @@ def test_joint_as_events(client, events):
     answer = client.post("/api/fill/events", json={"text": TWO, "joint": "balanced", "exact": True})
     assert answer.headers["content-type"].startswith("text/event-stream")
     found = events(answer.text)
-    assert found[-1][0] == "answer" and {name for name, _ in found[:-1]} == {"progress"}
+    assert found[-1][0] == "answer"
+    assert {name for name, _ in found[:-1]} == {"progress"}
     assert [row["name"] for row in found[-1][1]["constructions"]] == ["product", "balanced"]
     done = [value["done"] for _, value in found[:-1] if value["what"] == "passes of the model"]
-    assert done == sorted(done) and done[-1] == 25
+    assert done == sorted(done)
+    assert done[-1] == 25
 
 
 def test_an_error_on_the_way_is_an_event(client, events):
     (found,) = events(client.post("/api/fill/events", json={"text": "the cat sat ."}).text)
-    assert found[0] == "error" and "has no blank" in found[1]["error"]
+    assert found[0] == "error"
+    assert "has no blank" in found[1]["error"]
 
 
 def test_dependence(client, tiny):
@@ -122,7 +125,8 @@ def test_every_number_of_a_pair_is_of_one_joint(client, tiny, others):
             "all five tokens are shown"
         )
         stands = [found["tokens"][pair[end]] for end in "ij"]
-        assert stands[0] in rows["tokens"] and stands[1] in columns["tokens"]
+        assert stands[0] in rows["tokens"]
+        assert stands[1] in columns["tokens"]
 
 
 def test_what_stands_there_is_on_the_map_and_among_the_completions(client, tiny):
@@ -131,7 +135,8 @@ def test_what_stands_there_is_on_the_map_and_among_the_completions(client, tiny)
     assert [tiny.token(axis["stands"]) for axis in found["map"]["axes"]] == targets
     assert all(axis["stands"] in axis["ids"] for axis in found["map"]["axes"])
     known = unmask.compare(TWO, tiny, targets=targets, candidates=4, top=1)
-    assert found["completions"][-1]["gold"] and found["completions"][-1]["tokens"] == targets
+    assert found["completions"][-1]["gold"]
+    assert found["completions"][-1]["tokens"] == targets
     assert found["completions"][-1]["log_prob"] == pytest.approx(
         known.descriptions["restarted"].gold_log_prob, abs=1e-5
     )
@@ -146,7 +151,9 @@ def test_dependence_is_not_silent(client, events, others, reports):
     *before, _ = events(client.post("/api/dependence/events", json=body).text)
     assert before[0][1]["what"] == "choosing candidates"
     done = [value["done"] for _, value in before[1:]]
-    assert done == sorted(done) and done[-1] == before[-1][1]["total"] and len(set(done)) > reports
+    assert done == sorted(done)
+    assert done[-1] == before[-1][1]["total"]
+    assert len(set(done)) > reports
 
 
 def test_chosen_words_are_measured_as_blanks_where_they_stand(client, tiny):
@@ -155,11 +162,9 @@ def test_chosen_words_are_measured_as_blanks_where_they_stand(client, tiny):
     assert [(pair["i"], pair["j"], pair["value"]) for pair in found["pairs"]] == known.pairs()
     assert [one["name"] for one in found["pieces"]] == ["cat", "sat", "mat"]
     line = asked(client, "dependence/copy", text=WHOLE, chosen=[1, 2, 5], candidates=4)["command"]
-    assert (
-        line.startswith(f"unmask dependence '{WHOLE}' ")
-        and "--positions 2,3,6" in line
-        and "--others masked" in line
-    )
+    assert line.startswith(f"unmask dependence '{WHOLE}' ")
+    assert "--positions 2,3,6" in line
+    assert "--others masked" in line
 
 
 def test_the_plan_is_what_is_computed(client):
@@ -170,7 +175,8 @@ def test_the_plan_is_what_is_computed(client):
         plan, found = asked(client, "plan", **body), asked(client, "fill", **body)
         assert plan["joint"] == found["joint"], body
     three = asked(client, "plan", text="the [MASK] [MASK] on the [MASK] .", candidates=5)
-    assert three["joint"] == "restarted" and three["joints"][0][1] == "restarted (default)"
+    assert three["joint"] == "restarted"
+    assert three["joints"][0][1] == "restarted (default)"
     assert asked(client, "plan", text="the [WORD] sat .")["joints"] == [
         ["", "chain rule over all orders (default)", ANY]
     ]
@@ -192,26 +198,26 @@ def test_a_batch_is_scored_compared_or_filled(client, tiny):
     texts = ["the cat sat .", "a dog ran ."]
     found = asked(client, "batch", content="\n".join(texts))
     known = unmask.score(texts, "pll", model=tiny)
-    assert found["columns"] == ["text", "pll"] and [row[0] for row in found["rows"]] == texts
+    assert found["columns"] == ["text", "pll"]
+    assert [row[0] for row in found["rows"]] == texts
     assert [row[1] for row in found["rows"]] == pytest.approx(
         [row["pll"] for row in known.rows], abs=1e-5
     )
     pairs = "sentence_good,sentence_bad\nthe cat sat .,the cat on .\n"
     found = asked(client, "batch", content=pairs, name="my pairs.csv")
-    assert (
-        found["columns"][:2] == ["sentence_good", "sentence_bad"]
-        and "of 1 pairs right by pll" in found["lines"][0]
-    )
+    assert found["columns"][:2] == ["sentence_good", "sentence_bad"]
+    assert "of 1 pairs right by pll" in found["lines"][0]
     found = asked(client, "batch", content="the [MASK] sat .\nthe ___ ran .")
     best = unmask.fill("the [MASK] sat .", tiny, top=1).completions[0]
-    assert (
-        found["rows"][0] == ["the [MASK] sat .", best.text, pytest.approx(best.log_prob, abs=1e-5)]
-        and len(found["rows"]) == 2
-    )
+    assert found["rows"][0] == [
+        "the [MASK] sat .",
+        best.text,
+        pytest.approx(best.log_prob, abs=1e-5),
+    ]
+    assert len(found["rows"]) == 2
     answer = client.post("/api/batch", json={"content": "a;b\n", "name": "x.csv"})
-    assert answer.status_code == 422 and answer.json()["error"].startswith("x.csv"), (
-        "no folder of the server is named"
-    )
+    assert answer.status_code == 422, "no folder of the server is named"
+    assert answer.json()["error"].startswith("x.csv"), "no folder of the server is named"
 
 
 @pytest.mark.parametrize("first", ["the good cat and the bad dog .", "unacceptable ."])
@@ -235,7 +241,8 @@ PAIR = ["the cat sat .", "the cat on ."]
 )
 def test_pairs_that_are_pasted_are_compared(client, content):
     found = asked(client, "batch", content=content)
-    assert found["rows"][0][:2] == PAIR and "of 1 pairs right" in found["lines"][0]
+    assert found["rows"][0][:2] == PAIR
+    assert "of 1 pairs right" in found["lines"][0]
 
 
 def test_a_target_of_a_batch_is_scored_alone(client, tiny):
@@ -254,13 +261,15 @@ def test_any_name_of_a_file_is_answered(client, name):
     found = asked(client, "batch", content="text\nthe cat sat .\n", name=name)
     assert found["rows"][-1][0] == "the cat sat ."
     answer = client.post("/api/batch", json={"content": '"\n', "name": "\U0001d54f" * 90 + ".csv"})
-    assert answer.status_code == 422 and answer.json()["error"].startswith("\U0001d54f")
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith("\U0001d54f")
 
 
 @pytest.mark.parametrize("score", ["pll ", " pll", "any_order "])
 def test_a_score_with_a_space_around_its_name_is_that_score(client, score):
     found = asked(client, "batch", content="the cat sat .", score=[score])
-    assert found["columns"] == ["text", score.strip()] and found["rows"][0][1] < 0
+    assert found["columns"] == ["text", score.strip()]
+    assert found["rows"][0][1] < 0
 
 
 @pytest.mark.parametrize("path", ["dependence", "dependence/copy"])
@@ -282,7 +291,8 @@ def test_a_text_that_is_too_long_is_refused_with_its_length(client):
         answer = client.post(f"/api/{path}", json=body)
         count = len(body.get("text", "a" * 2_001))
         said = f"{called} has {count:,} characters, and the page takes 2,000"
-        assert answer.status_code == 422 and answer.json()["error"].startswith(said)
+        assert answer.status_code == 422
+        assert answer.json()["error"].startswith(said)
 
 
 def test_score_and_difference(client, tiny):
@@ -320,7 +330,8 @@ def test_a_chain_is_the_one_of_unmask_sample(client, tiny, events, kernel):
         "seed": 3,
     }
     found = events(client.post("/api/sample", json=body).text)
-    assert found[0][0] == "begun" and found[-1][0] == "end"
+    assert found[0][0] == "begun"
+    assert found[-1][0] == "end"
     run = unmask.sample(body["template"], model=tiny, kernel=kernel, chains=2, sweeps=5, seed=3)
     tokens = found[0][1]["tokens"]
     for name, value in found[1:-1]:
@@ -342,12 +353,14 @@ def test_a_chain_is_the_one_of_unmask_sample(client, tiny, events, kernel):
 def test_a_chain_starts_from_the_sentence(client, events):
     body = {"template": "the [MASK] sat on the [MASK] .", "init": WHOLE, "sweeps": 1}
     begun = events(client.post("/api/sample", json=body).text)[0][1]
-    assert begun["tokens"] == [["[CLS]", *WHOLE.split(), "[SEP]"]] and begun["free"] == [2, 6]
+    assert begun["tokens"] == [["[CLS]", *WHOLE.split(), "[SEP]"]]
+    assert begun["free"] == [2, 6]
 
 
 def test_settings_that_nothing_uses_are_refused_before_the_stream(client):
     answer = client.post("/api/sample", json={"template": TWO, "kernel": "gibbs", "temperature": 2})
-    assert answer.status_code == 422 and "temperature" in answer.json()["error"]
+    assert answer.status_code == 422
+    assert "temperature" in answer.json()["error"]
 
 
 def test_words(client):

@@ -35,7 +35,8 @@ def test_every_field_of_a_request_is_described_and_has_an_example(document):
     """Help and limits come from the verbs' signatures and one table."""
     for path, methods in document["paths"].items():
         for method, about in methods.items():
-            assert about["description"] and "default" in about["responses"], (path, method)
+            assert about["description"], (path, method)
+            assert "default" in about["responses"], (path, method)
             assert all(one.get("description") for one in about.get("parameters", ())), (
                 path,
                 method,
@@ -45,9 +46,8 @@ def test_every_field_of_a_request_is_described_and_has_an_example(document):
                     "/"
                 )[-1]
                 schema = document["components"]["schemas"][name]
-                assert schema["examples"] and all(
-                    "description" in field for field in schema["properties"].values()
-                ), name
+                assert schema["examples"], name
+                assert all("description" in field for field in schema["properties"].values()), name
 
 
 @pytest.mark.parametrize("name", ENDPOINTS)
@@ -69,19 +69,15 @@ def test_400_and_405_are_given(client):
         ("/healthz", "put", "GET"),
     ):
         answer = client.request(method, path)
-        assert (
-            answer.status_code == 405
-            and allowed in answer.headers["allow"]
-            and "another method" in answer.json()["error"]
-        )
+        assert answer.status_code == 405
+        assert allowed in answer.headers["allow"]
+        assert "another method" in answer.json()["error"]
     for body in (b'{"text": ' + b"9" * 5000 + b"}", b"[" * 30_000, b'{"text": "\xff"}'):
         answer = client.post(
             "/api/fill", content=body, headers={"content-type": "application/json"}
         )
-        assert (
-            answer.status_code == 400
-            and "the body cannot be read: send JSON" in answer.json()["error"]
-        )
+        assert answer.status_code == 400
+        assert "the body cannot be read: send JSON" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +85,8 @@ def test_400_and_405_are_given(client):
 )
 def test_values_of_another_type_are_refused(client, wrong):
     answer = client.post("/api/fill", json={"text": TWO, **wrong})
-    assert answer.status_code == 422 and answer.json()["error"].startswith(next(iter(wrong)))
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith(next(iter(wrong)))
 
 
 def test_a_search_says_what_is_certain_and_why_it_stopped(client, tiny):
@@ -98,11 +95,9 @@ def test_a_search_says_what_is_certain_and_why_it_stopped(client, tiny):
         client.post("/api/fill", json={"text": text, "top": 4}).json(),
         unmask.fill(text, tiny, top=4),
     )
-    assert (
-        found["certain"] == known.certain
-        and found["stopped"] == known.stopped
-        and found["passes"] == known.passes
-    )
+    assert found["certain"] == known.certain
+    assert found["stopped"] == known.stopped
+    assert found["passes"] == known.passes
     assert [one["parts"] for one in found["completions"]] == [
         list(one.parts) for one in known.completions
     ]
@@ -131,9 +126,8 @@ def test_the_address_printed_can_be_opened(capsys, host, address):
     assert address_of(host, 8000) == address
     print_address(address, host)
     said = capsys.readouterr()
-    assert address in said.out and ("beyond this machine" in said.err) == (
-        host not in ("127.0.0.1", "::1")
-    )
+    assert address in said.out
+    assert ("beyond this machine" in said.err) == (host not in ("127.0.0.1", "::1"))
     assert ("other machines" in said.out) == (host in ("0.0.0.0", "::"))
 
 
@@ -178,7 +172,8 @@ def test_a_server_at_every_address_answers_under_its_own(tiny_folder):
         try:
             server.stdout.readline()
             found = re.search(r"other machines: at (http://\S+/)", server.stdout.readline())
-            assert found and own in found[1]
+            assert found
+            assert own in found[1]
             with urllib.request.urlopen(f"{found[1]}healthz") as answer:
                 assert json.load(answer)["status"] == "ok"
         finally:

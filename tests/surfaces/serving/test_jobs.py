@@ -42,15 +42,17 @@ def test_a_stopped_search_gives_the_fillings_so_far(model, monkeypatch):
     whole = unmask.fill("the [MASK] [MASK] [MASK] .", model, top=10**3)
     EndsAfter(model, 120, monkeypatch)
     found = unmask.fill("the [MASK] [MASK] [MASK] .", model, top=10**3)
-    assert found.stopped == "asked" and 0 < found.passes <= 120 and 0 < found.mass < whole.mass
+    assert found.stopped == "asked"
+    assert 0 < found.passes <= 120
+    assert 0 < found.mass < whole.mass
     known = {c.text: c.log_prob for c in whole.completions}
-    assert found.completions and all(
-        c.log_prob == pytest.approx(known[c.text], abs=1e-5) for c in found.completions
-    )
+    assert found.completions
+    assert all(c.log_prob == pytest.approx(known[c.text], abs=1e-5) for c in found.completions)
     missed = [
         value for text, value in known.items() if text not in {c.text for c in found.completions}
     ]
-    assert missed and max(missed) <= log(found.bound)
+    assert missed
+    assert max(missed) <= log(found.bound)
 
 
 def test_a_search_that_found_nothing_is_just_stopped(model, monkeypatch):
@@ -63,11 +65,9 @@ def test_stopped_scores_are_those_done(model, monkeypatch):
     known = unmask.score([WHOLE], ["pll", "any_order"], model=model).rows[0]
     EndsAfter(model, 20, monkeypatch)
     row = unmask.score([WHOLE], ["pll", "any_order"], model=model).rows[0]
-    assert (
-        row["pll"] == known["pll"]
-        and row["any_order"] is None
-        and "stopped before this score" in row["reason"]
-    )
+    assert row["pll"] == known["pll"]
+    assert row["any_order"] is None
+    assert "stopped before this score" in row["reason"]
 
 
 def test_stopped_dependence_has_the_pairs_done(model, monkeypatch):
@@ -78,8 +78,10 @@ def test_stopped_dependence_has_the_pairs_done(model, monkeypatch):
     assert 0 < len(found.pairs()) < len(known.pairs()) == comb(7, 2)
     for i, j, value in found.pairs():
         assert value == pytest.approx(float(known.matrix[i, j]), abs=1e-6)
-    assert found.least_mass > 0 and found.to_dict()["matrix"][5][6] is None
-    assert found.figure() is not None and "nats" in repr(found)
+    assert found.least_mass > 0
+    assert found.to_dict()["matrix"][5][6] is None
+    assert found.figure() is not None
+    assert "nats" in repr(found)
 
 
 def test_stopped_mutants_are_those_done(model, monkeypatch):
@@ -113,16 +115,15 @@ def test_a_job_stops_with_what_it_has(client, served, gate, events, until):
     gate.open()
     asked.join()
     *before, (last, answer) = events(asked.text)
-    assert (
-        last == "answer"
-        and answer["stopped"] == "asked"
-        and answer["completions"]
-        and answer["passes"] < 1000
-    )
+    assert last == "answer"
+    assert answer["stopped"] == "asked"
+    assert answer["completions"]
+    assert answer["passes"] < 1000
     done = [
         value["done"] for kind, value in before if kind == "progress" and value["what"] == "passes"
     ]
-    assert done == sorted(done) and done[-1] > 0
+    assert done == sorted(done)
+    assert done[-1] > 0
     until(lambda: not served[1].under_way)
     assert client.delete(f"/api/jobs/{name}").status_code == 404
 
@@ -144,9 +145,8 @@ def test_a_stopped_joint_is_an_error_and_a_stopped_chain_ends(
     gate.open()
     asked.join()
     name, value = events(asked.text)[-1]
-    assert name == last and (
-        value == {"stopped": True} if last == "end" else "was stopped" in value["error"]
-    )
+    assert name == last
+    assert value == {"stopped": True} if last == "end" else "was stopped" in value["error"]
 
 
 def test_a_client_that_leaves_before_the_first_line_ends_its_job(served, until, monkeypatch):
@@ -217,14 +217,11 @@ def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny,
     for thread in threads:
         thread.join()
     plain_one, stream = sorted(answers, key=lambda a: -a.status_code)
-    assert (
-        plain_one.status_code == 503
-        and plain_one.json() == {"error": ENDING}
-        and plain_one.headers["retry-after"]
-    )
-    assert stream.status_code == 200 and stream.text.endswith(
-        f"event: error\ndata: {json.dumps({'error': ENDING})}\n\n"
-    )
+    assert plain_one.status_code == 503
+    assert plain_one.json() == {"error": ENDING}
+    assert plain_one.headers["retry-after"]
+    assert stream.status_code == 200
+    assert stream.text.endswith(f"event: error\ndata: {json.dumps({'error': ENDING})}\n\n")
     assert (
         client.post("/api/words", json={"text": WHOLE}).status_code
         == client.get("/healthz").status_code

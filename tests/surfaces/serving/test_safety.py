@@ -35,7 +35,8 @@ def test_another_name_is_refused(client, host):
     page = client.get("/", headers={"host": host, "accept": "text/html,*/*;q=0.8"})
     assert answer.status_code == page.status_code == 400
     line = answer.json()["error"]
-    assert "\n" not in line and ("--allow-host" in line or "the page's own address" in line)
+    assert "\n" not in line
+    assert "--allow-host" in line or "the page's own address" in line
     assert page.headers["content-type"].startswith("text/html")
     assert escape(line) in page.text
 
@@ -43,7 +44,8 @@ def test_another_name_is_refused(client, host):
 @pytest.mark.parametrize("accept", ["*/*", "text/html"])
 def test_a_refused_name_is_no_markup(client, accept):
     answer = client.get("/", headers={"host": "<script>x", "accept": accept})
-    assert answer.status_code == 400 and ("<script>x" in answer.text) == (accept == "*/*")
+    assert answer.status_code == 400
+    assert ("<script>x" in answer.text) == (accept == "*/*")
     assert answer.headers["content-type"].split(";")[0] in ("application/json", "text/html")
 
 
@@ -77,7 +79,8 @@ def test_names_that_were_allowed_are_answered(served, allowed):
 )
 def test_another_site_is_refused(client, origin):
     answer = client.post("/api/fill", json={"text": TWO}, headers={"origin": origin})
-    assert answer.status_code == 403 and "another site" in answer.json()["error"]
+    assert answer.status_code == 403
+    assert "another site" in answer.json()["error"]
     assert (
         client.post(
             "/api/words", json={"text": TWO}, headers={"origin": "http://127.0.0.1:8000"}
@@ -106,7 +109,8 @@ def test_the_page_has_no_script_or_style_of_its_own_text(client):
 )
 def test_no_path_leads_out_of_the_page(client, path):
     answer = client.get(path)
-    assert answer.status_code in (404, 422) and "import" not in answer.text
+    assert answer.status_code in (404, 422)
+    assert "import" not in answer.text
 
 
 @pytest.mark.parametrize(
@@ -159,7 +163,8 @@ def test_what_cannot_be_answered_is_one_line(client, path, body, said):
         f"/api/{path}", content=content, headers={"content-type": "application/json"}
     )
     assert answer.status_code == 422, answer.text
-    assert said in answer.json()["error"] and "\n" not in answer.json()["error"]
+    assert said in answer.json()["error"]
+    assert "\n" not in answer.json()["error"]
 
 
 def test_what_is_too_long_for_the_page_says_so(monkeypatch, client):
@@ -171,7 +176,8 @@ def test_what_is_too_long_for_the_page_says_so(monkeypatch, client):
         "sample": {"template": TWO, "sweeps": 6},
     }.items():
         answer = client.post(f"/api/{path}", json=body)
-        assert answer.status_code == 422 and "the command line" in answer.json()["error"]
+        assert answer.status_code == 422
+        assert "the command line" in answer.json()["error"]
 
 
 def test_a_large_request_is_refused_with_and_without_its_length(client):
@@ -189,7 +195,8 @@ def test_a_large_request_is_refused_with_and_without_its_length(client):
 def test_too_many_at_once_are_told_to_come_back(client, served, monkeypatch):
     monkeypatch.setattr("unmask.surfaces.serving.jobs.MOST_JOBS", 0)
     answer = client.post("/api/fill", json={"text": TWO})
-    assert answer.status_code == 429 and answer.headers["retry-after"]
+    assert answer.status_code == 429
+    assert answer.headers["retry-after"]
 
 
 def test_32_clients_at_once_get_the_answers_that_they_have_alone(client, tiny):
@@ -263,7 +270,8 @@ def test_a_short_question_waits_for_one_batch_of_a_long_job(tiny, until):
     go.set()
     for one in (long, short):
         one.join()
-    assert order[3] == 1 and sum(order) == 41
+    assert order[3] == 1
+    assert sum(order) == 41
 
 
 @pytest.mark.parametrize(("flag", "error"), [("cancelled", Cancelled), ("stopping", Enough)])

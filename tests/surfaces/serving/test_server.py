@@ -56,7 +56,8 @@ def test_an_interrupt_ends_it_while_chains_run(tiny_folder):
 
         begun, first = threading.Event(), []
         threading.Thread(target=ask, daemon=True).start()
-        assert begun.wait(300) and first == [b"event: job\n"]
+        assert begun.wait(300)
+        assert first == [b"event: job\n"]
         server.send_signal(signal.SIGINT)
         assert server.wait(300) == 130
         assert server.stderr.read() == ""

@@ -36,9 +36,8 @@ def copied(tmp_path):
 
 def test_what_was_understood_of_the_bundled_model(english):
     found = unmask.check(english)
-    assert found.architecture.startswith("bert, 5 layers") and found.parameters == sum(
-        p.numel() for p in english.network.parameters()
-    )
+    assert found.architecture.startswith("bert, 5 layers")
+    assert found.parameters == sum(p.numel() for p in english.network.parameters())
     assert (found.mask, found.mask_id, found.outputs, found.regular, found.unused) == (
         "[MASK]",
         4,
@@ -46,21 +45,23 @@ def test_what_was_understood_of_the_bundled_model(english):
         8187,
         0,
     )
-    assert found.around == (("[CLS]",), ("[SEP]",)) and found.longest == 128
-    assert (
-        found.tokenizer == "word pieces"
-        and found.cased
-        and set(found.special) == {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
-    )
-    assert found.on_texts is None and found.concerns == ()
+    assert found.around == (("[CLS]",), ("[SEP]",))
+    assert found.longest == 128
+    assert found.tokenizer == "word pieces"
+    assert found.cased
+    assert set(found.special) == {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+    assert found.on_texts is None
+    assert found.concerns == ()
     assert json.loads(json.dumps(found.to_dict()))["mask_id"] == 4
     assert dict(found.to_frame().itertuples(index=False))["mask token"] == "[MASK] (id 4)"
-    assert "Nothing looks wrong" in found._repr_html_() and "mask token" in repr(found)
+    assert "Nothing looks wrong" in found._repr_html_()
+    assert "mask token" in repr(found)
 
 
 def test_figures_on_texts_are_those_of_a_plain_loop(english):
     healthy = unmask.check(english, data=TEXTS)
-    assert healthy.concerns == () and healthy.notes == ()
+    assert healthy.concerns == ()
+    assert healthy.notes == ()
     found = healthy.on_texts
     right = nats = mass = count = 0
     for text in TEXTS:
@@ -80,9 +81,8 @@ def test_figures_on_texts_are_those_of_a_plain_loop(english):
         count,
         count,
     )
-    assert found.accuracy == pytest.approx(right / count) and found.nats == pytest.approx(
-        nats / count, abs=1e-4
-    )
+    assert found.accuracy == pytest.approx(right / count)
+    assert found.nats == pytest.approx(nats / count, abs=1e-4)
     assert found.special_mass == pytest.approx(mass / count, abs=1e-6)
     tokens = [i for text in TEXTS for i in english.words.encode(text)[1:-1]]
     assert found.frequent == pytest.approx(max(tokens.count(i) for i in tokens) / count)
@@ -92,7 +92,8 @@ def test_figures_on_texts_are_those_of_a_plain_loop(english):
 def test_a_tokenizer_of_other_ids_shows_in_the_accuracy(copied):
     shuffle_vocabulary(copied)
     told = " ".join(unmask.check(copied, data=TEXTS[:4]).concerns)
-    assert "it is right in" in told and "always saying" in told
+    assert "it is right in" in told
+    assert "always saying" in told
 
 
 def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(
@@ -101,9 +102,8 @@ def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(
     odd = unmask.check(
         english, data=["Ω Ψ Ж cat", "Ω Ψ dog", *["x" * 1000 + " the"] * 2, "a\x07b"]
     ).concerns
-    assert any("are unknown" in told for told in odd) and any(
-        "cannot be read, the first because" in told for told in odd
-    )
+    assert any("are unknown" in told for told in odd)
+    assert any("cannot be read, the first because" in told for told in odd)
     from transformers import BertConfig, BertForMaskedLM
 
     folder = shutil.copytree(tiny_folder, tmp_path / "flat")
@@ -117,11 +117,11 @@ def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(
     extra = load_file(folder / "model.safetensors") | {"cls.species.weight": torch.ones(2, 16)}
     save_file(extra, folder / "model.safetensors", metadata={"format": "pt"})
     told = unmask.check(folder).concerns
-    assert any("nearly uniform" in line for line in told) and not any(
-        "other heads" in line for line in told
-    )
+    assert any("nearly uniform" in line for line in told)
+    assert not any("other heads" in line for line in told)
     ((said,),) = [[text for name, text in unmask.check(folder).rows() if name == "noted"]]
-    assert "cls.species.weight" in said and unmask.check(folder).notes == (said,)
+    assert "cls.species.weight" in said
+    assert unmask.check(folder).notes == (said,)
 
 
 def test_a_tokenizer_above_is_in_doubt_until_texts_show_that_it_is_the_model_s(copied):
@@ -137,9 +137,12 @@ def test_a_tokenizer_above_is_in_doubt_until_texts_show_that_it_is_the_model_s(c
     (doubt,) = unmask.check(copied).concerns
     assert "has no tokenizer, and" in doubt
     shown = unmask.check(copied, data=TEXTS)
-    assert shown.concerns == () and shown.notes == (doubt,)
+    assert shown.concerns == ()
+    assert shown.notes == (doubt,)
     strange = unmask.check(copied, data=["qx zv kj wq xz vk", "zz xq kv jq wz"])
-    assert doubt in strange.concerns and len(strange.concerns) > 1 and strange.notes == ()
+    assert doubt in strange.concerns
+    assert len(strange.concerns) > 1
+    assert strange.notes == ()
 
 
 def test_worse_than_uniform_is_told_although_the_accuracy_is_right(copied):
@@ -163,13 +166,15 @@ def test_worse_than_uniform_is_told_although_the_accuracy_is_right(copied):
 
 def test_one_position_has_no_standard_error(english):
     single = unmask.check(english, data=["the"])
-    assert single.on_texts.positions == 1 and single.on_texts.nats_error == inf
+    assert single.on_texts.positions == 1
+    assert single.on_texts.nats_error == inf
     assert not any("uniform" in concern for concern in single.concerns)
 
 
 def test_texts_longer_than_the_model_and_nothing_around(tiny, tiny_folder, tmp_path):
     found = unmask.check(tiny, data=["the cat sat on the mat . " * 4, "the cat sat"]).on_texts
-    assert found.too_long == 1 and found.texts == 2
+    assert found.too_long == 1
+    assert found.texts == 2
     folder = shutil.copytree(tiny_folder, tmp_path / "bare")
     rule = json.loads((folder / "tokenizer.json").read_text())
     rule["post_processor"] = None
@@ -203,13 +208,12 @@ def test_the_command_says_what_the_function_says(tiny_folder, tmp_path):
         json.loads(told.stdout),
         unmask.check(tiny_folder, data=tmp_path / "lines.txt").to_dict(),
     )
-    assert said == json.loads(json.dumps(found)) and said["on_texts"]["texts"] == 2
+    assert said == json.loads(json.dumps(found))
+    assert said["on_texts"]["texts"] == 2
     shown = invoke(["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt")])
-    assert (
-        shown.exit_code == 0
-        and "mask token" in shown.stdout
-        and "looks wrong: it is right in" in shown.stdout
-    )
+    assert shown.exit_code == 0
+    assert "mask token" in shown.stdout
+    assert "looks wrong: it is right in" in shown.stdout
 
 
 def test_a_model_that_is_mostly_right_does_not_look_wrong(english):

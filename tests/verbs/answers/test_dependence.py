@@ -126,38 +126,36 @@ def test_passes_are_those_that_the_model_ran(others, candidates):
         progress=lambda done, total, what: reported.append((done, total)),
     )
     assert found.passes == Counted.rows
-    assert reported == sorted(reported) and len(set(reported)) > 2
-    assert reported[0] == (0, found.passes) and reported[-1] == (found.passes, found.passes)
+    assert reported == sorted(reported)
+    assert len(set(reported)) > 2
+    assert reported[0] == (0, found.passes)
+    assert reported[-1] == (found.passes, found.passes)
 
 
 def test_a_real_model_from_text_to_matrix(tiny):
     found = dependence("the [MASK] sat on the [MASK] [MASK]", tiny)
-    assert (
-        found.others == "masked"
-        and found.positions == (2, 6, 7)
-        and found.tokens == ("[MASK]",) * 3
-    )
-    assert found.candidates == 12 and 0.3 < found.least_mass <= 1
-    assert (
-        torch.equal(found.matrix, found.matrix.T)
-        and float(found.matrix.diagonal().abs().max()) == 0
-    )
+    assert found.others == "masked"
+    assert found.positions == (2, 6, 7)
+    assert found.tokens == ("[MASK]",) * 3
+    assert found.candidates == 12
+    assert 0.3 < found.least_mass <= 1
+    assert torch.equal(found.matrix, found.matrix.T)
+    assert float(found.matrix.diagonal().abs().max()) == 0
     whole = dependence("the cat sat on the mat", tiny)
-    assert whole.others == "text" and whole.tokens == ("the", "cat", "sat", "on", "the", "mat")
+    assert whole.others == "text"
+    assert whole.tokens == ("the", "cat", "sat", "on", "the", "mat")
     some = dependence("the cat sat on the mat", tiny, positions=[2, 6])
     assert float(some.matrix[0, 1]) == pytest.approx(float(whole.matrix[1, 5]), abs=1e-9)
     masked = dependence("the cat sat on the mat", tiny, others="masked")
     assert float((masked.matrix - whole.matrix).abs().max()) > 1e-3
     i, j, most = whole.pairs()[0]
-    assert most == float(whole.matrix.max()) and repr(whole).startswith(
-        f"Dependence(6 positions, most {most:.3f}"
-    )
+    assert most == float(whole.matrix.max())
+    assert repr(whole).startswith(f"Dependence(6 positions, most {most:.3f}")
     said = whole.to_dict()
-    assert said["matrix"][i][j] == most and said["matrix"][2][2] is None
-    assert (
-        whole.to_frame().loc["2 cat", "6 mat"] == float(whole.matrix[1, 5])
-        and "2 cat" in whole._repr_html_()
-    )
+    assert said["matrix"][i][j] == most
+    assert said["matrix"][2][2] is None
+    assert whole.to_frame().loc["2 cat", "6 mat"] == float(whole.matrix[1, 5])
+    assert "2 cat" in whole._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,8 @@ def test_positions_blank_out_the_tokens_named(tiny):
 
 def test_json_warns_where_the_joint_did_not_converge(tiny, monkeypatch):
     found, compared = unmask.fill(TWO, model=tiny, top=2), unmask.compare(TWO, model=tiny, top=2)
-    assert "warning" not in found.to_dict() and "warning" not in compared.to_dict()
+    assert "warning" not in found.to_dict()
+    assert "warning" not in compared.to_dict()
     monkeypatch.setitem(found.joint.report, "converged", False)
     monkeypatch.setitem(compared.joints["balanced"].report, "converged", False)
     assert found.to_dict()["warning"].startswith(
@@ -109,7 +110,8 @@ def test_json_warns_where_the_joint_did_not_converge(tiny, monkeypatch):
 
 def test_html_escapes_what_the_user_typed(tiny):
     html = unmask.fill("the <i> [MASK] & [MASK]", model=tiny)._repr_html_()
-    assert "<i>" not in html and "&lt;i&gt;" in html
+    assert "<i>" not in html
+    assert "&lt;i&gt;" in html
 
 
 def test_compare_describes_each_joint(tiny):
@@ -121,7 +123,8 @@ def test_compare_describes_each_joint(tiny):
         parts = [-float((m.exp() * m).sum()) for m in (dense.logsumexp(0), dense.logsumexp(1))]
         assert row.entropy == pytest.approx(entropy, abs=1e-4)
         assert row.total_correlation == pytest.approx(sum(parts) - entropy, abs=1e-4)
-        assert row.g_kl is None and row.p_ppl is None
+        assert row.g_kl is None
+        assert row.p_ppl is None
     assert comparison.descriptions["product"].total_correlation == pytest.approx(0, abs=1e-4)
     assert comparison.descriptions["balanced"].total_correlation > 0.01
 
@@ -153,12 +156,14 @@ def test_compare_with_gold_tokens_has_the_metrics(tiny):
     comparison = unmask.compare(TWO, model=tiny, targets=["cat", "mat"], top=3)
     gold = tiny.tokenizer.convert_tokens_to_ids(["cat", "mat"])
     shown = [c for c in comparison.completions if c.is_gold]
-    assert len(shown) == 1 and shown[0].tokens == ("cat", "mat")
+    assert len(shown) == 1
+    assert shown[0].tokens == ("cat", "mat")
     for name, row in comparison.descriptions.items():
         log_prob = float(comparison.joints[name].log_prob(gold))
         assert row.gold_log_prob == pytest.approx(log_prob, abs=1e-4)
         assert row.p_ppl == pytest.approx(exp(-log_prob / 2), rel=1e-3)
-        assert row.g_kl >= 0 and row.a_kl >= -1e-6
+        assert row.g_kl >= 0
+        assert row.a_kl >= -1e-6
     by_position = unmask.compare("the cat sat on the mat .", model=tiny, positions=[2, 6], top=3)
     assert by_position.to_dict() == {**comparison.to_dict(), "text": "the cat sat on the mat ."}
 
@@ -207,10 +212,8 @@ def test_fill_and_compare_give_one_answer_to_one_question(tiny):
     (ours,) = [c for c in filling.completions if c.is_gold]
     (theirs,) = [c for c in comparison.completions if c.is_gold]
     assert ours.tokens == theirs.tokens == least
-    assert (
-        ours.log_prob == pytest.approx(theirs.log_probs["restarted"], abs=1e-6)
-        and ours.log_prob > -50
-    )
+    assert ours.log_prob == pytest.approx(theirs.log_probs["restarted"], abs=1e-6)
+    assert ours.log_prob > -50
     assert comparison.descriptions["restarted"].gold_log_prob == pytest.approx(
         ours.log_prob, abs=1e-5
     )
@@ -218,19 +221,19 @@ def test_fill_and_compare_give_one_answer_to_one_question(tiny):
 
 def test_few_candidates_are_told(tiny):
     few = unmask.fill(TWO, model=tiny, candidates=1)
-    assert (
-        few.candidates_mass < 0.5
-        and "less than half" in few._repr_html_()
-        and "give more candidates" in few.summary
-    )
+    assert few.candidates_mass < 0.5
+    assert "less than half" in few._repr_html_()
+    assert "give more candidates" in few.summary
     named = unmask.fill("the [MASK] sat .", model=tiny, alphabet=["mat"])
-    assert "less than half" in named.summary and "candidates" not in named.summary
+    assert "less than half" in named.summary
+    assert "candidates" not in named.summary
     assert "less than half" not in unmask.fill(TWO, model=tiny, exact=True)._repr_html_()
 
 
 def test_an_alphabet_is_all_that_blanks_take(tiny):
     filling = unmask.fill(TWO, model=tiny, alphabet="cat,dog,mat", top=99)
-    assert filling.joint.shape == (3, 3) and {t for c in filling.completions for t in c.tokens} == {
+    assert filling.joint.shape == (3, 3)
+    assert {t for c in filling.completions for t in c.tokens} == {
         "cat",
         "dog",
         "mat",
@@ -243,10 +246,8 @@ def test_a_frame_of_completions(tiny):
     filling = unmask.fill(TWO, model=tiny, top=3, targets=["cat", "mat"])
     frame = filling.to_frame()
     assert list(frame) == ["text", "blank_1", "blank_2", "log_prob", "product_log_prob", "gold"]
-    assert (
-        frame["log_prob"].tolist() == [c.log_prob for c in filling.completions]
-        and frame["gold"].sum() == 1
-    )
+    assert frame["log_prob"].tolist() == [c.log_prob for c in filling.completions]
+    assert frame["gold"].sum() == 1
 
 
 def test_the_figure_is_checked_first_and_left_by_the_call(tiny, tmp_path):
@@ -298,4 +299,5 @@ def test_many_constructions_are_compared_in_eighty_columns(tiny_folder):
         "2",
     ]
     lines = invoke(typed, env={"COLUMNS": "80"}).stdout.splitlines()
-    assert sum("completion" in line for line in lines) == 3 and max(map(len, lines)) <= 80
+    assert sum("completion" in line for line in lines) == 3
+    assert max(map(len, lines)) <= 80

@@ -48,7 +48,8 @@ def test_sums_are_those_of_plain_loops(tokens):
     hidden, site, chance = hidden_sites(
         ids, torch.ones_like(ids, dtype=torch.bool), torch.Generator().manual_seed(2)
     )
-    assert hidden.sum(1).min() >= 2 and hidden.sum(1).max() == T
+    assert hidden.sum(1).min() >= 2
+    assert hidden.sum(1).max() == T
     sums, expected = (Sums(torch.zeros((3, T), dtype=torch.float64)) for _ in range(2))
     add_pairs(sums, model, ids, hidden, site, chance, tokens)
     for text, mask, i in zip(ids.tolist(), hidden.tolist(), site.tolist(), strict=True):
@@ -58,7 +59,8 @@ def test_sums_are_those_of_plain_loops(tokens):
                 numbers = torch.tensor([[information], [entropy]], dtype=torch.float64)
                 expected.add(torch.tensor([abs(i - j)]), *numbers)
     torch.testing.assert_close(sums.totals, expected.totals, atol=1e-12, rtol=0)
-    assert sums.totals[2, 1:].min() > 0 and sums.texts == len(ids)
+    assert sums.totals[2, 1:].min() > 0
+    assert sums.texts == len(ids)
 
 
 def test_conditionals_of_one_joint_give_its_mutual_information():
@@ -87,8 +89,10 @@ def test_hidden_sites_are_free_ones():
     hidden, site, _ = hidden_sites(
         torch.zeros(free.shape, dtype=torch.long), free, torch.Generator().manual_seed(0)
     )
-    assert not (hidden & ~free).any() and hidden.gather(1, site.unsqueeze(1)).all()
-    assert set(hidden.sum(1)[::2].tolist()) == {2, 3} and set(hidden.sum(1)[1::2].tolist()) == {2}
+    assert not (hidden & ~free).any()
+    assert hidden.gather(1, site.unsqueeze(1)).all()
+    assert set(hidden.sum(1)[::2].tolist()) == {2, 3}
+    assert set(hidden.sum(1)[1::2].tolist()) == {2}
 
 
 def test_a_distance_with_few_pairs_takes_its_neighbours_in():
@@ -111,7 +115,8 @@ def test_a_distance_with_few_pairs_takes_its_neighbours_in():
     found = sums.by_distance()
     third = (ENOUGH * 0.5 + (ENOUGH - 1) * 0.3 + 0.2) / (2 * 2 * ENOUGH)
     fifth = ((ENOUGH - 1) * 0.3 + 0.2 + 2 * 0.1) / (2 * (ENOUGH + 2))
-    assert len(found) == 6 and found[:3] == (0.5, 0.25, pytest.approx(third, abs=1e-6))
+    assert len(found) == 6
+    assert found[:3] == (0.5, 0.25, pytest.approx(third, abs=1e-6))
     assert found[4] == pytest.approx(fifth, abs=1e-6)
 
 
@@ -129,19 +134,19 @@ def test_function_and_command_write_the_same_file(texts, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
     words = ["--profile", tmp_path / "texts.txt", "--candidates", "4", "--sentences", "60"]
     made = invoke(["dependence", *map(str, words), "--save", str(tmp_path / "command.json")])
-    assert made.exit_code == 0 and "60 texts, 4 tokens tried" in made.output, made.output
+    assert made.exit_code == 0, made.output
+    assert "60 texts, 4 tokens tried" in made.output, made.output
     found = unmask.dependence(
         profile=tmp_path / "texts.txt", candidates=4, sentences=60, save=tmp_path / "function.json"
     )
     assert (tmp_path / "function.json").read_bytes() == (tmp_path / "command.json").read_bytes()
-    assert Profile.load(tmp_path / "command.json") == found and found.texts == 60
+    assert Profile.load(tmp_path / "command.json") == found
+    assert found.texts == 60
     stored = json.loads((tmp_path / "command.json").read_text())
     assert stored["fingerprint"] == unmask.MaskedLM.load().fingerprint
     assert {"measured", "data", "candidates", "seed", "pairs"} <= set(stored["about"])
-    assert (
-        len(stored["by_distance"]) == len(stored["about"]["pairs"])
-        and stored["about"]["data"] == "texts.txt"
-    )
+    assert len(stored["by_distance"]) == len(stored["about"]["pairs"])
+    assert stored["about"]["data"] == "texts.txt"
     assert found.by_distance[0] > found.by_distance[-1] > 0, "neighbours depend most"
     again = unmask.dependence(profile=texts[:60], candidates=4)
     assert again.by_distance == found.by_distance

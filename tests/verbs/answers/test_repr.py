@@ -28,4 +28,6 @@ def test_an_answer_is_short_in_a_terminal_and_the_same_after_a_pickle(tiny, make
     found = make(tiny)
     said = repr(found)
     assert said == repr(pickle.loads(pickle.dumps(found)))
-    assert " at 0x" not in said and len(said) < 200 and "\n" not in said
+    assert " at 0x" not in said
+    assert len(said) < 200
+    assert "\n" not in said
