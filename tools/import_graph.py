@@ -178,8 +178,8 @@ def draw(found: Sequence[Import], path: Path) -> None:
             name,
             ha="center",
             va="center",
-            fontsize=9,
-            bbox={"boxstyle": "round,pad=0.4", "fc": "white"},
+            fontsize=8,
+            bbox={"boxstyle": "round,pad=0.3", "fc": "white"},
         )
     panel.set_xlim(-0.6, len(line) - 0.4)
     panel.set_ylim(-0.5, 0.5 * len(line))

@@ -82,6 +82,7 @@ REASONS = {
     "needs a server": "that runs until it is stopped",
     "needs R": "and reticulate",
     "sets up": "an environment, or runs all that is checked in it",
+    "part of a function": "that shows how code is written",
 }
 """Why a block is not run with the others."""
 COMMAND = re.compile(r"^\$ (?P<command>(?:.*\\\n)*.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
