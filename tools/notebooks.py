@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = {"docs/tutorial.md": "docs/notebooks/tutorial.ipynb"}
 SHOWN = runpy.run_path(str(ROOT / "tools" / "shown.py"), run_name="shown")
 LINK = re.compile(r"\]\(([^)#:\s]+)")
+NUMBERS = re.compile(r"^<!-- numbers [^>]*-->\n", re.MULTILINE)
+"""Where a page says what prints its numbers, for the tests of the page."""
 
 
 def notebook(text: str, page: str, target: str) -> nbformat.NotebookNode:
@@ -44,7 +46,10 @@ def prose(text: str, page: str, target: str) -> list[nbformat.NotebookNode]:
     def moved(match: re.Match[str]) -> str:
         return f"]({relpath(normpath(here / match[1]), there)}"
 
-    return [new_markdown_cell(LINK.sub(moved, text).strip())] if text.strip() else []
+    shown = NUMBERS.sub("", text)
+    if not shown.strip():
+        return []
+    return [new_markdown_cell(LINK.sub(moved, shown).strip())]
 
 
 def shell(code: str) -> str:

@@ -371,11 +371,15 @@ class RowShape:
 
     def ours(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Our columns of a row, under the names that they have without columns of the user."""
+        if not self.carried:  # all are ours; a look at the columns would import pyarrow
+            return dict(row)
         return {name: row[self.own(name)] for name in self._own_columns}
 
     @property
     def renamed(self) -> dict[str, str]:
         """Columns of ours that have another name because of the user's columns, and that name."""
+        if not self.carried:  # none is; a look at the columns would import pyarrow
+            return {}
         return {name: own for name in self._own_columns if (own := self.own(name)) != name}
 
     @cached_property

@@ -248,7 +248,7 @@ def test_errors_of_the_machine_are_one_line(monkeypatch, tiny_folder, error, sai
     def failing(*args: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr(unmask, "fill", SimpleNamespace(each=failing))
+    monkeypatch.setattr(unmask, "fill", SimpleNamespace(each=failing, of_text=failing))
     result = invoke(["fill", TWO, "--model", str(tiny_folder)])
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -264,7 +264,7 @@ def test_a_warning_is_one_line_told_once(monkeypatch, tiny_folder):
             warnings.warn("not for users", DeprecationWarning, stacklevel=1)
         raise unmask.InputError("enough")
 
-    monkeypatch.setattr(unmask, "fill", SimpleNamespace(each=warning))
+    monkeypatch.setattr(unmask, "fill", SimpleNamespace(each=warning, of_text=warning))
     result = invoke(["fill", TWO, "--model", str(tiny_folder)])
     assert result.stderr == "warning: the chain is reducible\nerror: enough\n"
 
