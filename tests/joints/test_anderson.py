@@ -7,14 +7,8 @@ from unittest import mock
 
 import pytest
 import torch
-<<<<<<< HEAD
-=======
-from joint_cases import accelerated, tables_of, without
-from test_enclosure import two_classes
->>>>>>> v1
 
-from joints.test_enclosure import nearly_deterministic
-from support.joint_cases import accelerated
+from support.joint_cases import accelerated, tables_of, without
 from unmask.joints import solver
 from unmask.joints.registry import Member
 from unmask.joints.solver import GROWS, Acceleration, solve, solve_carefully
@@ -200,12 +194,6 @@ def test_the_common_solver_ends_where_nothing_grows_too(monkeypatch):
         assert end.converged
         return float((sweep(members, end.log_p[None]) - end.log_p).amax())
 
-<<<<<<< HEAD
-    found = growths()
-    assert len(found) == 1
-    assert max(found) < GROWS / 2
-=======
     assert growth() < GROWS / 2
->>>>>>> v1
     monkeypatch.setattr(solver, "GROWS", 4 * GROWS)
     assert growth() > GROWS, "control: four times the limit"

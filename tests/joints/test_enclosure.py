@@ -7,9 +7,9 @@ from itertools import permutations
 
 import pytest
 import torch
-from joint_cases import distance, random_scan_step, tables_from, tables_of, without
-from test_zeros import wrong
 
+from joints.test_zeros import wrong
+from support.joint_cases import distance, random_scan_step, tables_from, tables_of, without
 from unmask.joints import arnold_gokhale
 from unmask.joints.arnold_gokhale import family, members_of
 from unmask.joints.enclosure import Balance, without_mass
@@ -94,12 +94,12 @@ def test_what_says_that_it_has_converged_has(alpha, monkeypatch):
     tables, members = tables_of(expected), {"member": Member(alpha)}
     initial = tuple(marginal.log() for marginal in without(wrong_share))
     (joint,) = members_of([tables], members, initial=initial)[0]
-    assert joint.report["converged"] and farthest(joint, expected) < TOLERANCE
+    assert joint.report["converged"]
+    assert farthest(joint, expected) < TOLERANCE
     monkeypatch.setattr(arnold_gokhale, "_ascertained", lambda tables, member, answer, *_: answer)
     (control,) = members_of([tables], members, initial=initial)[0]
-    assert control.report["converged"] and farthest(control, expected) > 0.09, (
-        "control: the estimate alone"
-    )
+    assert control.report["converged"], "control: the estimate alone"
+    assert farthest(control, expected) > 0.09, "control: the estimate alone"
 
 
 @pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
@@ -157,9 +157,8 @@ def test_without_mass_are_the_contexts_of_what_is_ruled_out():
     chain = torch.full((27,), -torch.inf, dtype=torch.float64)
     chain[0] = 0.0
     with_restarts = without_mass(tables.log_q, chain)
-    assert (
-        not with_restarts[0] and with_restarts.sum() >= without_mass(tables.log_q, None).sum() - 1
-    )
+    assert not with_restarts[0]
+    assert with_restarts.sum() >= without_mass(tables.log_q, None).sum() - 1
 
 
 def bound_by_derivatives(tables, member, z):
