@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 import torch
 
+from joints.test_enclosure import two_classes
 from support.joint_cases import accelerated, tables_of, without
 from unmask.joints import solver
 from unmask.joints.registry import Member
