@@ -48,7 +48,7 @@ from unmask.joints.arnold_gokhale import TOLERANCE, FamilyRule, family, plain_st
 from unmask.joints.closed_forms import chain_weights
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.joint import Joint
-from unmask.joints.metrics import read_rules
+from unmask.joints.reading import read_rules
 from unmask.joints.registry import Member, family_construction, named
 from unmask.joints.solver import GROWS, FixedPointCheck, check_fixed_points
 from unmask.joints.sweeps import Marginals, Members, flat, start, sweep, unflat

@@ -52,7 +52,7 @@ from unmask.common.checks import real, whole
 from unmask.common.errors import UnmaskWarning
 from unmask.joints.enclosure import Balance, dense
 from unmask.joints.joint import Joint, not_converged, refuse_impossible_contexts
-from unmask.joints.metrics import JointReading, read_rules
+from unmask.joints.reading import JointReading, read_rules
 from unmask.joints.registry import Member, family_construction
 from unmask.joints.rules import Index, Linear, PairForm, at, contexts, sum_at, tiles
 from unmask.joints.solver import (

@@ -51,8 +51,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask.joints.metrics import JointReading
 from unmask.joints.newton import LikelyTokens
+from unmask.joints.reading import JointReading
 from unmask.joints.sweeps import LOWEST, Marginals, Members, centred_rows, flat, start, sweep
 from unmask.models.batching import on_device
 
