@@ -48,8 +48,9 @@ def model_of(name: str, device: str, dtype: str) -> MaskedLM:
         return MaskedLM.load(None if name == "bundled" else name, device=device, dtype=dtype)
     from gpu_pair import network_of, tokenizer_of
 
-    from unmask.models.checkpoint import resolve_device, resolve_dtype
+    from unmask.models.checkpoint import resolve_dtype
     from unmask.models.heads import widen_output
+    from unmask.runs.devices import resolve_device
 
     network = network_of("base", 28996, 8.0).to(resolve_device(device), resolve_dtype(dtype)).eval()
     widen_output(network)

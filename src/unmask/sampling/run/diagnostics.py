@@ -44,7 +44,8 @@ from numpy.typing import NDArray
 from unmask.common.errors import InputError
 from unmask.common.files import atomic_path, write_json
 from unmask.common.results import Result
-from unmask.models.checkpoint import load_causal, resolve_device
+from unmask.models.checkpoint import load_causal
+from unmask.runs.devices import resolve_device
 from unmask.sampling.run.result import SampleRun
 from unmask.sampling.settings import SampleSettings
 

@@ -51,13 +51,14 @@ from torch import Tensor
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import as_json, user_path
 from unmask.common.results import Result
-from unmask.models.checkpoint import load_network, read_own_bert, resolve_device, resolve_dtype
+from unmask.models.checkpoint import load_network, read_own_bert, resolve_dtype
 from unmask.models.checkpoint_files import Source as Folder
 from unmask.models.encoder.bert import BertMaskedLM, KeyCache
 from unmask.models.heads import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.models.text.vocabulary import UNKNOWN, Spelling
+from unmask.runs.devices import resolve_device
 from unmask.runs.engine import Workers, each
 from unmask.runs.fingerprint import fingerprint
 from unmask.runs.folder import RunFolder
