@@ -64,14 +64,14 @@ from unmask.runs.fingerprint import fingerprint
 from unmask.runs.folder import RunFolder
 from unmask.runs.lines import source_name, text_lines
 from unmask.runs.progress import Progress
+from unmask.sampling.chains.advance import Group, group_run, random_texts
+from unmask.sampling.chains.diagnostics import stutter_rate, stutters
+from unmask.sampling.chains.result import COUNTS
 from unmask.sampling.decoders.decoder import Ancestral
 from unmask.sampling.engine.passes import CPU_BYTES, Passes, chains_that_fit
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.registry import MH, Block, EnergyKind, Method
-from unmask.sampling.run.advance import Group, group_run, random_texts
-from unmask.sampling.run.diagnostics import stutter_rate, stutters
-from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Energy, Target
 from unmask.studies.translation.pairs import LengthHead, PairLayout, pooled_states, read_layout

@@ -46,7 +46,7 @@ from unmask.common.files import atomic_path, write_json
 from unmask.common.results import Result
 from unmask.models.checkpoint import load_causal
 from unmask.runs.devices import resolve_device
-from unmask.sampling.run.result import SampleRun
+from unmask.sampling.chains.result import SampleRun
 from unmask.sampling.settings import SampleSettings
 
 if TYPE_CHECKING:
