@@ -28,6 +28,7 @@ TABLE = torch.zeros(2, 3)
 BOX = torch.zeros(2, 3, 4)
 IDS = torch.zeros(3, dtype=torch.long)
 WRONG = {
+    "common.intervals": ("interval", "values", (VECTOR,)),
     "verbs.answers.blanked_text": ("allowed_tokens", "model", (TABLE, "abc")),
     "verbs.answers.comparison": ("comparisons", "texts", (TABLE, *7 * [None])),
     "verbs.answers.filling": ("is_searched", "cloze", (TABLE, *3 * [None])),

@@ -22,6 +22,7 @@ JAXTYPED = jaxtyping.jaxtyped
 """The decorator itself, which `install` replaces."""
 
 CHECKED = [
+    "unmask.common.intervals",
     "unmask.models",
     "unmask.tables.unary",
     "unmask.tables.candidates",
