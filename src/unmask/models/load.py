@@ -87,7 +87,8 @@ def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -
     from unmask.models.checkpoint_files import LOADING, Source, english_model_path
     from unmask.models.heads import widen_output
     from unmask.models.masked_lm import MaskedLM
-    from unmask.models.text.vocabulary import load_tokenizer, warn_of_few_tokens
+    from unmask.models.text.tokenizer_checks import warn_of_few_tokens
+    from unmask.models.text.tokenizer_files import load_tokenizer
     from unmask.runs.devices import resolve_device
 
     where = english_model_path() if name is None else _as_text(name)

@@ -36,8 +36,9 @@ from unmask.models.encoder.layers import HALF_TYPES
 from unmask.models.heads import FunctionNetwork, caution, head_of, refuse_causal, refuse_type
 from unmask.models.load import load_uncached
 from unmask.models.text.blanks import cloze_of
+from unmask.models.text.mask_token import with_mask
 from unmask.models.text.text_tokenizer import TextTokenizer, refuse_too_long
-from unmask.models.text.vocabulary import refuse_foreign_tokenizer, with_mask
+from unmask.models.text.tokenizer_checks import refuse_foreign_tokenizer
 from unmask.runs.devices import resolve_device
 from unmask.runs.fingerprint import fingerprint
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from support.made_up import made_up_lines
 from unmask.common.errors import InputError
-from unmask.models.text.vocabulary import train_tokenizer
 from unmask.studies.training.corpus import Segmentation, TextSource, segments, sentences, sources
+from unmask.studies.training.word_piece_training import train_tokenizer
 
 TEXT = "Grüße aus dem Hafen.\n\n  The second line.  \nThe last line"
 LINES = ["Grüße aus dem Hafen.", "The second line.", "The last line"]

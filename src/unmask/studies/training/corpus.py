@@ -37,19 +37,16 @@ from tokenizers import Tokenizer
 
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import parse_json, user_path, write_atomically, writing
-from unmask.models.text.vocabulary import (
-    CONTINUES,
-    load_word_pieces,
-    read_by_tokenizer,
-    special_id,
-    train_tokenizer,
-)
+from unmask.models.text.text_tokenizer import read_by_tokenizer
+from unmask.models.text.vocabulary import CONTINUES
+from unmask.models.text.word_pieces import load_word_pieces, special_id
 from unmask.runs.fingerprint import content_hash, file_hash, fingerprint
 from unmask.runs.lines import numbered_lines, text_lines
 from unmask.runs.progress import Progress
 from unmask.studies.training.packing import PackedRows, TokenPart, pack, validation_rows
 from unmask.studies.training.recipe import Corpus, Side
 from unmask.studies.training.settings import SEGMENTS, TrainSettings
+from unmask.studies.training.word_piece_training import train_tokenizer
 from unmask.studies.translation.pairs import SHORTEST, SPECIAL, PairLayout
 
 SUFFIXES = (".txt", ".txt.xz", ".txt.gz", ".jsonl")

@@ -29,7 +29,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from unmask.common.errors import InputError
-from unmask.models.text.vocabulary import special_id
+from unmask.models.text.word_pieces import special_id
 
 _SEGMENTS_PER_COPY = 200_000
 

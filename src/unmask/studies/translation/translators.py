@@ -57,7 +57,7 @@ from unmask.models.encoder.bert import BertMaskedLM, KeyCache
 from unmask.models.heads import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import refuse_hopeless
-from unmask.models.text.vocabulary import UNKNOWN, Spelling
+from unmask.models.text.word_pieces import UNKNOWN
 from unmask.runs.devices import resolve_device
 from unmask.runs.engine import Workers, each
 from unmask.runs.fingerprint import fingerprint
@@ -82,6 +82,7 @@ from unmask.studies.translation.recipe import (
     Translator,
     in_worker,
 )
+from unmask.studies.translation.spelling import Spelling
 
 if TYPE_CHECKING:
     import pyarrow
