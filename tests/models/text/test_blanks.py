@@ -10,7 +10,7 @@ from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.vocabulary import tokenizer_from_vocabulary, with_mask
-from unmask.studies.training.corpus import Segmentation, segments
+from unmask.studies.training.segmentation import Segmentation, segments
 
 
 @pytest.fixture(scope="module")
