@@ -95,7 +95,7 @@ def is_sequence(words: TextTokenizer, text: str) -> bool:
     if (
         not alone
         or len(letters) < LEAST_LETTERS
-        or not (kinds == BASES or len(kinds) > len(BASES) + 1 and kinds <= AMINO_ACIDS)
+        or not (kinds == BASES or (len(kinds) > len(BASES) + 1 and kinds <= AMINO_ACIDS))
     ):
         return False
     if words.by_character or not words.regular_tokens.keys() & {"the", "Ġthe", "▁the"}:

@@ -232,7 +232,7 @@ library_name: transformers
 | --- | --- | --- |
 {rows}
 
-Validation on {prepared.held}, {predicted} ({figures.positions:,} positions):
+Validation on {prepared.held_out}, {predicted} ({figures.positions:,} positions):
 loss {figures.loss:.4f} nats, accuracy {figures.accuracy:.2%}.
 The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearned}
 
