@@ -14,6 +14,7 @@ from dataclasses import is_dataclass
 from functools import cache, partial, wraps
 from importlib.util import find_spec
 from pathlib import Path
+from threading import RLock
 from typing import Any, get_type_hints
 
 import jaxtyping
@@ -50,6 +51,8 @@ PRIVATE_ONLY = ["unmask.studies.lab.studies"]
 """Public functions and classes there refuse wrong arguments in words of their own, so only
 private ones are checked.
 """
+EVALUATING = RLock()
+"""CPython 3.11 cannot parse in two threads at once (SystemError: AST constructor recursion)."""
 CHECKS = 2000
 """Calls checked in each test: in long chains the checks would take longer than the steps."""
 
@@ -144,10 +147,11 @@ def check_later(given: Any, typechecker: Callable[[Any], Any], owner: type | Non
     @wraps(given)
     def checked(*args: Any, **kwargs: Any) -> Any:
         if not checking:
-            written = given.__annotations__
-            given.__annotations__ = evaluated(given, owner)
-            checking.append(JAXTYPED(given, typechecker=typechecker))
-            given.__annotations__ = written
+            with EVALUATING:
+                written = given.__annotations__
+                given.__annotations__ = evaluated(given, owner)
+                checking.append(JAXTYPED(given, typechecker=typechecker))
+                given.__annotations__ = written
         return checking[0](*args, **kwargs)
 
     checked.checks_types = True
