@@ -167,9 +167,16 @@ def in_place_of_jaxtyped(*given: Any, **settings: Any) -> Any:
     return partial(check_later, **settings)
 
 
+def typechecker(given: Any) -> Any:
+    """beartype, for which a whole number is a number, as it is for other type checkers."""
+    from beartype import BeartypeConf, beartype
+
+    return beartype(conf=BeartypeConf(is_pep484_tower=True))(given)
+
+
 def install() -> None:
     """Check what is imported from here on."""
     if find_spec("beartype") is not None:
         jaxtyping.config.__class__ = FirstCalls
         jaxtyping.jaxtyped = in_place_of_jaxtyped
-        jaxtyping.install_import_hook(checked_modules(), "beartype.beartype")
+        jaxtyping.install_import_hook(checked_modules(), "support.shape_checks.typechecker")
