@@ -54,7 +54,8 @@ from unmask.joints.metrics import read_rules
 from unmask.joints.registry import Member, family_construction, named
 from unmask.joints.sweeps import sweep
 from unmask.models.masked_lm import MaskedLM
-from unmask.studies.evaluation.pairs import choose_pairs, read_texts
+from unmask.studies.evaluation.pairs import choose_pairs
+from unmask.studies.evaluation.sources import read_texts
 from unmask.tables.candidates import choose_candidates
 from unmask.tables.conditionals import regular_tokens
 from unmask.tables.unary import Tables, tables_of, unary_tables
