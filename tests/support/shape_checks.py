@@ -22,6 +22,7 @@ JAXTYPED = jaxtyping.jaxtyped
 """The decorator itself, which `install` replaces."""
 
 CHECKED = [
+    "unmask.common.intervals",
     "unmask.models",
     "unmask.tables.unary",
     "unmask.tables.candidates",
@@ -44,9 +45,10 @@ CHECKED = [
         f"unmask.sampling.{name}"
         for name in ("engine.passes", "engine.randomness", "kernels", "target")
     ),
-    "unmask.sampling.run",
+    "unmask.sampling.chains",
     "unmask.scoring.batch",
     *(f"unmask.studies.training.{name}" for name in ("objectives", "packing", "trainer")),
+    "unmask.surfaces.serving.watch",
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their
 tests' time.

@@ -48,7 +48,6 @@ from unmask.joints.incompatibility import incompatibilities
 from unmask.joints.joint import Joint, no_joint, refuse_impossible_contexts
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.joints.rules import (
-    Linear,
     PairForm,
     Rule,
     Stack,
@@ -213,35 +212,6 @@ def _table_sums_by_tiles(tables: Tables) -> _TableSums:
     )
 
 
-def stacked(forms: Sequence[PairForm]) -> PairForm:
-    """Forms of one kind, of a pair each, as one form of several pairs."""
-
-    def together(vectors: Sequence[Tensor | None]) -> Tensor | None:
-        known = [vector for vector in vectors if vector is not None]
-        return torch.stack(known) if known else None
-
-    def linear(parts: Sequence[Linear]) -> Linear:
-        return Linear(
-            parts[0].a,
-            parts[0].b,
-            together([part.f for part in parts]),
-            together([part.e for part in parts]),
-        )
-
-    seconds, belows = (
-        [form.second for form in forms if form.second],
-        [form.below for form in forms if form.below],
-    )
-    below = (
-        (torch.stack([g for g, _ in belows]), torch.stack([h for _, h in belows]))
-        if belows
-        else None
-    )
-    return PairForm(
-        linear([form.first for form in forms]), linear(seconds) if seconds else None, below
-    )
-
-
 class _Job(NamedTuple):
     """A rule over the tables of a pair, in the form that a GPU reads, and the likeliest token
     of each blank.
@@ -262,7 +232,7 @@ def _read_by_triton(jobs: Sequence[_Job]) -> dict[Rule, JointReading]:
     from unmask.joints.triton_programs import pair_sums
 
     form, tables, likely = (
-        stacked([job.form for job in jobs]),
+        PairForm.stacked([job.form for job in jobs]),
         [job.tables.log_q for job in jobs],
         [job.likely for job in jobs],
     )

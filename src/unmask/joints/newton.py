@@ -36,8 +36,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from unmask.joints.members import Members, Site
+from unmask.joints.pair_flows import column_flows, row_flows
 from unmask.joints.rules import Stack, Tile, aligned_zeros, by_threads, triton_serves
-from unmask.joints.sweeps import Members, Site, column_flows, row_flows
 from unmask.models.batching import on_device
 from unmask.tables.unary import Tables
 

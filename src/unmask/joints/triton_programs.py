@@ -28,8 +28,8 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
+from unmask.joints.members import Site
 from unmask.joints.rules import CHANGING, PairForm, Stack
-from unmask.joints.sweeps import Site
 from unmask.tables.unary import Tables
 
 LOG2_E = tl.constexpr(1.4426950408889634)

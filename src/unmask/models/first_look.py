@@ -14,12 +14,12 @@ import warnings
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from math import inf, log
-from statistics import fmean, stdev
 from weakref import WeakSet
 
 import torch
 
 from unmask.common.errors import UnmaskWarning
+from unmask.common.intervals import mean_and_error
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer
 
@@ -95,7 +95,7 @@ def is_sequence(words: TextTokenizer, text: str) -> bool:
     if (
         not alone
         or len(letters) < LEAST_LETTERS
-        or not (kinds == BASES or len(kinds) > len(BASES) + 1 and kinds <= AMINO_ACIDS)
+        or not (kinds == BASES or (len(kinds) > len(BASES) + 1 and kinds <= AMINO_ACIDS))
     ):
         return False
     if words.by_character or not words.regular_tokens.keys() & {"the", "Ġthe", "▁the"}:
@@ -122,15 +122,6 @@ def _surprise(model: MaskedLM, ids: Sequence[int], shown: Sequence[int]) -> list
         model.logits(rows.scatter(1, places, model.mask_id), places).double().log_softmax(-1).cpu()
     )
     return (-log_q.gather(2, rows.gather(1, places).unsqueeze(2))).flatten().tolist()
-
-
-def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """The mean of numbers and its standard error: infinite for a single number, 0 for an
-    infinite mean.
-    """
-    if inf in values:
-        return inf, 0.0
-    return fmean(values), stdev(values) / len(values) ** 0.5 if len(values) > 1 else inf
 
 
 def worse_than_uniform(what: str, nats: float, error: float, uniform: float) -> str | None:

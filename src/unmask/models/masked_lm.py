@@ -22,7 +22,7 @@ from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError, ModelError
 from unmask.common.signature import checked
 from unmask.models.batching import RowBatches, RowCost, default_budget, on_device, passes
-from unmask.models.checkpoint import input_size, longest_text, resolve_device
+from unmask.models.checkpoint import input_size, longest_text
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.encoder import (
     Encoder,
@@ -36,8 +36,10 @@ from unmask.models.encoder.layers import HALF_TYPES
 from unmask.models.heads import FunctionNetwork, caution, head_of, refuse_causal, refuse_type
 from unmask.models.load import load_uncached
 from unmask.models.text.blanks import cloze_of
+from unmask.models.text.mask_token import with_mask
 from unmask.models.text.text_tokenizer import TextTokenizer, refuse_too_long
-from unmask.models.text.vocabulary import refuse_foreign_tokenizer, with_mask
+from unmask.models.text.tokenizer_checks import refuse_foreign_tokenizer
+from unmask.runs.devices import resolve_device
 from unmask.runs.fingerprint import fingerprint
 
 

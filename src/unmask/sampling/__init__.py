@@ -9,6 +9,6 @@ decoders/    rules that fill blanks: `decoder` ancestral and mask-predict, `reve
              with a law, `verified`
 engine/      `passes` how the model is asked, within a memory; `randomness` random numbers and
              drawn tokens
-run/         `advance` groups of chains and their starts, `result` samples and checkpoints,
-             `diagnostics`, `watch` for the page
+chains/      `advance` groups of chains and their starts, `result` samples and checkpoints,
+             `diagnostics`
 """

@@ -102,9 +102,9 @@ def sample(
         start=start,
     )
     from unmask.runs.folder import output_folder
-    from unmask.sampling.run.advance import SharedChains, draw_samples
-    from unmask.sampling.run.diagnostics import write_diagnosis
-    from unmask.sampling.run.result import KIND
+    from unmask.sampling.chains.advance import SharedChains, draw_samples
+    from unmask.sampling.chains.diagnostics import write_diagnosis
+    from unmask.sampling.chains.result import KIND
 
     if out is not None:
         output_folder(out, KIND)
@@ -141,7 +141,12 @@ def diagnose(run: Run | Runs, judge: str | None = None) -> unmask.Diagnosis | un
     >>> unmask.diagnose(run).draws
     4
     """
-    from unmask.sampling.run.diagnostics import CausalJudge, Diagnoses, judge_run, write_diagnosis
+    from unmask.sampling.chains.diagnostics import (
+        CausalJudge,
+        Diagnoses,
+        judge_run,
+        write_diagnosis,
+    )
 
     runs = list(run) if isinstance(run, list | tuple) else [run]
     if not runs:
@@ -173,7 +178,7 @@ def _loaded(run: Any, which: str) -> unmask.SampleRun:
     """A run as `sample` returned it, or as its folder has it; an error begins with `which` run
     it is.
     """
-    from unmask.sampling.run.result import SampleRun, load_run
+    from unmask.sampling.chains.result import SampleRun, load_run
 
     if isinstance(run, SampleRun):
         return run

@@ -8,9 +8,10 @@ from transformers import BertTokenizer, EsmTokenizer
 from support.small_models import SPECIAL, random_bert, tokenizer_of
 from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.mask_token import with_mask
 from unmask.models.text.text_tokenizer import TextTokenizer
-from unmask.models.text.vocabulary import tokenizer_from_vocabulary, with_mask
-from unmask.studies.training.corpus import Segmentation, segments
+from unmask.models.text.vocabulary import tokenizer_from_vocabulary
+from unmask.studies.training.segmentation import Segmentation, segments
 
 
 @pytest.fixture(scope="module")

@@ -387,7 +387,7 @@ class Layer:
             return programs().turned(x, turn)
         cos, sin = turn.cos.unsqueeze(-2), turn.sin.unsqueeze(-2)
         half, dtype = cos.shape[-1] // 2, x.dtype
-        x = x.float() if self.rotary and self.rotary.narrow or dtype != torch.float64 else x
+        x = x.float() if (self.rotary and self.rotary.narrow) or dtype != torch.float64 else x
         heads = x.to(torch.promote_types(x.dtype, cos.dtype)).unflatten(-1, (-1, 2 * half))
         out = heads * cos
         out[..., :half].addcmul_(heads[..., half:], sin[..., :half], value=-1)

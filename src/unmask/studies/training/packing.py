@@ -18,6 +18,7 @@ end token has positions from `Vocabulary.target` on (`translation/pairs`).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,7 +30,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from unmask.common.errors import InputError
-from unmask.models.text.vocabulary import special_id
+from unmask.models.text.word_pieces import special_id
 
 _SEGMENTS_PER_COPY = 200_000
 
@@ -40,6 +41,13 @@ class TokenPart:
 
     ids: UInt[np.ndarray, " tokens"]
     lengths: Int[np.ndarray, " segments"]
+
+    @classmethod
+    def of(cls, segments: Sequence[Sequence[int]], id_type: type[np.unsignedinteger]) -> TokenPart:
+        """Segments of token ids, joined end to end."""
+        lengths = np.fromiter(map(len, segments), np.int32, len(segments))
+        every_id = itertools.chain.from_iterable(segments)
+        return cls(ids=np.fromiter(every_id, id_type, int(lengths.sum())), lengths=lengths)
 
     @property
     def tokens(self) -> int:

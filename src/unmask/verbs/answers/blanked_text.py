@@ -357,7 +357,9 @@ class Filling(Result):
                 else f"{self.construction} joint of {sites} blanks"
             )
             return f"{kind}; {sizes(self.joint.shape)} {mass_in_words(self.joint.tables)}"
-        assert self.mass is not None and self.bound is not None and self.certain is not None
+        assert self.mass is not None
+        assert self.bound is not None
+        assert self.certain is not None
         shown = len(self.completions)
         if not self.exact:
             sure = "orders are sampled: every probability has an error"

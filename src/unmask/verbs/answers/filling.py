@@ -153,7 +153,8 @@ def is_searched(cloze: Cloze | None, construction: str | None, grid: Grid, searc
             f" {SEARCHED}"
         )
         raise InputError(f"{problem}; leave {tabled} out")
-    return bool(reason) or tabled is None and cloze is not None and len(cloze.block) >= MANY
+    many = cloze is not None and len(cloze.block) >= MANY
+    return bool(reason) or (tabled is None and many)
 
 
 @dataclass(frozen=True)

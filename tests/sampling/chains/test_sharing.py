@@ -19,8 +19,8 @@ from support.workers import Losing, workers
 from unmask.common.errors import InputError, UnmaskError
 from unmask.common.files import read_object
 from unmask.runs.engine import Processes, RayWorkers
-from unmask.sampling.run import advance
-from unmask.sampling.run.advance import SharedChains, draw_samples
+from unmask.sampling.chains import advance
+from unmask.sampling.chains.advance import SharedChains, draw_samples
 
 same = pandas.testing.assert_frame_equal
 SETTINGS = {

@@ -35,19 +35,7 @@ from unmask.runs.engine import Workers, each
 from unmask.runs.folder import on_a_thread, refuse_foreign
 from unmask.runs.progress import Progress
 from unmask.sampling import registry
-from unmask.sampling.decoders.decoder import Ancestral, Decoder, DecodeState, decode, decoding
-from unmask.sampling.engine.passes import (
-    GIGABYTE,
-    GPU_WORKER_BYTES,
-    Passes,
-    chains_that_fit,
-    free_bytes,
-    output_form,
-    rows_for,
-)
-from unmask.sampling.engine.randomness import ChainStreams, Randomness
-from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
-from unmask.sampling.run.result import (
+from unmask.sampling.chains.result import (
     COUNTS,
     KIND,
     Mark,
@@ -61,6 +49,18 @@ from unmask.sampling.run.result import (
     sample_columns,
     table_of,
 )
+from unmask.sampling.decoders.decoder import Ancestral, Decoder, DecodeState, decode, decoding
+from unmask.sampling.engine.passes import (
+    GIGABYTE,
+    GPU_WORKER_BYTES,
+    Passes,
+    chains_that_fit,
+    free_bytes,
+    output_form,
+    rows_for,
+)
+from unmask.sampling.engine.randomness import ChainStreams, Randomness
+from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Energy, Target, blank_template
 

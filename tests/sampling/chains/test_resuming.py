@@ -5,7 +5,7 @@ import pytest
 
 from support.sampling_cases import settings_of
 from unmask.common.errors import InputError
-from unmask.sampling.run.advance import draw_samples
+from unmask.sampling.chains.advance import draw_samples
 from unmask.sampling.target import Energy
 
 SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "seed": 7}

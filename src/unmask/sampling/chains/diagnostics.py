@@ -33,8 +33,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import isnan
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -43,8 +44,9 @@ from numpy.typing import NDArray
 from unmask.common.errors import InputError
 from unmask.common.files import atomic_path, write_json
 from unmask.common.results import Result
-from unmask.models.checkpoint import load_causal, resolve_device
-from unmask.sampling.run.result import SampleRun
+from unmask.models.checkpoint import load_causal
+from unmask.runs.devices import resolve_device
+from unmask.sampling.chains.result import SampleRun
 from unmask.sampling.settings import SampleSettings
 
 if TYPE_CHECKING:
@@ -289,12 +291,16 @@ def with_functionals(run: SampleRun) -> pandas.DataFrame:
     return frame
 
 
-def stutters(text: Sequence[int]) -> int:
+TokenIds: TypeAlias = Sequence[int] | NDArray[np.integer[Any]]
+"""The token ids of one text: of a run's samples, rows of an array."""
+
+
+def stutters(text: TokenIds) -> int:
     """How many neighbouring tokens are equal."""
-    return sum(int(a == b) for a, b in zip(text, text[1:], strict=False))
+    return sum(int(a == b) for a, b in pairwise(text))
 
 
-def stutter_rate(texts: Sequence[Sequence[int]]) -> float:
+def stutter_rate(texts: Sequence[TokenIds]) -> float:
     """Share of neighbouring tokens that are equal; nan for texts of one token."""
     pairs = sum(max(0, len(t) - 1) for t in texts)
     return sum(stutters(t) for t in texts) / pairs if pairs else float("nan")

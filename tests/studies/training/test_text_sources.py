@@ -1,23 +1,15 @@
-"""Reading corpora and cutting lines into segments, and what is said about files that cannot be
-read.
-"""
+"""Reading the texts of a corpus, and what is said about files that cannot be read."""
 
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
 import lzma
-from functools import cache
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from support.made_up import made_up_lines
 from unmask.common.errors import InputError
-from unmask.models.text.vocabulary import train_tokenizer
-from unmask.studies.training.corpus import Segmentation, TextSource, segments, sentences, sources
+from unmask.studies.training.text_sources import TextSource, sources
 
 TEXT = "Grüße aus dem Hafen.\n\n  The second line.  \nThe last line"
 LINES = ["Grüße aus dem Hafen.", "The second line.", "The last line"]
@@ -83,63 +75,3 @@ def test_sources_that_cannot_be_used(tmp_path):
         sources([str(tmp_path / "a.txt"), "A text."])
     with pytest.raises(InputError, match="the corpus is empty"):
         sources([])
-
-
-@given(st.text("Ab.!? \"'()9", max_size=60))
-@settings(deadline=None)
-def test_sentences_lose_nothing_but_white_space(line):
-    assert "".join("".join(sentences(line)).split()) == "".join(line.split())
-
-
-def test_sentences_end_where_people_think_they_do():
-    line = 'He left. "Why?" she asked. (No answer.) At 3.5 miles it rained! Then night came.'
-    assert sentences(line) == [
-        "He left.",
-        '"Why?" she asked.',
-        "(No answer.)",
-        "At 3.5 miles it rained!",
-        "Then night came.",
-    ]
-
-
-@given(
-    st.lists(
-        st.lists(st.sampled_from(["farmer", "boats", "zzz", "old"]), min_size=1, max_size=30),
-        min_size=1,
-        max_size=6,
-    ),
-    st.data(),
-)
-@settings(max_examples=40, deadline=None)
-def test_segments_hold_all_tokens_within_the_length(words, data):
-    tokenizer = _tokenizer()
-    length = data.draw(st.integers(8, 24))
-    line = " ".join("The " + " ".join(w) + "." for w in words)
-    made = segments(tokenizer, Segmentation((length,), 24, 0.0), [line])
-    start, end = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
-    assert all(s[0] == start and s[-1] == end and 3 <= len(s) <= 24 for s in made)
-    assert [i for s in made for i in s[1:-1]] == tokenizer.encode(
-        line, add_special_tokens=False
-    ).ids
-    assert not any(tokenizer.id_to_token(s[1]).startswith("##") for s in made)
-    parts = [len(tokenizer.encode(s, add_special_tokens=False).ids) for s in sentences(line)]
-    if max(parts) <= length - 2:
-        assert all(len(s) <= length for s in made)
-        assert len(made) < len(parts) or all(
-            a + b > length - 2 for a, b in itertools.pairwise(parts)
-        )
-
-
-def test_lengths_and_holdout_depend_on_the_line_alone():
-    cut = Segmentation((8, 16, 24), 24, 0.3)
-    lines = [f"line number {i}" for i in range(3000)]
-    lengths = [cut.length_for(line) for line in lines]
-    assert all(abs(lengths.count(n) / 3000 - 1 / 3) < 0.05 for n in (8, 16, 24))
-    held = [cut.holds_out(line) for line in lines]
-    assert abs(sum(held) / 3000 - 0.3) < 0.05
-    assert [cut.holds_out(line) for line in reversed(lines)] == held[::-1]
-
-
-@cache
-def _tokenizer():
-    return train_tokenizer(lambda: [*made_up_lines(50), "zz z"], 120)

@@ -11,9 +11,9 @@ import numpy as np
 
 from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.run.advance import DecoderRun, GroupRun, MarkovRun, group_runs
-from unmask.sampling.run.diagnostics import measure
-from unmask.sampling.run.result import COUNTS
+from unmask.sampling.chains.advance import DecoderRun, GroupRun, MarkovRun, group_runs
+from unmask.sampling.chains.diagnostics import measure
+from unmask.sampling.chains.result import COUNTS
 from unmask.sampling.settings import SampleSettings
 
 

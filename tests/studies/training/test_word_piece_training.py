@@ -5,7 +5,8 @@ in any process.
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.models.text.vocabulary import SPECIAL_TOKENS, train_tokenizer
+from unmask.models.text.word_pieces import SPECIAL_TOKENS
+from unmask.studies.training.word_piece_training import train_tokenizer
 
 LINES = st.lists(st.text("aabbcdé .", min_size=1, max_size=30), min_size=1, max_size=12)
 

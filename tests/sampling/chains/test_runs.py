@@ -16,10 +16,10 @@ from support.sampling_cases import settings_of
 from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.folder import read_parts
+from unmask.sampling.chains import result
+from unmask.sampling.chains.advance import draw_samples
+from unmask.sampling.chains.result import load_run
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run import result
-from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.run.result import load_run
 
 SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "passes": 3, "seed": 7}
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from unmask.sampling.run.advance import GroupRun
-    from unmask.sampling.run.diagnostics import Diagnosis
+    from unmask.sampling.chains.advance import GroupRun
+    from unmask.sampling.chains.diagnostics import Diagnosis
 
 KIND = "sample"
 SHOWN = 10
@@ -90,7 +90,7 @@ class SampleRun(Result):
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """How far to trust the samples; measured when first asked for, and written nowhere."""
-        from unmask.sampling.run.diagnostics import measure_run
+        from unmask.sampling.chains.diagnostics import measure_run
 
         return measure_run(self)
 
