@@ -43,7 +43,7 @@ from unmask.scoring.score import Scores as Scores
 from unmask.studies import lab as lab
 from unmask.studies.evaluation.frontier import Frontier as Frontier
 from unmask.studies.evaluation.table import Evaluation as Evaluation
-from unmask.studies.lab.studies import SpinModel as SpinModel
+from unmask.studies.lab.spin_model import SpinModel as SpinModel
 from unmask.studies.training.recipe import Causal as Causal
 from unmask.studies.training.recipe import HeldOut as HeldOut
 from unmask.studies.training.recipe import Masked as Masked

@@ -33,7 +33,14 @@ CHECKED = [
     "unmask.verbs.answers.filling",
     "unmask.verbs.answers.comparison",
     "unmask.studies.evaluation.table",
-    *(f"unmask.studies.lab.{name}" for name in ("dynamics", "estimation", "schedules", "studies")),
+    *(
+        f"unmask.studies.lab.{name}"
+        for name in ("confidence", "dynamics", "entropies", "estimation", "fitting")
+    ),
+    *(
+        f"unmask.studies.lab.{name}"
+        for name in ("hidden_sites", "panels", "rules", "schedules", "studies", "toys")
+    ),
     "unmask.sampling.decoders",
     *(
         f"unmask.sampling.{name}"
@@ -47,8 +54,8 @@ CHECKED = [
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their
 tests' time.
 """
-PRIVATE_ONLY = ["unmask.studies.lab.studies"]
-"""Public functions and classes there refuse wrong arguments in words of their own, so only
+PRIVATE_ONLY = ("unmask.studies.lab.studies.",)
+"""Public functions and classes below these refuse wrong arguments in words of their own, so only
 private ones are checked.
 """
 EVALUATING = RLock()
@@ -140,7 +147,7 @@ def check_later(given: Any, typechecker: Callable[[Any], Any], owner: type | Non
         if is_dataclass(given) and not hasattr(given.__init__, "checks_types"):
             given.__init__ = check_later(given.__init__, typechecker, owner=given)
         return given
-    if given.__module__ in PRIVATE_ONLY and not given.__qualname__.startswith("_"):
+    if given.__module__.startswith(PRIVATE_ONLY) and not given.__qualname__.startswith("_"):
         return given
     checking: list[Any] = []  # empty until the first call
 
