@@ -33,8 +33,11 @@ from unmask.models.encoder.encoder import (
     shared_logits,
 )
 from unmask.models.encoder.layers import HALF_TYPES
-from unmask.models.heads import FunctionNetwork, caution, head_of, refuse_causal, refuse_type
+from unmask.models.function_network import FunctionNetwork
+from unmask.models.heads import head_of
 from unmask.models.load import load_uncached
+from unmask.models.model_types import caution, refuse_type
+from unmask.models.probes import refuse_causal
 from unmask.models.text.blanks import cloze_of
 from unmask.models.text.text_tokenizer import TextTokenizer, refuse_too_long
 from unmask.models.text.vocabulary import refuse_foreign_tokenizer, with_mask
@@ -81,9 +84,9 @@ class MaskedLM(ConditionalModel):
         self.max_length = longest_text(network, tokenizer)
         self.input_size = input_size(network)
         refuse_foreign_tokenizer(tokenizer, self.input_size, name)
-        self.head = head_of(network, name)
+        self.head = head_of(network, name, tokenizer.mask_token_id)
         self.caution = caution(network.config, name, self.dtype)
-        self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
+        self.vocab_size = self.head.vocab_size
         self.words = TextTokenizer(tokenizer, self.vocab_size)
         self.mask_id, self.special_ids = self.words.mask_id, self.words.special_ids
         if not self.regular_ids:
@@ -93,7 +96,7 @@ class MaskedLM(ConditionalModel):
             )
         self.batches = RowBatches(default_budget(self.device))
         self.cost = RowCost.of(network, self.vocab_size, isinstance(network, FunctionNetwork))
-        self.encoder = find_encoder(network)
+        self.encoder = find_encoder(network) if self.head.position_by_position else None
         self._agreed: set[tuple[str, int]] = set()
 
     @classmethod
@@ -259,7 +262,9 @@ class MaskedLM(ConditionalModel):
             id(part.weight) for part in self.network.modules() if isinstance(part, nn.Embedding)
         }
         encoder = sum(
-            w.numel() for w in self.head.encoder.parameters() if w.dim() > 1 and id(w) not in tables
+            w.numel()
+            for w in self.head.base_model.parameters()
+            if w.dim() > 1 and id(w) not in tables
         )
         return tokens * encoder + self.cost.width * self.vocab_size
 
@@ -283,7 +288,7 @@ class MaskedLM(ConditionalModel):
         Another thread may give `self.encoder` up at any time.
         """
         encoder = self.encoder
-        if encoder is None or not self.head.position_by_position or encoder.has_padding(ids):
+        if encoder is None or encoder.has_padding(ids):
             return None
         row, at = ids[:1], positions[:1]
         fast, slow = partial(self._at_one, encoder, row, at), lambda head: head(row, at)
@@ -377,7 +382,7 @@ class MaskedLM(ConditionalModel):
         """Whether the fast path gives the logits `slow(head)` of the network's own forward pass."""
 
         def wide() -> Tensor:
-            return slow(head_of(copy.deepcopy(self.network).float(), self.name))
+            return slow(head_of(copy.deepcopy(self.network).float(), self.name, self.mask_id))
 
         return agree(fast, slow(self.head), self.dtype, type(self.network).__name__, wide)
 
