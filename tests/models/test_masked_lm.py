@@ -276,9 +276,9 @@ def test_a_thread_that_gives_the_fast_path_up_does_not_disturb_another(checkpoin
     model = MaskedLM.load(checkpoint("bert"))
     run = model.batches.run
 
-    def after_another_thread(*arguments):
+    def after_another_thread(**arguments):
         model.encoder = None
-        return run(*arguments)
+        return run(**arguments)
 
     monkeypatch.setattr(model.batches, "run", after_another_thread)
     with torch.no_grad():

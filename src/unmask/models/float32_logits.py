@@ -57,9 +57,10 @@ class Float32Output(nn.Linear):
         product = torch.mm(rows, self.weight.t(), out_dtype=torch.float32)
         product = product[:, : self.out_features]
         logits = product.unflatten(0, hidden.shape[:-1])
-        if self.bias is None:
+        bias: Tensor | None = self.bias  # torch's types know of no layer without one
+        if bias is None:
             return logits
-        return logits.add_(self.bias)
+        return logits.add_(bias)
 
 
 def widen_output(network: Any) -> None:

@@ -58,7 +58,7 @@ def refuse_type(config: Any, name: str) -> None:
     raise ModelError(f"{name} is a {kind} model, and {problem}: use another model")
 
 
-def caution(config: Any, name: str, dtype: torch.dtype) -> str | None:
+def caution_about(config: Any, name: str, dtype: torch.dtype) -> str | None:
     """A sentence about a model whose answers may be far off; None for all others.
 
     name    what the sentence calls the model
