@@ -175,7 +175,7 @@ def assemble(
     return SampleRun(settings, samples, first, by_position, folder)
 
 
-def load_run(path: object) -> SampleRun:
+def load_run(path: Any) -> SampleRun:
     """A run as its folder has it so far; it need not be finished."""
     folder = user_path(path, "run")
     settings = stored_settings(folder)

@@ -54,7 +54,7 @@ from unmask.common.results import Result
 from unmask.models.checkpoint import load_network, read_own_bert, resolve_dtype
 from unmask.models.checkpoint_files import Source as Folder
 from unmask.models.encoder.bert import BertMaskedLM, KeyCache
-from unmask.models.heads import widen_output
+from unmask.models.float32_logits import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.models.text.word_pieces import UNKNOWN
