@@ -9,6 +9,8 @@ decoders/    rules that fill blanks: `decoder` ancestral and mask-predict, `reve
              with a law, `verified`
 engine/      `passes` how the model is asked, within a memory; `randomness` random numbers and
              drawn tokens
-chains/      `advance` groups of chains and their starts, `result` samples and checkpoints,
-             `diagnostics`
+chains/      a whole run: `drawing` from the start to the end; `groups` chains side by side,
+             `group_run` how they advance, `starts`; `sharing` them out among workers;
+             `snapshot`, `samples`, `keeper` and `sample_folder` what is kept; `sample_run` the
+             result, `diagnosis` how far to trust it
 """

@@ -11,9 +11,10 @@ import numpy as np
 
 from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.chains.advance import DecoderRun, GroupRun, MarkovRun, group_runs
-from unmask.sampling.chains.diagnostics import measure
-from unmask.sampling.chains.result import COUNTS
+from unmask.sampling.chains.diagnosis import measure
+from unmask.sampling.chains.group_run import DecoderRun, GroupRun, MarkovRun
+from unmask.sampling.chains.groups import group_runs
+from unmask.sampling.chains.snapshot import COUNTS
 from unmask.sampling.settings import SampleSettings
 
 

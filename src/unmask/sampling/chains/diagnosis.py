@@ -44,7 +44,7 @@ from unmask.common.errors import InputError
 from unmask.common.files import atomic_path, write_json
 from unmask.common.results import Result
 from unmask.models.checkpoint import load_causal, resolve_device
-from unmask.sampling.chains.result import SampleRun
+from unmask.sampling.chains.sample_run import SampleRun
 from unmask.sampling.settings import SampleSettings
 
 if TYPE_CHECKING:
