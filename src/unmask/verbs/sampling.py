@@ -142,7 +142,8 @@ def diagnose(run: Run | Runs, judge: str | None = None) -> unmask.Diagnosis | un
     >>> unmask.diagnose(run).draws
     4
     """
-    from unmask.sampling.chains.diagnosis import CausalJudge, Diagnoses, judge_run, write_diagnosis
+    from unmask.sampling.chains.diagnosis import Diagnoses, write_diagnosis
+    from unmask.sampling.chains.judge import CausalJudge, judge_run
 
     runs = list(run) if isinstance(run, list | tuple) else [run]
     if not runs:

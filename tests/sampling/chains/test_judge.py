@@ -10,8 +10,8 @@ import torch
 from sampling.test_sample_command import unmask
 from support.sampling_cases import settings_of
 from unmask.common.errors import InputError, ModelError
-from unmask.sampling.chains.diagnosis import CausalJudge, judge_run
 from unmask.sampling.chains.drawing import draw_samples
+from unmask.sampling.chains.judge import CausalJudge, judge_run
 from unmask.sampling.chains.sample_folder import load_run
 
 

@@ -63,7 +63,7 @@ from unmask.runs.fingerprint import fingerprint
 from unmask.runs.folder import RunFolder
 from unmask.runs.lines import source_name, text_lines
 from unmask.runs.progress import Progress
-from unmask.sampling.chains.diagnosis import stutter_rate, stutters
+from unmask.sampling.chains.functionals import stutter_rate, stutters
 from unmask.sampling.chains.group_run import Group, group_run
 from unmask.sampling.chains.snapshot import COUNTS
 from unmask.sampling.chains.starts import random_texts
