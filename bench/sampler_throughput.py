@@ -30,7 +30,7 @@ from typing import Any
 import torch
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.chains.advance import Group, group_run
+from unmask.sampling.chains.group_run import Group, group_run
 from unmask.sampling.decoders.decoder import Ancestral, blanks_left, decode
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams

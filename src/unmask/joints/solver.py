@@ -22,7 +22,6 @@ from unmask.joints.anderson import Acceleration, FixedPoint
 from unmask.joints.fixed_point_check import GROWS
 from unmask.joints.members import LOWEST, Marginals, Members, flat, start
 from unmask.joints.newton import LikelyTokens
-from unmask.joints.reading import JointReading
 from unmask.joints.sweeps import sweep
 
 CELLS_IN_FLOAT64 = 1 << 25
