@@ -66,6 +66,7 @@ WRONG = {
     "sampling.target": ("log_normaliser", "logits", (FLAT,)),
     "scoring.batch": ("Scored", "values", (TABLE,)),
     "tables.candidates": ("default_size", "sites", (TABLE,)),
+    "tables.conditional_table": ("ConditionalTable.write", "logits", (None, slice(2), MATRIX)),
     "tables.conditionals": ("lost_nats", "outside", (TABLE, TABLE.long(), FLAT)),
     "tables.lattice": ("log_mean_of_sampled", "log_probs", (FLAT,)),
     "tables.unary": ("pass_count", "sizes", (TABLE,)),

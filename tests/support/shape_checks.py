@@ -25,6 +25,7 @@ CHECKED = [
     "unmask.common.intervals",
     "unmask.models",
     "unmask.tables.unary",
+    "unmask.tables.conditional_table",
     "unmask.tables.candidates",
     "unmask.tables.lattice",
     "unmask.tables.conditionals",

@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unmask.common.batches import grouped
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import (
@@ -39,7 +40,6 @@ from unmask.tables.lattice import (
     log_mean_of_sampled,
     random_orders,
 )
-from unmask.tables.unary import grouped
 
 EXACT_SITES = 8  # 255 passes per filling
 BEAMS_FROM = 5

@@ -42,6 +42,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from unmask.common.batches import grouped
 from unmask.common.errors import InputError
 from unmask.common.signature import checked
 from unmask.joints.incompatibility import incompatibilities
@@ -60,7 +61,7 @@ from unmask.joints.rules import (
     triton_serves,
 )
 from unmask.models.batching import on_device
-from unmask.tables.unary import Tables, grouped
+from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:
     import pandas

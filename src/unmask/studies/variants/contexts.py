@@ -30,6 +30,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.common.batches import cut, grouped
 from unmask.common.cloze import blanked
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
@@ -37,8 +38,9 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import OF_VARIANTS, PAIRS, chosen_of_variants
 from unmask.studies.variants.mutants import TOGETHER, effects
+from unmask.tables.conditional_table import ROWS, enough_rows
 from unmask.tables.lattice import random_orders
-from unmask.tables.unary import ROWS, cut, enough_rows, grouped, pass_count, tables_of
+from unmask.tables.unary import pass_count, tables_of
 
 Pair = tuple[int, int]
 VARIANTS = "variants"

@@ -48,6 +48,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask import __version__
+from unmask.common.batches import grouped, of_one_key
 from unmask.common.cloze import Cloze, blanked
 from unmask.common.errors import InputError
 from unmask.common.files import output_file, user_path
@@ -67,7 +68,7 @@ from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
 from unmask.tables.conditionals import Conditionals, logit_rows, regular_tokens
 from unmask.tables.profile import Profile
-from unmask.tables.unary import grouped, of_one_key, pass_count, tables_of
+from unmask.tables.unary import pass_count, tables_of
 from unmask.verbs.answers.blanked_text import allowed_tokens
 from unmask.verbs.answers.plots import figure_path, save_figure
 
