@@ -68,6 +68,7 @@ WRONG = {
     "tables.candidates": ("default_size", "sites", (TABLE,)),
     "tables.conditional_table": ("ConditionalTable.write", "logits", (None, slice(2), MATRIX)),
     "tables.conditionals": ("lost_nats", "outside", (TABLE, TABLE.long(), FLAT)),
+    "tables.exploration": ("_probability", "log_q", (MATRIX,)),
     "tables.lattice": ("log_mean_of_sampled", "log_probs", (FLAT,)),
     "tables.unary": ("pass_count", "sizes", (TABLE,)),
     "studies.training.objectives": (

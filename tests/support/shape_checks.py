@@ -27,6 +27,7 @@ CHECKED = [
     "unmask.tables.unary",
     "unmask.tables.conditional_table",
     "unmask.tables.candidates",
+    "unmask.tables.exploration",
     "unmask.tables.lattice",
     "unmask.tables.conditionals",
     "unmask.verbs.answers.blanked_text",
