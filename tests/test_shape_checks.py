@@ -70,6 +70,7 @@ WRONG = {
     "tables.conditionals": ("lost_nats", "outside", (TABLE, TABLE.long(), FLAT)),
     "tables.exploration": ("_probability", "log_q", (MATRIX,)),
     "tables.lattice": ("log_mean_of_sampled", "log_probs", (FLAT,)),
+    "tables.profile_measurement": ("random_sites", "free", (FLAT > 0, None)),
     "tables.unary": ("pass_count", "sizes", (TABLE,)),
     "studies.training.objectives": (
         "hide",

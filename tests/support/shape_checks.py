@@ -29,6 +29,7 @@ CHECKED = [
     "unmask.tables.candidates",
     "unmask.tables.exploration",
     "unmask.tables.lattice",
+    "unmask.tables.profile_measurement",
     "unmask.tables.conditionals",
     "unmask.verbs.answers.blanked_text",
     "unmask.verbs.answers.filling",
