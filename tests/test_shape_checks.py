@@ -102,8 +102,11 @@ WRONG = {
     "scoring.batch": ("Scored", "values", (TABLE,)),
     "surfaces.serving.watch": ("_decoder_move", "model", (TABLE, *5 * [None])),
     "tables.candidates": ("default_size", "sites", (TABLE,)),
+    "tables.conditional_table": ("ConditionalTable.write", "logits", (None, slice(2), MATRIX)),
     "tables.conditionals": ("lost_nats", "outside", (TABLE, TABLE.long(), FLAT)),
+    "tables.exploration": ("_probability", "log_q", (MATRIX,)),
     "tables.lattice": ("log_mean_of_sampled", "log_probs", (FLAT,)),
+    "tables.profile_measurement": ("random_sites", "free", (FLAT > 0, None)),
     "tables.unary": ("pass_count", "sizes", (TABLE,)),
     "studies.training.objectives": (
         "hide",

@@ -2,9 +2,10 @@
 vocabulary, found best first.
 
 p(x) needs no normaliser and no candidate sets, only the passes over the 2^k - 1 states of x
-(`unmask.tables.lattice`, also about rounding). The search spends its passes in rounds, some on
-the states where the chain rule comes most often, the others on completing the fillings that
-look best so far, and shares each between all orders and fillings. It reports
+(`unmask.tables.exploration`; about rounding `unmask.tables.rounding`). The search spends its
+passes in rounds, some on the states where the chain rule comes most often, the others on
+completing the fillings that look best so far, and shares each between all orders and fillings.
+It reports
 
 - probabilities of every filling whose states are all passed, up to rounding; their sum is the
 mass seen, never above 1; - a bound that no other filling exceeds: fillings above it, and apart
@@ -28,18 +29,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unmask.common.batches import grouped
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.conditionals import Conditionals
-from unmask.tables.lattice import (
-    Exploration,
-    Rounding,
-    State,
-    Variant,
-    along_orders,
-    log_mean_of_sampled,
-    random_orders,
-)
-from unmask.tables.unary import grouped
+from unmask.tables.exploration import Exploration, State, Variant
+from unmask.tables.lattice import along_orders, log_mean_of_sampled, random_orders
+from unmask.tables.rounding import Rounding
 
 EXACT_SITES = 8  # 255 passes per filling
 BEAMS_FROM = 5

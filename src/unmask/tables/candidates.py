@@ -27,12 +27,14 @@ import torch
 from torch import Tensor
 
 from unmask.common import checks
+from unmask.common.batches import grouped
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
+from unmask.tables.conditional_table import rows_at_once
 from unmask.tables.conditionals import regular_tokens, token_sets
-from unmask.tables.unary import grouped, masked_logits, pass_count, rows_at_once
+from unmask.tables.unary import masked_logits, pass_count
 
 SMALL_VOCABULARY = 64
 """A vocabulary of at most this many regular tokens (amino acids, characters) is taken whole, if

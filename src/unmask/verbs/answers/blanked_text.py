@@ -212,7 +212,7 @@ class Filling(Result):
                   over the same tables
 
     By a search over the whole vocabulary there is no table. Rounding is allowed for in mass,
-    bound, certain and ranks (`unmask.tables.lattice`):
+    bound, certain and ranks (`unmask.tables.rounding`):
 
     best          the best fillings found, best first
     answers       the fillings named in `answers`, with rank and odds beside log_prob

@@ -59,7 +59,8 @@ from unmask.models.text.blanks import (
 )
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.conditionals import Conditionals
-from unmask.tables.lattice import Rounding, Variant
+from unmask.tables.exploration import Variant
+from unmask.tables.rounding import Rounding
 from unmask.verbs.answers.blanked_text import (
     BlankedText,
     Completion,
