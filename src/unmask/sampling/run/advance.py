@@ -30,7 +30,7 @@ from unmask.common.errors import InputError, UnmaskError
 from unmask.common.files import user_path, write_table
 from unmask.models.first_look import look_at_first
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import alphabet_ids
+from unmask.models.text.alphabet import alphabet_ids
 from unmask.runs.engine import Workers, each
 from unmask.runs.folder import on_a_thread, refuse_foreign
 from unmask.runs.progress import Progress

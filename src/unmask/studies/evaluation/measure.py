@@ -54,7 +54,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, model_name, shared_model
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import alphabet_ids
+from unmask.models.text.alphabet import alphabet_ids
 from unmask.runs.engine import Workers, each
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder, read_parts, read_rows
