@@ -43,6 +43,7 @@ WRONG = {
     "models.encoder.bert": ("Embeddings.forward", "input_ids", (None, IDS)),
     "models.encoder.encoder": ("filled", "shared", (TABLE, BOX, IDS)),
     "models.encoder.layers": ("Layer.project", "normed", (None, TABLE)),
+    "models.encoder.linear_maps": ("rows_of", "number", ((), TABLE)),
     "models.first_look": ("is_sequence", "words", (TABLE, "")),
     "models.heads": ("rows_at", "values", (TABLE, IDS)),
     "models.load": ("model_name", "model", (TABLE,)),

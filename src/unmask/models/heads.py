@@ -30,7 +30,7 @@ from unmask.common.errors import ModelError
 from unmask.common.files import first_line
 from unmask.models.batching import is_out_of_memory, passes
 from unmask.models.encoder.bert import BertMaskedLM
-from unmask.models.encoder.layers import HALF_TYPES
+from unmask.models.encoder.linear_maps import HALF_TYPES
 
 logger = logging.getLogger(__name__)
 TENSOR_CORE_ROWS = 64

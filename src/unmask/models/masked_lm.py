@@ -32,7 +32,7 @@ from unmask.models.encoder.encoder import (
     plain_logits,
     shared_logits,
 )
-from unmask.models.encoder.layers import HALF_TYPES
+from unmask.models.encoder.linear_maps import HALF_TYPES
 from unmask.models.heads import FunctionNetwork, caution, head_of, refuse_causal, refuse_type
 from unmask.models.load import load_uncached
 from unmask.models.text.blanks import cloze_of

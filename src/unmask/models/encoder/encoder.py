@@ -28,7 +28,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.models.encoder.layers import HALF_TYPES, Layer, Rotary, Stream, Turn
+from unmask.models.encoder.layers import Layer, Rotary, Stream, Turn
+from unmask.models.encoder.linear_maps import HALF_TYPES
 
 logger = logging.getLogger(__name__)
 KEPT_IN_TRAINING = (
