@@ -24,15 +24,11 @@ from unmask.common.signature import checked
 from unmask.models.batching import RowBatches, RowCost, default_budget, on_device, passes
 from unmask.models.checkpoint import input_size, longest_text, resolve_device
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.encoder.encoder import (
-    Encoder,
-    Substitution,
-    agree,
-    find_encoder,
-    plain_logits,
-    shared_logits,
-)
+from unmask.models.encoder.agreement import agree
+from unmask.models.encoder.architectures import find_encoder
+from unmask.models.encoder.encoder import Encoder
 from unmask.models.encoder.linear_maps import HALF_TYPES
+from unmask.models.encoder.substitution import Substitution, plain_logits, shared_logits
 from unmask.models.heads import FunctionNetwork, caution, head_of, refuse_causal, refuse_type
 from unmask.models.load import load_uncached
 from unmask.models.text.blanks import cloze_of
