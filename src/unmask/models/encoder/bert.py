@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from unmask.models.encoder.encoder import BERT, layer_of
+from unmask.models.encoder.architectures import BERT, layer_of
 from unmask.models.encoder.layers import Stream
 
 ACTIVATIONS = {

@@ -11,7 +11,7 @@ from torch import Tensor
 from unmask.common.errors import InputError
 from unmask.models.first_look import look_at_first
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import alphabet_ids
+from unmask.models.text.alphabet import alphabet_ids
 from unmask.runs.engine import Workers
 from unmask.sampling import registry
 from unmask.sampling.chains.group_run import Group, GroupRun, group_run
