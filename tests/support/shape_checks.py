@@ -39,7 +39,10 @@ CHECKED = [
     ),
     "unmask.sampling.run",
     "unmask.scoring.batch",
-    *(f"unmask.studies.training.{name}" for name in ("objectives", "packing", "trainer")),
+    *(
+        f"unmask.studies.training.{name}"
+        for name in ("batches", "objectives", "packed_text", "packing", "trainer")
+    ),
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their
 tests' time.

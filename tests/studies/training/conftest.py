@@ -4,7 +4,7 @@ import pytest
 
 from support.made_up import made_up_lines
 from unmask.models.text.vocabulary import train_tokenizer
-from unmask.studies.training.packing import Vocabulary
+from unmask.studies.training.packed_text import Vocabulary
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -17,7 +17,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.run.diagnostics import CausalJudge
 from unmask.studies.training.encoder import PackedBert, new_model
 from unmask.studies.training.objectives import CausalTasks
-from unmask.studies.training.packing import PackedText
+from unmask.studies.training.packed_text import PackedText
 from unmask.studies.training.settings import TrainSettings
 
 VOCABULARY = toy_vocabulary()

@@ -11,7 +11,7 @@ from torch.utils import deterministic
 
 from support.made_up import packed_text, toy_vocabulary
 from unmask.studies.training.encoder import PackedBert, Slots, compile_options, new_model, one_order
-from unmask.studies.training.packing import PackedText
+from unmask.studies.training.packed_text import PackedText
 from unmask.studies.training.settings import TrainSettings
 from unmask.studies.training.trainer import WEIGHT_DECAY, make_optimisers, rate_at
 
@@ -133,7 +133,7 @@ def test_rate_rises_linearly_and_falls_to_zero_by_a_cosine():
     assert rates[10] == pytest.approx(0.5)
     assert rates[60] == pytest.approx(0.25)
     assert rates[110] == pytest.approx(0.0, abs=1e-12)
-    assert all(a >= b for a, b in itertools.pairwise(rates))
+    assert all(a >= b for a, b in itertools.pairwise(rates[9:]))
 
 
 def test_a_step_of_a_layers_matrix_is_that_of_torch_and_has_the_root_mean_square_of_an_adamw_step():

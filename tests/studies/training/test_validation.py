@@ -20,7 +20,7 @@ from unmask.common.errors import UnmaskWarning
 from unmask.models.text.vocabulary import special_id
 from unmask.studies.training.corpus import prepare
 from unmask.studies.training.objectives import CausalTasks, FixedRate, MaskedTasks
-from unmask.studies.training.packing import Vocabulary
+from unmask.studies.training.packed_text import Vocabulary
 from unmask.studies.training.parallel_corpus import prepare_parallel
 from unmask.studies.training.settings import TrainSettings
 from unmask.studies.training.text_sources import one_source, parallel_sides, sources

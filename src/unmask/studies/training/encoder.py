@@ -42,7 +42,7 @@ from unmask.models.text.vocabulary import (
     tokenizer_difference,
 )
 from unmask.runs.fingerprint import fingerprint
-from unmask.studies.training.packing import PackedText
+from unmask.studies.training.packed_text import PackedText
 
 if TYPE_CHECKING:
     from unmask.studies.training.settings import TrainSettings

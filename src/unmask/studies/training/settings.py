@@ -17,8 +17,9 @@ import torch
 from unmask.common.errors import InputError
 from unmask.common.results import Result
 from unmask.models.batching import whole_memory
+from unmask.studies.training.batches import BatchPlan
 from unmask.studies.training.objectives import parse_scheme
-from unmask.studies.training.packing import BatchPlan, PackedRows
+from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.processes import ALONE, Processes
 from unmask.studies.training.recipe import Causal, Masked, Optimisation, Shape
 

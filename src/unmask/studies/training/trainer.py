@@ -40,6 +40,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
 
+from unmask.studies.training.batches import BatchPlan, seed_for
 from unmask.studies.training.corpus import Prepared
 from unmask.studies.training.encoder import PackedBert, Slots, Start, new_model, one_order
 from unmask.studies.training.objectives import (
@@ -50,7 +51,8 @@ from unmask.studies.training.objectives import (
     filled_in,
     objective_of,
 )
-from unmask.studies.training.packing import BatchPlan, PackedRows, PackedText, Vocabulary, seed_for
+from unmask.studies.training.packed_text import PackedText, Vocabulary
+from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.processes import ALONE, Processes
 from unmask.studies.training.settings import TrainSettings
 
