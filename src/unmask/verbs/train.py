@@ -104,10 +104,10 @@ def train(
         suited_vocab,
     )
     from unmask.studies.training.corpus import prepare
-    from unmask.studies.training.encoder import Start
     from unmask.studies.training.parallel_corpus import prepare_parallel
     from unmask.studies.training.processes import joined
     from unmask.studies.training.settings import refuse_what_does_not_fit
+    from unmask.studies.training.start import Start
     from unmask.studies.training.text_sources import one_source, parallel_sides, sources
     from unmask.studies.training.trainer import Trainer
 

@@ -19,7 +19,7 @@ from unmask.studies.training.recipe import Causal, Masked, Optimisation, Shape
 from unmask.studies.training.settings import PAIRS_MASKING, TrainSettings
 
 if TYPE_CHECKING:
-    from unmask.studies.training.encoder import Start
+    from unmask.studies.training.start import Start
 
 BYTES_PER_TOKEN = 4
 TOKENS_SHOWN = {"cuda": 200_000_000, "cpu": 10_000_000}

@@ -42,7 +42,8 @@ from torch.optim import AdamW, Muon, Optimizer
 
 from unmask.studies.training.batches import BatchPlan, seed_for
 from unmask.studies.training.corpus import Prepared
-from unmask.studies.training.encoder import PackedBert, Slots, Start, new_model, one_order
+from unmask.studies.training.encoder import PackedBert, Slots
+from unmask.studies.training.fixed_order import one_order
 from unmask.studies.training.objectives import (
     FixedRate,
     MaskedTasks,
@@ -55,6 +56,7 @@ from unmask.studies.training.packed_text import PackedText, Vocabulary
 from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.processes import ALONE, Processes
 from unmask.studies.training.settings import TrainSettings
+from unmask.studies.training.start import Start, new_model
 
 BETAS, WEIGHT_DECAY = (0.9, 0.98), 0.01
 """Of AdamW; of all matrices."""
