@@ -74,9 +74,11 @@ WRONG = {
         ("factorised", object.__new__(PackedText), FLAT > 0, None),
     ),
     "studies.training.batches": ("BatchPlan", "packed", (MATRIX, 8, 0)),
+    "studies.training.optimisers": ("orthogonalise", "matrices", (TABLE,)),
     "studies.training.packed_text": ("PackedText.count", "chosen", (None, FLAT > 0)),
     "studies.training.packing": ("validation_rows", "parts", (MATRIX, 8, 0, "")),
-    "studies.training.trainer": ("orthogonalise", "matrices", (TABLE,)),
+    "studies.training.trainer": ("_refuse_other_shapes", "moments", (TABLE, 0, TABLE.shape)),
+    "studies.training.validation": ("log_unigram", "prepared", (TABLE, None, False)),
 }
 """A function or class of each checked module, one of its parameters, and what to call it with
 so that this one is wrong: an array with too few or too many axes, or of another kind where the

@@ -39,10 +39,13 @@ CHECKED = [
     ),
     "unmask.sampling.run",
     "unmask.scoring.batch",
-    *(
-        f"unmask.studies.training.{name}"
-        for name in ("batches", "objectives", "packed_text", "packing", "trainer")
-    ),
+    "unmask.studies.training.batches",
+    "unmask.studies.training.objectives",
+    "unmask.studies.training.optimisers",
+    "unmask.studies.training.packed_text",
+    "unmask.studies.training.packing",
+    "unmask.studies.training.trainer",
+    "unmask.studies.training.validation",
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their
 tests' time.

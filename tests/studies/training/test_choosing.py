@@ -19,7 +19,7 @@ from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.recipe import OBJECTIVES, Masked, Optimisation, Shape
 from unmask.studies.training.run import TrainingRun, advice
 from unmask.studies.training.settings import TrainSettings
-from unmask.studies.training.trainer import Validation
+from unmask.studies.training.validation import Validation
 
 LEFT_OUT: dict[str, Any] = {**vars(Shape()), **vars(Masked()), **vars(Optimisation()), "init": None}
 

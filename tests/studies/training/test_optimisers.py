@@ -6,9 +6,9 @@ import itertools
 import pytest
 import torch
 
+from unmask.studies.training.optimisers import WEIGHT_DECAY, make_optimisers, rate_at
 from unmask.studies.training.settings import TrainSettings
 from unmask.studies.training.start import new_model
-from unmask.studies.training.trainer import WEIGHT_DECAY, make_optimisers, rate_at
 
 
 def test_rate_rises_linearly_and_falls_to_zero_by_a_cosine():

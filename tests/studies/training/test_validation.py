@@ -24,7 +24,8 @@ from unmask.studies.training.packed_text import Vocabulary
 from unmask.studies.training.parallel_corpus import prepare_parallel
 from unmask.studies.training.settings import TrainSettings
 from unmask.studies.training.text_sources import one_source, parallel_sides, sources
-from unmask.studies.training.trainer import Trainer, Validation, log_unigram
+from unmask.studies.training.trainer import Trainer
+from unmask.studies.training.validation import Validation, log_unigram
 
 TRAIN, VALID = (
     made_up_lines(200),

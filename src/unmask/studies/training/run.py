@@ -44,11 +44,13 @@ from unmask.models.text.vocabulary import config_to_save, load_word_pieces, spec
 from unmask.runs.progress import Progress, stopping_signals
 from unmask.studies.training.batches import seed_for
 from unmask.studies.training.corpus import Prepared
+from unmask.studies.training.optimisers import rate_at
 from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.recipe import PathLike
 from unmask.studies.training.settings import TrainSettings
 from unmask.studies.training.start import INITIAL_DEVIATION, Start
-from unmask.studies.training.trainer import StepNumbers, Trainer, Validation, rate_at
+from unmask.studies.training.trainer import StepNumbers, Trainer
+from unmask.studies.training.validation import Validation
 from unmask.studies.translation.pairs import fit_length_head
 
 if TYPE_CHECKING:
