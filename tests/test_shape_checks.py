@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from support import shape_checks
-from unmask.studies.training.packing import PackedText
+from unmask.studies.training.packed_text import PackedText
 
 ROOT = Path(__file__).parent.parent
 VECTOR = np.zeros(3)
@@ -119,8 +119,12 @@ WRONG = {
         "block",
         ("factorised", object.__new__(PackedText), FLAT > 0, None),
     ),
-    "studies.training.packing": ("PackedText.count", "chosen", (None, FLAT > 0)),
-    "studies.training.trainer": ("orthogonalise", "matrices", (TABLE,)),
+    "studies.training.batches": ("BatchPlan", "packed", (MATRIX, 8, 0)),
+    "studies.training.optimisers": ("orthogonalise", "matrices", (TABLE,)),
+    "studies.training.packed_text": ("PackedText.count", "chosen", (None, FLAT > 0)),
+    "studies.training.packing": ("validation_rows", "parts", (MATRIX, 8, 0, "")),
+    "studies.training.trainer": ("_refuse_other_shapes", "moments", (TABLE, 0, TABLE.shape)),
+    "studies.training.validation": ("log_unigram", "prepared", (TABLE, None, False)),
 }
 """A function or class of each checked module, one of its parameters, and what to call it with
 so that this one is wrong: an array with too few or too many axes, or of another kind where the

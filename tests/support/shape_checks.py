@@ -51,7 +51,13 @@ CHECKED = [
     ),
     "unmask.sampling.chains",
     "unmask.scoring.batch",
-    *(f"unmask.studies.training.{name}" for name in ("objectives", "packing", "trainer")),
+    "unmask.studies.training.batches",
+    "unmask.studies.training.objectives",
+    "unmask.studies.training.optimisers",
+    "unmask.studies.training.packed_text",
+    "unmask.studies.training.packing",
+    "unmask.studies.training.trainer",
+    "unmask.studies.training.validation",
     "unmask.surfaces.serving.watch",
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their
