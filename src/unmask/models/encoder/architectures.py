@@ -137,17 +137,22 @@ def _encoder(network: Any, described: Architecture) -> Encoder:
     embeddings = getattr(base, "embeddings", None)
     position = getattr(embeddings, "position_embeddings", None)
     pad_id = None if position is None else position.padding_idx
+    position_offset = 0 if pad_id is None else pad_id + 1  # RoBERTa's first is after padding's
+    projection = None
+    if described.projection is not None:
+        projection = _part(base, described.projection)
+    has_token_dropout = getattr(config, "token_dropout", False)
     return Encoder(
         word=network.get_input_embeddings(),
         position=position,
         token_type=getattr(embeddings, "token_type_embeddings", None),
         embedding_norm=attrgetter(described.embedding_norm)(base),
-        projection=None if described.projection is None else _part(base, described.projection),
+        projection=projection,
         layers=tuple(layers),
         first_norm=first_norm,
-        position_offset=0 if pad_id is None else pad_id + 1,
+        position_offset=position_offset,
         pad_id=pad_id,
-        dropped=config.mask_token_id if getattr(config, "token_dropout", False) else None,
+        dropped=config.mask_token_id if has_token_dropout else None,
         unseen=getattr(base, "unseen", None),
     )
 
@@ -166,13 +171,16 @@ def layer_of(
     def part(name: str) -> Any:
         return attrgetter(name)(module)
 
+    activation = functional.gelu
+    if described.activation is not None:
+        activation = part(described.activation)
     has_window = getattr(module, "attention_type", None) == "sliding_attention"
     return Layer(
         projections=tuple(map(part, described.projections)),
         attention_out=part(described.attention_out),
         attention_norm=part(described.norms[0]),
         inner=part(described.inner),
-        activation=functional.gelu if described.activation is None else part(described.activation),
+        activation=activation,
         outer=part(described.outer),
         norm=part(described.norms[1]),
         heads=heads,

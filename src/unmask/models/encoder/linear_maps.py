@@ -62,15 +62,10 @@ def activated(
 
 def _activated_by_onednn(module: nn.Linear, name: str, x: Tensor, gates: bool) -> Tensor:
     """`activated` with the activation of this name in oneDNN."""
-    onednn = torch.ops.mkldnn
     if not gates:
-        product: Tensor = onednn._linear_pointwise(x, module.weight, module.bias, name, [], "none")
-        return product
-    g = rows_of((module,), 0, of=2)
-    u = rows_of((module,), 1, of=2)
-    opened = onednn._linear_pointwise(x, g.weight, g.bias, name, [], "none")
-    gated: Tensor = onednn._linear_pointwise.binary(x, opened, u.weight, u.bias, "mul")
-    return gated
+        return _onednn_product(module, x, name)
+    opened = _onednn_product(rows_of((module,), 0, of=2), x, name)
+    return _onednn_with(rows_of((module,), 1, of=2), x, opened, "mul")
 
 
 def linear_plus(
@@ -82,13 +77,25 @@ def linear_plus(
     if not fused or not _fusible(module.weight, x):
         product = functional.linear(x, module.weight, module.bias)
         return product if residual is None else product.add_(residual)
-    onednn = torch.ops.mkldnn
-    total: Tensor
     if residual is None:
-        total = onednn._linear_pointwise(x, module.weight, module.bias, "none", [], "none")
-    else:
-        total = onednn._linear_pointwise.binary(x, residual, module.weight, module.bias, "add")
-    return total
+        return _onednn_product(module, x, "none")
+    return _onednn_with(module, x, residual, "add")
+
+
+def _onednn_product(module: nn.Linear | Rows, x: Tensor, activation: str) -> Tensor:
+    """activation(module(x))."""
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(
+        x, module.weight, module.bias, attr=activation, scalars=[], algorithm="none"
+    )
+    return product
+
+
+def _onednn_with(module: nn.Linear | Rows, x: Tensor, other: Tensor, operation: str) -> Tensor:
+    """module(x) + other, or module(x) * other: `operation` is "add" or "mul"."""
+    result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
+        x, other, module.weight, module.bias, attr=operation
+    )
+    return result
 
 
 def _fused_name(activation: Callable[[Tensor], Tensor]) -> str | None:
