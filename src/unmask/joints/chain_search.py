@@ -1,7 +1,8 @@
 """The most probable fillings under the chain rule averaged over all orders, found best first.
 
 They are fillings over the whole vocabulary. p(x) needs no normaliser and no candidate sets, only
-the passes over the 2^k - 1 states of x (`unmask.tables.exploration`; about rounding `unmask.tables.rounding`).
+the passes over the 2^k - 1 states of x (`unmask.tables.exploration`). `unmask.tables.rounding`
+says what rounding does to it.
 
 The search spends its passes in rounds. Some go to the states where the chain rule comes most
 often, the others to completing the fillings that look best so far. Every pass is shared by all

@@ -126,8 +126,8 @@ def plan_candidates(
             " candidates out"
         )
     k = len(cloze.block)
-    is_number = candidates is None or isinstance(candidates, int | str)  # a text is refused below
-    if not is_number and hasattr(candidates, "__len__"):
+    # a text is refused below
+    if not isinstance(candidates, int | str | None) and hasattr(candidates, "__len__"):
         sets = _own_sets(candidates, allowed, k)
         sizes = [len(tokens) for tokens in sets]
         check_feasible(sizes, len(allowed), force)
@@ -278,7 +278,7 @@ def _in_calls(
 
 
 def _one_call(
-    model: ConditionalModel, rows: Sequence[Tensor], positions: Sequence[Tensor]
+    model: ConditionalModel, rows: list[Tensor], positions: list[Tensor]
 ) -> Sequence[Tensor]:
     logits = model.logits(torch.cat(rows), torch.cat(positions))
     return logits.split([len(of_cloze) for of_cloze in rows])

@@ -230,7 +230,7 @@ class Layer:
     def launches(self) -> list[Callable[[], object]]:
         """One of each operation for which a GPU may have to compile a program."""
         weight = self.attention_out.weight
-        like = {"dtype": weight.dtype, "device": weight.device}
+        like: dict[str, Any] = {"dtype": weight.dtype, "device": weight.device}
         width = len(weight)
         launches: list[Callable[[], object]] = []
         for length in COMPILED_LENGTHS:

@@ -16,7 +16,6 @@ import numpy as np
 from jaxtyping import Int, UInt
 
 from unmask.common.errors import InputError
-from unmask.models.text.word_pieces import special_id
 
 SEGMENTS_PER_COPY = 200_000  # segments copied into their rows at once, which bounds the indices
 
