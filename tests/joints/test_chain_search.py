@@ -12,7 +12,8 @@ from unmask.common.cloze import Cloze
 from unmask.joints.chain_search import EXACT_SITES, search_fillings
 from unmask.models.tabular import TabularMLM
 from unmask.tables.conditionals import Conditionals
-from unmask.tables.lattice import MOST_LISTED, Variant, lattice
+from unmask.tables.exploration import MOST_LISTED, Variant
+from unmask.tables.lattice import lattice
 
 
 def blank(vocab, sites):
@@ -134,7 +135,7 @@ def test_a_gap_between_likely_and_unlikely_tokens_is_crossed():
 
 
 def test_a_search_that_may_list_no_more_says_so(monkeypatch):
-    monkeypatch.setattr("unmask.tables.lattice.MOST_STATES", 600)
+    monkeypatch.setattr("unmask.tables.exploration.MOST_STATES", 600)
     model = TabularMLM.random(2000, 1, seed=4, scale=5.0)
     search = search_fillings(Conditionals(model), [Variant(blank(2000, 1))], top=2000)
     p = sorted((p for p, _, _ in brute_force(model, [Variant(blank(2000, 1))])), reverse=True)

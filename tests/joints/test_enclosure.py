@@ -13,8 +13,8 @@ from support.joint_cases import distance, random_scan_step, tables_from, tables_
 from unmask.joints import arnold_gokhale
 from unmask.joints.arnold_gokhale import family, members_of
 from unmask.joints.enclosure import Balance, without_mass
+from unmask.joints.members import Members, flat, start, unflat
 from unmask.joints.registry import Member
-from unmask.joints.sweeps import Members, flat, start, unflat
 
 ARNOLD_GOKHALE = {"arnold_gokhale": Member(0.0)}
 TOLERANCE = 1e-4

@@ -1,7 +1,8 @@
 """The most probable fillings under the chain rule averaged over all orders, found best first.
 
 They are fillings over the whole vocabulary. p(x) needs no normaliser and no candidate sets, only
-the passes over the 2^k - 1 states of x (`unmask.tables.lattice`, also about rounding).
+the passes over the 2^k - 1 states of x (`unmask.tables.exploration`). `unmask.tables.rounding`
+says what rounding does to it.
 
 The search spends its passes in rounds. Some go to the states where the chain rule comes most
 often, the others to completing the fillings that look best so far. Every pass is shared by all
@@ -28,18 +29,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unmask.common.batches import grouped
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.conditionals import Conditionals
-from unmask.tables.lattice import (
-    Exploration,
-    Rounding,
-    State,
-    Variant,
-    along_orders,
-    log_mean_of_sampled,
-    random_orders,
-)
-from unmask.tables.unary import grouped
+from unmask.tables.exploration import Exploration, State, Variant
+from unmask.tables.lattice import along_orders, log_mean_of_sampled, random_orders
+from unmask.tables.rounding import Rounding
 
 EXACT_SITES = 8  # Sites of a filling: 255 passes
 BEAMS_FROM = 5

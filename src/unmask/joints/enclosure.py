@@ -41,7 +41,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.joints.sweeps import LOWEST, Members, shaped
+from unmask.joints.members import LOWEST, Members, shaped
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -60,7 +60,7 @@ STILL = 1e-13
 
 
 def _context_numbers(shape: Sequence[int]) -> Int[Tensor, "sites cells"]:
-    """The number of the context of each cell at each site, in the order of `sweeps.flat`."""
+    """The number of the context of each cell at each site, in the order of `members.flat`."""
     numbers = []
     first = 0
     for site in range(len(shape)):

@@ -27,6 +27,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from unmask.common.batches import grouped
 from unmask.joints.joint import Joint
 from unmask.joints.rules import (
     PairForm,
@@ -40,7 +41,7 @@ from unmask.joints.rules import (
     triton_serves,
 )
 from unmask.models.batching import on_device
-from unmask.tables.unary import Tables, grouped
+from unmask.tables.unary import Tables
 
 CELLS_AT_ONCE = 1 << 18  # Cells that `_sum_weak_again` sums at a time
 WEAK = 1e-28
