@@ -18,7 +18,8 @@ from unmask.common.signature import Loaded, Written, checked, settings
 from unmask.sampling.registry import KERNELS, EnergyKind, MaskPredict, Method
 
 if TYPE_CHECKING:
-    from unmask.studies.translation.translators import CausalPairs, PairModel
+    from unmask.studies.translation.causal_pairs import CausalPairs
+    from unmask.studies.translation.masked_pairs import PairModel
 
     Translator: TypeAlias = (
         PairModel | CausalPairs | str | os.PathLike[str] | Callable[[], PairModel | CausalPairs]
@@ -72,8 +73,9 @@ def load_translator(
         dtype: auto, float32, bfloat16, float16 or float64.
     """
     from unmask.common.files import user_path
+    from unmask.studies.translation.causal_pairs import CausalPairs
+    from unmask.studies.translation.masked_pairs import PairModel
     from unmask.studies.translation.pairs import is_causal_pair_model
-    from unmask.studies.translation.translators import CausalPairs, PairModel
 
     folder = user_path(name, "model")
     return (CausalPairs if is_causal_pair_model(folder) else PairModel).load(folder, device, dtype)
