@@ -18,8 +18,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from unmask.sampling.chains.advance import Group, group_run, random_texts
-from unmask.sampling.chains.result import COUNTS
+from unmask.sampling.chains.group_run import Group, group_run
+from unmask.sampling.chains.snapshot import COUNTS
+from unmask.sampling.chains.starts import random_texts
 from unmask.sampling.decoders.decoder import Ancestral
 from unmask.sampling.engine.passes import CPU_BYTES, Passes, chains_that_fit
 from unmask.sampling.engine.randomness import ChainStreams

@@ -13,7 +13,7 @@ from unmask.common.errors import InputError
 from unmask.models.checkpoint import load_network, resolve_dtype
 from unmask.models.checkpoint_files import Source as Folder
 from unmask.models.encoder.bert import BertMaskedLM
-from unmask.models.heads import widen_output
+from unmask.models.float32_logits import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.devices import resolve_device
 from unmask.sampling.engine.passes import Passes
