@@ -18,7 +18,7 @@ from support.all_at_once import variant_scores
 from unmask.common.errors import InputError
 from unmask.common.intervals import interval, resampled
 from unmask.studies.variants.measured import Sorted, Target, agreement, compared
-from unmask.studies.variants.parsing import Variants
+from unmask.studies.variants.variant_lists import Variants
 from unmask.surfaces.cli.app import run
 
 SEQUENCE = "ACDEGACD"

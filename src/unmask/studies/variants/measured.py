@@ -42,15 +42,11 @@ from unmask.models.load import Model, as_model
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import chosen_of_variants
 from unmask.studies.variants.contexts import Contexts
-from unmask.studies.variants.mutants import TABLES, refuse_more, save_table
-from unmask.studies.variants.parsing import (
-    Parent,
-    Variants,
-    read_variants,
-    refuse_english,
-    residue_ids,
-)
+from unmask.studies.variants.limits import refuse_more
+from unmask.studies.variants.parent import Parent, refuse_english, residue_ids
 from unmask.studies.variants.ranking import Ranking
+from unmask.studies.variants.saved_table import TABLES, save_table
+from unmask.studies.variants.variant_lists import Variants, read_variants
 from unmask.tables.candidates import MAX_PASSES
 
 if TYPE_CHECKING:
@@ -192,9 +188,12 @@ def measure(
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))
     tokens = torch.tensor(allowed)[cells]
     if not force:
-        what = f"the scores of {len(tokens):,} variants need {{}} passes of the model"
+        passes = contexts.pass_count(tokens)
         refuse_more(
-            contexts.pass_count(tokens), MAX_PASSES, what, "ask for fewer scores or variants"
+            passes,
+            most=MAX_PASSES,
+            what=f"the scores of {len(tokens):,} variants need {passes:,} passes of the model",
+            advice="ask for fewer scores or variants",
         )
     look_at_first(lm, [parent.ids])
     effects = {
