@@ -290,7 +290,7 @@ def mutants(
             drawn,
         )
     else:
-        from unmask.studies.variants.measured import measure
+        from unmask.studies.variants.score_comparison import measure
 
         answers = (
             measure(one, model, measured, positions, ranking, joint, alphabet, force, progress)

@@ -88,7 +88,8 @@ class Mutants(Result):
     @checked
     def write(self, path: str | PathLike[str]) -> None:
         """All mutants and their numbers to a file: Parquet, CSV or TSV, by its ending."""
-        save_table(output_file("save", path, (), TABLES), self.to_frame())
+        file = output_file("save", path, (), TABLES)
+        save_table(file, self.to_frame())
 
     def figure(self) -> Figure:
         """A heat map: of single mutants their effects; of one pair of places its epistasis by
