@@ -52,8 +52,9 @@ from unmask.joints.registry import PUBLISHED_STEPS, named
 from unmask.models.batching import halving, is_out_of_memory, release_memory, triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.first_look import look_at_first
-from unmask.models.load import Model, model_name, shared_model
+from unmask.models.load import Model, model_name
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.sharing import shared_model
 from unmask.models.text.blanks import alphabet_ids
 from unmask.runs.engine import Workers, each
 from unmask.runs.fingerprint import content_hash
