@@ -30,11 +30,11 @@ from typing import Any
 import torch
 
 from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.chains.group_run import Group, group_run
 from unmask.sampling.decoders.decoder import Ancestral, blanks_left, decode
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, MaskPredict
-from unmask.sampling.run.advance import Group, group_run
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 

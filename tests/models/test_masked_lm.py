@@ -15,7 +15,7 @@ from transformers import AutoModelForMaskedLM
 
 from unmask.common.errors import InputError, ModelError
 from unmask.models.batching import passes
-from unmask.models.encoder import encoder
+from unmask.models.encoder import agreement
 from unmask.models.masked_lm import MaskedLM
 
 TEXT = [2, 5, 7, 4, 13, 4, 14, 3]
@@ -290,7 +290,7 @@ def test_a_thread_that_gives_the_fast_path_up_does_not_disturb_another(checkpoin
 @pytest.fixture
 def narrow(checkpoint, monkeypatch):
     """A model in bfloat16, and a limit that rounding alone is beyond."""
-    monkeypatch.setattr(encoder, "ROUNDING_UNITS", 1e-3)
+    monkeypatch.setattr(agreement, "ROUNDING_UNITS", 1e-3)
     return MaskedLM.load(checkpoint("bert"), dtype="bfloat16")
 
 
@@ -317,7 +317,7 @@ def test_the_forward_pass_in_float32_decides(seed, noise):
         (exact - noise * first.sign() / 2, True),
         (exact + 20 * noise * second, False),
     ):
-        assert encoder.agree(fast, rounded, torch.float16, "the model", lambda: exact) is same
+        assert agreement.agree(fast, rounded, torch.float16, "the model", lambda: exact) is same
 
 
 def setting() -> tuple[bool, bool]:

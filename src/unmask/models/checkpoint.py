@@ -23,7 +23,7 @@ from unmask.models.checkpoint_files import LOADING, Source, quiet_transformers
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.model_types import refuse_type
 from unmask.models.probes import refuse_causal
-from unmask.models.text.vocabulary import (
+from unmask.models.text.tokenizer_checks import (
     refuse_foreign_tokenizer,
     refuse_other_vocabulary,
     warn_of_few_tokens,

@@ -16,12 +16,12 @@ import warnings
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from math import ceil, inf, log
-from statistics import fmean, stdev
 from weakref import WeakSet
 
 import torch
 
 from unmask.common.errors import UnmaskWarning
+from unmask.common.intervals import mean_and_error
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer
 
@@ -169,19 +169,6 @@ def _surprise(model: MaskedLM, text: Sequence[int], positions: Sequence[int]) ->
     tokens = rows.gather(1, masked)
     log_q_of_tokens = log_q.gather(2, tokens.unsqueeze(2))
     return (-log_q_of_tokens).flatten().tolist()
-
-
-def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """The mean of numbers, and its standard error.
-
-    The error of a single number is infinite, and that of an infinite mean is 0.
-    """
-    if inf in values:
-        return inf, 0.0
-    mean = fmean(values)
-    if len(values) == 1:
-        return mean, inf
-    return mean, stdev(values) / len(values) ** 0.5
 
 
 def worse_than_uniform(what: str, nats: float, error: float, uniform: float) -> str | None:

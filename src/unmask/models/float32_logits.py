@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.models.encoder.layers import HALF_TYPES
+from unmask.models.encoder.linear_maps import HALF_TYPES
 
 TENSOR_CORE_ROWS = 64
 """A GPU's fast products need an output layer whose number of rows is a multiple of this one."""

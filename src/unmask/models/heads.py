@@ -27,7 +27,7 @@ from unmask.common.errors import ModelError
 from unmask.common.files import first_line
 from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM
-from unmask.models.encoder.layers import HALF_TYPES
+from unmask.models.encoder.linear_maps import HALF_TYPES
 from unmask.models.float32_logits import widened
 from unmask.models.fresh_pass import FreshPass
 from unmask.models.function_network import FunctionNetwork

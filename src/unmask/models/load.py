@@ -86,7 +86,8 @@ def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -
     from unmask.models.checkpoint_files import LOADING, Source, english_model_path
     from unmask.models.float32_logits import widen_output
     from unmask.models.masked_lm import MaskedLM
-    from unmask.models.text.vocabulary import load_tokenizer, warn_of_few_tokens
+    from unmask.models.text.tokenizer_checks import warn_of_few_tokens
+    from unmask.models.text.tokenizer_files import load_tokenizer
     from unmask.runs.devices import resolve_device
 
     if name is None:

@@ -27,23 +27,20 @@ from unmask.common.signature import checked
 from unmask.models.batching import RowBatches, RowCost, default_budget, on_device, passes
 from unmask.models.checkpoint import input_size, longest_text
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.encoder.encoder import (
-    Encoder,
-    Substitution,
-    agree,
-    find_encoder,
-    plain_logits,
-    shared_logits,
-)
-from unmask.models.encoder.layers import HALF_TYPES
+from unmask.models.encoder.agreement import agree
+from unmask.models.encoder.architectures import find_encoder
+from unmask.models.encoder.encoder import Encoder
+from unmask.models.encoder.linear_maps import HALF_TYPES
+from unmask.models.encoder.substitution import Substitution, plain_logits, shared_logits
 from unmask.models.function_network import FunctionNetwork
 from unmask.models.heads import Head, head_of
 from unmask.models.load import load_uncached
 from unmask.models.model_types import caution_about, refuse_type
 from unmask.models.probes import refuse_causal
 from unmask.models.text.blanks import cloze_of
+from unmask.models.text.mask_token import with_mask
 from unmask.models.text.text_tokenizer import TextTokenizer, refuse_too_long
-from unmask.models.text.vocabulary import refuse_foreign_tokenizer, with_mask
+from unmask.models.text.tokenizer_checks import refuse_foreign_tokenizer
 from unmask.runs.devices import resolve_device
 from unmask.runs.fingerprint import fingerprint
 
