@@ -70,6 +70,7 @@ WRONG = {
     "models.model_types": ("refuse_type", "name", (None, TABLE)),
     "models.probes": ("probe_texts", "vocab_size", (TABLE,)),
     "models.masked_lm": ("MaskedLM.logits_of", "states", (None, FLAT)),
+    "models.sharing": ("is_shared", "engine", (None, TABLE)),
     "models.tabular": ("TabularMLM.logits", "ids", (None, IDS, IDS)),
     "models.text.alphabet": ("alphabet_tokens", "alphabet", (7,)),
     "models.text.blanks": ("no_blank", "text", (TABLE,)),
