@@ -33,11 +33,7 @@ CHECKED = [
     "unmask.studies.evaluation.table",
     *(f"unmask.studies.lab.{name}" for name in ("dynamics", "estimation", "schedules", "studies")),
     "unmask.sampling.decoders",
-    *(
-        f"unmask.sampling.{name}"
-        for name in ("engine.passes", "engine.randomness", "kernels", "target")
-    ),
-    "unmask.sampling.chains",
+    *(f"unmask.sampling.{name}" for name in ("chains", "engine", "kernels", "target")),
     "unmask.scoring.batch",
     *(f"unmask.studies.training.{name}" for name in ("objectives", "packing", "trainer")),
     "unmask.surfaces.serving.watch",
