@@ -87,6 +87,8 @@ WRONG = {
     "sampling.decoders.decoder": ("lowest", "values", (FLAT, TABLE > 0, 1)),
     "sampling.decoders.revealing": ("least_bound", "entropy", (FLAT, 2)),
     "sampling.decoders.verified": ("_pairs", "wanted", (FLAT > 0, True)),
+    "sampling.engine.calls": ("_filled_up", "value", (VECTOR, 3)),
+    "sampling.engine.memory": ("free_bytes", "device", (TABLE,)),
     "sampling.engine.passes": ("Passes.as_states", "ids", (None, IDS)),
     "sampling.engine.randomness": ("Categoricals.draw", "uniform", (None, TABLE)),
     "sampling.kernels.kernel": ("refuse_nan", "terms", (FLAT,)),
