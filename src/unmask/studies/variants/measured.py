@@ -32,8 +32,8 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
+from unmask.common.excerpts import excerpt
 from unmask.common.files import output_file
-from unmask.common.formats import excerpt
 from unmask.common.intervals import interval, resampled
 from unmask.common.results import Result
 from unmask.common.signature import checked

@@ -40,8 +40,8 @@ from torch import Tensor
 
 from unmask.common.cloze import blanked
 from unmask.common.errors import InputError
+from unmask.common.excerpts import excerpt
 from unmask.common.files import output_file, write_atomically, write_table
-from unmask.common.formats import excerpt
 from unmask.common.results import Result
 from unmask.common.signature import checked
 from unmask.common.texts import for_each
