@@ -12,7 +12,7 @@ from torch import Tensor
 from unmask.common.errors import InputError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike as ArrayLike
 else:
     ArrayLike = Any  # `_distributions` checks it, in words of its own
 
