@@ -35,7 +35,7 @@ from unmask.common.results import Result
 from unmask.models.checkpoint_files import LeftOut, TokenizerAbove
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.first_look import worse_than_uniform
-from unmask.models.heads import FunctionNetwork
+from unmask.models.function_network import FunctionNetwork
 from unmask.models.load import Model, reload
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.lines import plain_texts, source_name

@@ -45,7 +45,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import Alphabet
+from unmask.models.text.alphabet import Alphabet
 from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
