@@ -230,18 +230,18 @@ class Layer:
     def launches(self) -> list[Callable[[], object]]:
         """One of each operation for which a GPU may have to compile a program."""
         weight = self.attention_out.weight
-        like = {"dtype": weight.dtype, "device": weight.device}
+        zeros = partial(torch.zeros, dtype=weight.dtype, device=weight.device)
         width = len(weight)
         launches: list[Callable[[], object]] = []
         for length in COMPILED_LENGTHS:
-            states = torch.zeros((1, length, width), **like)
+            states = zeros((1, length, width))
             turn = None
             if self.rotary is not None:
                 positions = torch.arange(length, device=weight.device)
                 turn = self.rotary.turn(positions, weight.dtype)
             launches.append(partial(self, Stream(states, states), None, turn))
-        rows = torch.zeros((1, width), **like).expand(linear_maps.MANY, -1)
-        mixed = torch.zeros((linear_maps.MANY, self.attention_out.in_features), **like)
+        rows = zeros((1, width)).expand(linear_maps.MANY, -1)
+        mixed = zeros((linear_maps.MANY, self.attention_out.in_features))
         launches.append(partial(self.after_attention, Stream(rows, rows), mixed))
         return launches
 

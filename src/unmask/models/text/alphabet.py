@@ -28,13 +28,12 @@ space, right after another token.
 
 def alphabet_tokens(alphabet: str | os.PathLike[str] | Sequence[str]) -> tuple[str, ...]:
     """The tokens that an alphabet names, each once, in the order given."""
+    tokens: list[str] = []
     if isinstance(alphabet, str | os.PathLike):
         words = [word for word in re.split(r"[,\s]+", _content(alphabet)) if word]
         tokens = list(words[0]) if len(words) == 1 else words  # a single word lists letters
-    elif isinstance(alphabet, Iterable):
+    elif isinstance(alphabet, Iterable):  # at run time it may be anything
         tokens = [str(token).strip() for token in alphabet]
-    else:
-        tokens = []
     named = tuple(dict.fromkeys(token for token in tokens if token))
     if not named:
         raise InputError(
