@@ -73,7 +73,7 @@ def evaluate(
     """
     from unmask.models.text.alphabet import alphabet_tokens
     from unmask.runs.folder import output_folder
-    from unmask.studies.evaluation.measure import KIND, evaluated
+    from unmask.studies.evaluation.run import KIND, evaluated
 
     if paper:
         if joints != "all" or support != "regular" or alphabet is not None:

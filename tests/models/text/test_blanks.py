@@ -12,7 +12,7 @@ from unmask.models.text.blanks import read_blanks, readings_of
 from unmask.models.text.mask_token import with_mask
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.vocabulary import tokenizer_from_vocabulary
-from unmask.studies.training.corpus import Segmentation, segments
+from unmask.studies.training.segmentation import Segmentation, segments
 
 
 @pytest.fixture(scope="module")

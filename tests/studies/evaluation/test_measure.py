@@ -288,7 +288,7 @@ def test_every_launch_of_a_precompilation_runs_before_a_text_is_read(tiny, corpu
         Measurer, "precompile", lambda self: began.extend(launch() for launch in self._launches())
     )
     monkeypatch.setattr(
-        "unmask.studies.evaluation.measure.read_texts",
+        "unmask.studies.evaluation.plan.read_texts",
         lambda data: pytest.fail("read before") if not began else [],
     )
     with pytest.raises(InputError, match="the 0 texts give only 0"):

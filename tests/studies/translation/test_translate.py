@@ -178,8 +178,9 @@ def test_another_seed_gives_other_translations(masked: Path) -> None:
 
 
 def test_distillation_trains_on_what_the_teacher_saved(causal: Path, tmp_path: Path) -> None:
-    from unmask.studies.training.corpus import parallel_sides, prepare_parallel
+    from unmask.studies.training.parallel_corpus import prepare_parallel
     from unmask.studies.training.settings import TrainSettings
+    from unmask.studies.training.text_sources import parallel_sides
 
     (tmp_path / "s.txt").write_text("\n".join([*SOURCES, "", ""]))
     saved = flat.translate(

@@ -42,12 +42,15 @@ from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.text.word_pieces import load_word_pieces, special_id
 from unmask.runs.progress import Progress, stopping_signals
+from unmask.studies.training.batches import seed_for
 from unmask.studies.training.corpus import Prepared
-from unmask.studies.training.encoder import INITIAL_DEVIATION, Start
-from unmask.studies.training.packing import PackedRows, seed_for
+from unmask.studies.training.optimisers import rate_at
+from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.recipe import PathLike
 from unmask.studies.training.settings import TrainSettings
-from unmask.studies.training.trainer import StepNumbers, Trainer, Validation, rate_at
+from unmask.studies.training.start import INITIAL_DEVIATION, Start
+from unmask.studies.training.trainer import StepNumbers, Trainer
+from unmask.studies.training.validation import Validation
 from unmask.studies.training.word_piece_training import config_to_save
 from unmask.studies.translation.pairs import fit_length_head
 
@@ -232,7 +235,7 @@ library_name: transformers
 | --- | --- | --- |
 {rows}
 
-Validation on {prepared.held}, {predicted} ({figures.positions:,} positions):
+Validation on {prepared.held_out}, {predicted} ({figures.positions:,} positions):
 loss {figures.loss:.4f} nats, accuracy {figures.accuracy:.2%}.
 The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearned}
 
