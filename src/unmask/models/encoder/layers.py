@@ -56,7 +56,7 @@ class Stream(NamedTuple):
 
 class Turn(NamedTuple):
     """Rotary positions: cosine and sine of the angles by which each token's queries and keys
-    are turned.
+    are turned. Both halves of a head have the same e / 2 angles.
     """
 
     cos: Float[Tensor, "*t e"]
@@ -67,8 +67,8 @@ class Turn(NamedTuple):
 class Rotary:
     """Angles: position times the frequencies that `module` keeps under `name`.
 
-    `narrow`: the network rounds float64 queries and keys to float32 before it turns them;
-    `early`: it scales queries before that.
+    narrow   whether the network rounds float64 queries and keys to float32 before it turns them
+    early    whether it scales queries before that
     """
 
     module: Any
