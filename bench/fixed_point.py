@@ -47,13 +47,15 @@ from unmask.common.errors import UnmaskWarning
 from unmask.joints.arnold_gokhale import TOLERANCE, FamilyRule, family, plain_step
 from unmask.joints.closed_forms import chain_weights
 from unmask.joints.deriving import derive_blocks
+from unmask.joints.fixed_point_check import GROWS, FixedPointCheck, check_fixed_points
 from unmask.joints.joint import Joint
-from unmask.joints.metrics import read_rules
+from unmask.joints.members import Marginals, Members, flat, start, unflat
+from unmask.joints.reading import read_rules
 from unmask.joints.registry import Member, family_construction, named
-from unmask.joints.solver import GROWS, FixedPointCheck, check_fixed_points
-from unmask.joints.sweeps import Marginals, Members, flat, start, sweep, unflat
+from unmask.joints.sweeps import sweep
 from unmask.models.masked_lm import MaskedLM
-from unmask.studies.evaluation.pairs import choose_pairs, read_texts
+from unmask.studies.evaluation.pairs import choose_pairs
+from unmask.studies.evaluation.sources import read_texts
 from unmask.tables.candidates import choose_candidates
 from unmask.tables.conditionals import regular_tokens
 from unmask.tables.unary import Tables, tables_of, unary_tables

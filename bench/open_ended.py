@@ -43,13 +43,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.chains.functionals import stutters
+from unmask.sampling.chains.group_run import Group, MarkovRun
+from unmask.sampling.chains.judge import CausalJudge
 from unmask.sampling.decoders.decoder import Ancestral, decode
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.registry import KERNELS, EnergyKind
-from unmask.sampling.run.advance import Group, MarkovRun
-from unmask.sampling.run.diagnostics import CausalJudge, stutters
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Energy, Target, blank_template
 

@@ -36,12 +36,12 @@ import torch
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.chains.functionals import FEWEST_DRAWS, measure
 from unmask.sampling.decoders.decoder import Ancestral, decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, Randomness
 from unmask.sampling.kernels.kernel import SweepPlan
 from unmask.sampling.kernels.metropolis import Acceptance, MetropolisHastings
-from unmask.sampling.run.diagnostics import FEWEST_DRAWS, measure
 from unmask.sampling.target import Target, blank_template, masked_alone
 
 

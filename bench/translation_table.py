@@ -484,8 +484,8 @@ def choices(
     """
     from sacrebleu.metrics import BLEU
 
+    from unmask.sampling.chains.functionals import stutter_rate
     from unmask.sampling.registry import MaskPredict
-    from unmask.sampling.run.diagnostics import stutter_rate
     from unmask.studies.translation.translators import Draft, Drafting
 
     ids = [tuple(one) for one in pair.spelling.encode(sources)]

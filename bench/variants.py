@@ -35,9 +35,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.models.checkpoint import resolve_device, resolve_dtype
-from unmask.models.heads import widen_output
+from unmask.models.checkpoint import resolve_dtype
+from unmask.models.float32_logits import widen_output
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs.devices import resolve_device
 from unmask.studies.variants.contexts import Contexts
 from unmask.tables.lattice import random_orders
 

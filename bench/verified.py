@@ -23,13 +23,13 @@ import torch
 
 import unmask
 from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.chains.judge import CausalJudge
 from unmask.sampling.decoders.decoder import Decoder, decode
 from unmask.sampling.decoders.revealing import RevealingDecoder
 from unmask.sampling.decoders.verified import Verified as VerifiedSets
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import EntropyBound, LowestEntropy, Verified
-from unmask.sampling.run.diagnostics import CausalJudge
 from unmask.sampling.target import Target, blank_template
 
 AT_ONCE = 64

@@ -28,7 +28,7 @@ from itertools import islice
 from pathlib import Path
 
 import unmask
-from unmask.models.text.vocabulary import load_word_pieces
+from unmask.models.text.word_pieces import load_word_pieces
 from unmask.runs.lines import numbered_lines
 
 SHORT = 160

@@ -13,6 +13,9 @@ from unmask.joints.metrics import block_metrics as block_metrics
 from unmask.joints.registry import CONSTRUCTIONS as CONSTRUCTIONS
 from unmask.models.load import load as load
 from unmask.models.masked_lm import MaskedLM as MaskedLM
+from unmask.sampling.chains.diagnosis import Diagnoses as Diagnoses
+from unmask.sampling.chains.diagnosis import Diagnosis as Diagnosis
+from unmask.sampling.chains.sample_run import SampleRun as SampleRun
 from unmask.sampling.engine.randomness import ChainStreams as ChainStreams
 from unmask.sampling.registry import MH as MH
 from unmask.sampling.registry import Ancestral as Ancestral
@@ -28,9 +31,6 @@ from unmask.sampling.registry import RandomSets as RandomSets
 from unmask.sampling.registry import Revise as Revise
 from unmask.sampling.registry import SequentialBlock as SequentialBlock
 from unmask.sampling.registry import Verified as Verified
-from unmask.sampling.run.diagnostics import Diagnoses as Diagnoses
-from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
-from unmask.sampling.run.result import SampleRun as SampleRun
 from unmask.sampling.settings import SampleSettings as SampleSettings
 from unmask.sampling.settings import Start as Start
 from unmask.sampling.target import Energy as Energy
@@ -43,7 +43,7 @@ from unmask.scoring.score import Scores as Scores
 from unmask.studies import lab as lab
 from unmask.studies.evaluation.frontier import Frontier as Frontier
 from unmask.studies.evaluation.table import Evaluation as Evaluation
-from unmask.studies.lab.studies import SpinModel as SpinModel
+from unmask.studies.lab.spin_model import SpinModel as SpinModel
 from unmask.studies.training.recipe import Causal as Causal
 from unmask.studies.training.recipe import HeldOut as HeldOut
 from unmask.studies.training.recipe import Masked as Masked

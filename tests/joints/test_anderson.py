@@ -10,10 +10,13 @@ import torch
 
 from joints.test_enclosure import two_classes
 from support.joint_cases import accelerated, tables_of, without
-from unmask.joints import solver
+from unmask.joints import anderson, solver
+from unmask.joints.anderson import Acceleration
+from unmask.joints.fixed_point_check import GROWS
+from unmask.joints.members import Members
 from unmask.joints.registry import Member
-from unmask.joints.solver import GROWS, Acceleration, solve, solve_carefully
-from unmask.joints.sweeps import Members, sweep
+from unmask.joints.solver import solve, solve_carefully
+from unmask.joints.sweeps import sweep
 from unmask.tables.unary import Tables
 
 
@@ -157,7 +160,7 @@ def steps_to_what_creeps() -> int:
 
 def test_rounding_where_the_mass_is_does_not_hide_what_creeps_elsewhere(monkeypatch):
     assert steps_to_what_creeps() < 30
-    monkeypatch.setattr(solver, "SMALL", 1e-300)
+    monkeypatch.setattr(anderson, "SMALL", 1e-300)
     assert steps_to_what_creeps() > 100, "control: with the weights of the probabilities alone"
 
 

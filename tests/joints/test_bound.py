@@ -17,8 +17,8 @@ from support.joint_cases import distance, random_tables, seeds, sizes, without
 from unmask.common.errors import UnmaskWarning
 from unmask.joints.arnold_gokhale import distance_bound, family
 from unmask.joints.joint import not_converged
+from unmask.joints.members import flat, start, unflat
 from unmask.joints.registry import Member
-from unmask.joints.sweeps import flat, start, unflat
 
 pytestmark = pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")
 members = st.sampled_from(

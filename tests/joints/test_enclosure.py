@@ -13,8 +13,8 @@ from support.joint_cases import distance, random_scan_step, tables_from, tables_
 from unmask.joints import arnold_gokhale
 from unmask.joints.arnold_gokhale import family, members_of
 from unmask.joints.enclosure import Balance, without_mass
+from unmask.joints.members import Members, flat, start, unflat
 from unmask.joints.registry import Member
-from unmask.joints.sweeps import Members, flat, start, unflat
 
 ARNOLD_GOKHALE = {"arnold_gokhale": Member(0.0)}
 TOLERANCE = 1e-4
@@ -102,7 +102,7 @@ def test_what_says_that_it_has_converged_has(alpha, monkeypatch):
     assert farthest(control, expected) > 0.09, "control: the estimate alone"
 
 
-@pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+@pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")
 @pytest.mark.parametrize("shape", [(3, 3, 3), (2, 2, 2, 2)])
 @pytest.mark.parametrize("first", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_nearly_deterministic_tables_against_the_minimum_of_the_objective(shape, first):
@@ -206,7 +206,7 @@ def test_the_bound_by_derivatives_holds_and_says_nothing_far_away(member):
     assert bound_by_derivatives(tables, member, near + 5 * torch.sin(near)) is None
 
 
-@pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+@pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")
 @pytest.mark.parametrize("member", [Member(0.0), pytest.param(Member(0.5), marks=pytest.mark.slow)])
 def test_blocks_of_many_contexts_still_say_that_they_have_converged(member):
     """Trial finds no ends here; another solution, closer, does not contradict the answer."""

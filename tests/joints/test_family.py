@@ -20,8 +20,9 @@ from support.joint_cases import (
 )
 from unmask.joints.arnold_gokhale import family, plain_step
 from unmask.joints.deriving import derive
+from unmask.joints.members import Members, flat, start
 from unmask.joints.registry import Member
-from unmask.joints.sweeps import Members, flat, start, sweep_pair, sweep_sites
+from unmask.joints.sweeps import sweep_pair, sweep_sites
 from unmask.tables.unary import Tables
 
 alphas = st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0])

@@ -101,9 +101,9 @@ def test_tokens_outside_the_candidates_have_no_probability():
     candidates = [torch.tensor([4, 1]), torch.tensor([0, 2, 3])]
     joint = mrf(random_tables((2, 5), 9, candidates=candidates))
     dense = joint.dense()
-    found = joint.log_prob([[4, 0], [1, 3], [0, 0], [4, 1]])
-    torch.testing.assert_close(found[:2], torch.stack([dense[0, 0], dense[1, 2]]))
-    assert found[2:].tolist() == [-torch.inf, -torch.inf]
+    log_probs = joint.log_prob([[4, 0], [1, 3], [0, 0], [4, 1]])
+    torch.testing.assert_close(log_probs[:2], torch.stack([dense[0, 0], dense[1, 2]]))
+    assert log_probs[2:].tolist() == [-torch.inf, -torch.inf]
     assert joint.log_prob([1, 2]).shape == ()
     ids, _ = joint.topk(6)
     assert set(ids[:, 0].tolist()) == {4, 1}

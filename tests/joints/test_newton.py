@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from support.joint_cases import distance, random_tables, seeds, swept, tables_from, without
 from unmask.joints.arnold_gokhale import FamilyRule, family
+from unmask.joints.members import Members, flat, start, unflat
 from unmask.joints.newton import LikelyTokens
 from unmask.joints.registry import Member
-from unmask.joints.sweeps import Members, flat, start, unflat
 
 SQUARE = [
     Member(0.0),

@@ -16,10 +16,11 @@ if not os.environ.get("TRITON_INTERPRET"):
 from support.joint_cases import float32_pair
 from unmask.joints.deriving import derive, derive_all
 from unmask.joints.incompatibility import incompatibilities
+from unmask.joints.members import Members, flat, start
 from unmask.joints.metrics import block_metrics
 from unmask.joints.registry import CONSTRUCTIONS, Member
 from unmask.joints.rules import Linear, PairForm, pair_form, triton_serves
-from unmask.joints.sweeps import Members, flat, start, sweep
+from unmask.joints.sweeps import sweep
 from unmask.models import batching
 from unmask.tables.unary import Tables
 

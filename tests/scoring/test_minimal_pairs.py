@@ -5,13 +5,12 @@ import json
 from math import inf
 
 import pytest
-from scipy.stats import binomtest
 
 import unmask
 from support.command_runner import invoke
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.scoring.registry import chosen
-from unmask.scoring.score import RowShape, Scores, compare_pairs, share, wilson
+from unmask.scoring.score import RowShape, Scores, compare_pairs, share
 from unmask.scoring.texts import Item, SentencePair
 
 PAIRS = [
@@ -75,12 +74,6 @@ def test_two_impossible_sentences_tie(good, bad, correct):
         compare_pairs([pair], Scores(RowShape(chosen("pll")), tuple(rows))).rows[0]["pll_correct"]
         == correct
     )
-
-
-@pytest.mark.parametrize(("right", "n"), [(0, 5), (7, 10), (300, 300), (151, 300)])
-def test_wilson_interval(right, n):
-    truth = binomtest(right, n).proportion_ci(0.95, "wilson")
-    assert wilson(right, n) == pytest.approx((truth.low, truth.high), abs=1e-9)
 
 
 def test_share_of_nothing():

@@ -11,16 +11,18 @@ import torch
 from hypothesis import strategies as st
 
 from unmask.common.cloze import Cloze
+from unmask.joints.anderson import Acceleration, FixedPoint
 from unmask.joints.arnold_gokhale import plain_step
 from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
+from unmask.joints.members import Marginals, Members, flat, unflat
 from unmask.joints.registry import CONSTRUCTIONS, Member
 from unmask.joints.rules import tiles
-from unmask.joints.solver import Acceleration, FixedPoint
-from unmask.joints.sweeps import Marginals, Members, flat, sweep, unflat
+from unmask.joints.sweeps import sweep
 from unmask.models.tabular import TabularMLM
 from unmask.tables.conditionals import Conditionals
-from unmask.tables.lattice import Variant, lattice
+from unmask.tables.exploration import Variant
+from unmask.tables.lattice import lattice
 from unmask.tables.unary import Tables, unary_tables
 
 SIZES = [(2, 2), (2, 5), (3, 3), (4, 2)]

@@ -14,6 +14,7 @@ from dataclasses import is_dataclass
 from functools import cache, partial, wraps
 from importlib.util import find_spec
 from pathlib import Path
+from threading import RLock
 from typing import Any, get_type_hints
 
 import jaxtyping
@@ -22,22 +23,33 @@ JAXTYPED = jaxtyping.jaxtyped
 """The decorator itself, which `install` replaces."""
 
 CHECKED = [
+    "unmask.common.intervals",
     "unmask.models",
     "unmask.tables.unary",
+    "unmask.tables.conditional_table",
     "unmask.tables.candidates",
+    "unmask.tables.exploration",
     "unmask.tables.lattice",
+    "unmask.tables.profile_measurement",
     "unmask.tables.conditionals",
     "unmask.verbs.answers.blanked_text",
     "unmask.verbs.answers.filling",
     "unmask.verbs.answers.comparison",
     "unmask.studies.evaluation.table",
-    *(f"unmask.studies.lab.{name}" for name in ("dynamics", "estimation", "schedules", "studies")),
+    *(
+        f"unmask.studies.lab.{name}"
+        for name in ("confidence", "dynamics", "entropies", "estimation", "fitting")
+    ),
+    *(
+        f"unmask.studies.lab.{name}"
+        for name in ("hidden_sites", "panels", "rules", "schedules", "studies", "toys")
+    ),
     "unmask.sampling.decoders",
     *(
         f"unmask.sampling.{name}"
         for name in ("engine.passes", "engine.randomness", "kernels", "target")
     ),
-    "unmask.sampling.run",
+    "unmask.sampling.chains",
     "unmask.scoring.batch",
     "unmask.studies.training.batches",
     "unmask.studies.training.objectives",
@@ -46,14 +58,17 @@ CHECKED = [
     "unmask.studies.training.packing",
     "unmask.studies.training.trainer",
     "unmask.studies.training.validation",
+    "unmask.surfaces.serving.watch",
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their
 tests' time.
 """
-PRIVATE_ONLY = ["unmask.studies.lab.studies"]
-"""Public functions and classes there refuse wrong arguments in words of their own, so only
+PRIVATE_ONLY = ("unmask.studies.lab.studies.",)
+"""Public functions and classes below these refuse wrong arguments in words of their own, so only
 private ones are checked.
 """
+EVALUATING = RLock()
+"""CPython 3.11 cannot parse in two threads at once (SystemError: AST constructor recursion)."""
 CHECKS = 2000
 """Calls checked in each test: in long chains the checks would take longer than the steps."""
 
@@ -141,17 +156,18 @@ def check_later(given: Any, typechecker: Callable[[Any], Any], owner: type | Non
         if is_dataclass(given) and not hasattr(given.__init__, "checks_types"):
             given.__init__ = check_later(given.__init__, typechecker, owner=given)
         return given
-    if given.__module__ in PRIVATE_ONLY and not given.__qualname__.startswith("_"):
+    if given.__module__.startswith(PRIVATE_ONLY) and not given.__qualname__.startswith("_"):
         return given
     checking: list[Any] = []  # empty until the first call
 
     @wraps(given)
     def checked(*args: Any, **kwargs: Any) -> Any:
         if not checking:
-            written = given.__annotations__
-            given.__annotations__ = evaluated(given, owner)
-            checking.append(JAXTYPED(given, typechecker=typechecker))
-            given.__annotations__ = written
+            with EVALUATING:
+                written = given.__annotations__
+                given.__annotations__ = evaluated(given, owner)
+                checking.append(JAXTYPED(given, typechecker=typechecker))
+                given.__annotations__ = written
         return checking[0](*args, **kwargs)
 
     checked.checks_types = True
@@ -167,9 +183,16 @@ def in_place_of_jaxtyped(*given: Any, **settings: Any) -> Any:
     return partial(check_later, **settings)
 
 
+def typechecker(given: Any) -> Any:
+    """beartype, for which a whole number is a number, as it is for other type checkers."""
+    from beartype import BeartypeConf, beartype
+
+    return beartype(conf=BeartypeConf(is_pep484_tower=True))(given)
+
+
 def install() -> None:
     """Check what is imported from here on."""
     if find_spec("beartype") is not None:
         jaxtyping.config.__class__ = FirstCalls
         jaxtyping.jaxtyped = in_place_of_jaxtyped
-        jaxtyping.install_import_hook(checked_modules(), "beartype.beartype")
+        jaxtyping.install_import_hook(checked_modules(), "support.shape_checks.typechecker")

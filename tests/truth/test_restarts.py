@@ -21,8 +21,8 @@ from unmask.joints.arnold_gokhale import FamilyRule, family
 from unmask.joints.closed_forms import chain
 from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
+from unmask.joints.members import start
 from unmask.joints.registry import CONSTRUCTIONS, Member
-from unmask.joints.sweeps import start
 
 EXACT = 1e-10
 members = st.tuples(

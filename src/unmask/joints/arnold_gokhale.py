@@ -50,20 +50,16 @@ from torch import Tensor
 
 from unmask.common.checks import real, whole
 from unmask.common.errors import UnmaskWarning
+from unmask.joints.anderson import IN_A_ROW, FixedPoint
 from unmask.joints.enclosure import Balance, dense
+from unmask.joints.fixed_point_check import FixedPointCheck, check_fixed_points
 from unmask.joints.joint import Joint, not_converged, refuse_impossible_contexts
-from unmask.joints.metrics import JointReading, read_rules
+from unmask.joints.members import Marginals, Members, flat, start, unflat
+from unmask.joints.reading import JointReading, read_rules
 from unmask.joints.registry import Member, family_construction
 from unmask.joints.rules import Index, Linear, PairForm, at, contexts, sum_at, tiles
-from unmask.joints.solver import (
-    IN_A_ROW,
-    FixedPoint,
-    FixedPointCheck,
-    check_fixed_points,
-    solve,
-    solve_carefully,
-)
-from unmask.joints.sweeps import Marginals, Members, flat, imbalance, start, unflat
+from unmask.joints.solver import solve, solve_carefully
+from unmask.joints.sweeps import imbalance
 from unmask.tables.unary import Tables
 
 TOLERANCE = 1e-4
@@ -76,7 +72,7 @@ class FamilyRule:
     """The unnormalised log cells of eq. 5 with restarts, given the marginals of a member.
 
     log_weight log W_t, and log_inverse = log I_t, with the marginals over e^c (see
-            `unmask.joints.sweeps`)
+            `unmask.joints.members`)
     """
 
     log_q: tuple[Tensor, ...]
@@ -218,7 +214,8 @@ def members_of(
 
     All iterate side by side and share reads of the tables. `converged` in a report: the
     estimated error is below the tolerance, and the marginals pass the check
-    (`unmask.joints.solver`). Members that fail it are solved again, by `solve_carefully`.
+    (`unmask.joints.fixed_point_check`). Members that fail it are solved again, by
+    `solve_carefully`.
     """
     for tables in blocks:
         refuse_impossible_contexts(tables, next(iter(members)))

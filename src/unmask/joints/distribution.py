@@ -14,26 +14,29 @@ from unmask.common.signature import checked
 if TYPE_CHECKING:
     import pandas
 
-MOST_ROWS = 10**9
+MOST_ROWS = 10**9  # Of one call of `top`
 
 
 class Distribution(Tensor):
     """The probability of each candidate of a blank, in the order of the candidates.
 
-    It is a tensor, and what is computed from it (slices too) are plain tensors without tokens.
+    It is a tensor that also knows its tokens. Tensors computed from it, slices too, are plain
+    tensors and know none.
 
     >>> joint = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint
     >>> joint.marginal(0).top(3).columns.tolist(), round(float(joint.marginal(0).sum()), 6)
     (['token', 'prob'], 1.0)
     """
 
-    __torch_function__ = _disabled_torch_function_impl  # type: ignore[assignment]  # operations give plain tensors
+    # With this function of torch, operations on a subclass give plain tensors.
+    __torch_function__ = _disabled_torch_function_impl  # type: ignore[assignment]
     _tokens: Callable[[], list[str]]
 
     @classmethod
     def of(cls, probabilities: Tensor, tokens: Callable[[], list[str]]) -> Distribution:
-        """These probabilities; `tokens` returns the token of each, and is called when they are
-        asked for.
+        """These probabilities, labelled by `tokens`, which returns the token of each.
+
+        `tokens` is called each time that the tokens are read, and not before.
         """
         labelled = probabilities.as_subclass(cls)
         labelled._tokens = tokens
@@ -41,7 +44,7 @@ class Distribution(Tensor):
 
     @property
     def tokens(self) -> list[str]:
-        """The token of each number."""
+        """The token of each candidate, as it is spelled."""
         return self._tokens()
 
     def to_frame(self) -> pandas.DataFrame:
@@ -53,9 +56,11 @@ class Distribution(Tensor):
     @checked
     def top(self, n: int = 10) -> pandas.DataFrame:
         """The n most probable candidates, best first: token, prob."""
-        checks.whole("n", n, 1, MOST_ROWS)
-        return (
-            self.to_frame()
-            .sort_values("prob", ascending=False, kind="stable", ignore_index=True)
-            .head(n)
+        n = checks.whole("n", n, 1, MOST_ROWS)
+        best_first = self.to_frame().sort_values(
+            "prob",
+            ascending=False,
+            kind="stable",  # candidates of one probability keep their order
+            ignore_index=True,
         )
+        return best_first.head(n)

@@ -39,7 +39,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from unmask.joints.sweeps import LOWEST, Members, shaped
+from unmask.joints.members import LOWEST, Members, shaped
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -188,7 +188,7 @@ class Balance:
             total, before = max(0.5 * float(part.sum()) for part in parts), total
             small = float(step.abs().amax()) < 1.0
             z = after
-            if small and (total < STILL or before < STANDS and total >= before):
+            if small and (total < STILL or (before < STANDS and total >= before)):
                 break
         return z
 

@@ -21,8 +21,9 @@ from unmask.common.files import first_line
 from unmask.models import checkpoint_files as files
 from unmask.models.checkpoint_files import LOADING, Source, quiet_transformers
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
-from unmask.models.heads import refuse_causal, refuse_type
-from unmask.models.text.vocabulary import (
+from unmask.models.model_types import refuse_type
+from unmask.models.probes import refuse_causal
+from unmask.models.text.tokenizer_checks import (
     refuse_foreign_tokenizer,
     refuse_other_vocabulary,
     warn_of_few_tokens,
@@ -34,42 +35,11 @@ DTYPES = {
     "float16": torch.float16,
     "float64": torch.float64,
 }
-DEVICES = "use auto, cpu, cuda or cuda:N"
 UNLIMITED = 10**9
 WEIGHTS = "model.safetensors"
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 # In the folder of a model that was trained to translate (`unmask.studies.translation.pairs`).
 PAIR_FILE = "translation.json"
-
-
-def resolve_device(device: object) -> torch.device:
-    """The device named; "auto" is CUDA if there is a GPU, else the CPU. Others that torch knows
-    are refused.
-    """
-    if not isinstance(device, str | torch.device):
-        raise ModelError(f"device {shown(device)} is not known: {DEVICES}")
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if "," in str(device):
-        raise ModelError(
-            f"device {device!r} is a list, for score, evaluate, sample and translate: use one here"
-        )
-    try:
-        named = torch.device(device if isinstance(device, torch.device) else str(device))
-    except (RuntimeError, ValueError):
-        raise ModelError(f"device {device!r} is not known: {DEVICES}") from None
-    if named.type not in ("cpu", "cuda") or (named.type == "cpu" and named.index):
-        raise ModelError(f"device {str(device)!r} is not one that unmask runs on: {DEVICES}")
-    if named.type == "cuda" and not torch.cuda.is_available():
-        raise ModelError(
-            f"device {str(device)!r} was asked for, but this torch sees no CUDA device: use cpu"
-        )
-    if named.type == "cuda" and (named.index or 0) >= torch.cuda.device_count():
-        raise ModelError(
-            f"device {str(device)!r} was asked for, and there are {torch.cuda.device_count()}, from"
-            " cuda:0: use one"
-        )
-    return named if named.type == "cuda" else torch.device("cpu")
 
 
 def resolve_dtype(dtype: object) -> torch.dtype:

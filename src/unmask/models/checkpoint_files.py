@@ -274,7 +274,7 @@ def refuse_whole_numbers(folder: Path) -> None:
                 name: file.get_slice(name)[:0].dtype
                 for name in file.keys()
                 if file.get_slice(name).get_shape()
-            }  # noqa: SIM118
+            }
     whole = {
         name: kind
         for name, kind in types.items()

@@ -59,8 +59,9 @@ def load(
     >>> unmask.load().vocab_size
     8192
     """
-    from unmask.models.checkpoint import resolve_device, resolve_dtype
+    from unmask.models.checkpoint import resolve_dtype
     from unmask.models.checkpoint_files import LOADING, english_model_path, state_of
+    from unmask.runs.devices import resolve_device
 
     called = None if name is None else _as_text(name)
     where = str(english_model_path()) if called is None else called
@@ -82,11 +83,13 @@ def _loaded(state: object, name: str | None, device: object, dtype: object) -> M
 
 def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> MaskedLM:
     """`load` without its cache; device and dtype may be torch's own objects."""
-    from unmask.models.checkpoint import is_pair_model, load_network, resolve_device, resolve_dtype
+    from unmask.models.checkpoint import is_pair_model, load_network, resolve_dtype
     from unmask.models.checkpoint_files import LOADING, Source, english_model_path
-    from unmask.models.heads import widen_output
+    from unmask.models.float32_logits import widen_output
     from unmask.models.masked_lm import MaskedLM
-    from unmask.models.text.vocabulary import load_tokenizer, warn_of_few_tokens
+    from unmask.models.text.tokenizer_checks import warn_of_few_tokens
+    from unmask.models.text.tokenizer_files import load_tokenizer
+    from unmask.runs.devices import resolve_device
 
     where = english_model_path() if name is None else _as_text(name)
     if is_pair_model(Path(where)):
@@ -219,7 +222,7 @@ def workers_for(model: Any, engine: str, most: int | None = None) -> Workers | N
         return ray_workers(engine, devices[0], most)
     if len(devices) == 1:
         return None
-    from unmask.models.checkpoint import resolve_device
+    from unmask.runs.devices import resolve_device
 
     if len({resolve_device(device).type for device in devices}) > 1:
         raise InputError(

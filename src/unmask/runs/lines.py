@@ -365,7 +365,7 @@ def _unpacked(stream: io.BufferedReader, path: Path) -> IO[bytes]:
     if head.startswith(GZIP) or (cut and GZIP.startswith(head)):
         inside: Any = gzip.GzipFile(fileobj=stream)
     elif head.startswith(XZ) or cut:
-        inside = lzma.LZMAFile(stream)
+        inside = lzma.LZMAFile(stream)  # noqa: SIM115 (the caller closes it)
     else:
         _refuse_foreign(head, path)
         return stream

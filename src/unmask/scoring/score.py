@@ -43,7 +43,7 @@ from dataclasses import asdict, dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import cache, cached_property, partial
 from itertools import chain, islice, zip_longest
-from math import isnan, log, nan, sqrt
+from math import isnan, log, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import warn
@@ -53,6 +53,7 @@ import numpy as np
 from unmask.common.checks import whole
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import as_json, atomic_path, write_json
+from unmask.common.intervals import wilson
 from unmask.common.results import Result
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, model_name, shared_model
@@ -97,7 +98,6 @@ TOKEN = {
     "position": "int64",
 }
 Rows = list[dict[str, Any]]
-NORMAL_95 = 1.959963984540054
 
 
 def score_items(
@@ -932,11 +932,3 @@ def share(answers: Sequence[float | None]) -> dict[str, Any]:
     low, high = wilson(sum(known), n) if n else (None, None)
     accuracy = {"accuracy": sum(known) / n if n else None, "low": low, "high": high}
     return {**accuracy, "pairs": n, "ties": ties, "unscored": len(answers) - n}
-
-
-def wilson(right: float, n: int) -> tuple[float, float]:
-    """The 95 % interval of a share of `right` out of `n` (Wilson 1927)."""
-    p, z = right / n, NORMAL_95
-    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return middle - half, middle + half

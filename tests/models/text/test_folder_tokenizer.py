@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from unmask.models.checkpoint_files import english_model_path
+from unmask.models.text.folder_tokenizer import FolderTokenizer
 from unmask.models.text.text_tokenizer import TextTokenizer
-from unmask.models.text.vocabulary import (
-    FolderTokenizer,
-    read_folder_tokenizer,
-    tokenizer_from_vocabulary,
-)
+from unmask.models.text.tokenizer_files import read_folder_tokenizer
+from unmask.models.text.vocabulary import tokenizer_from_vocabulary
 
 TEXTS = [
     "the cat sat on the mat.",

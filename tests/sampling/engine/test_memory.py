@@ -8,11 +8,12 @@ import torch
 from support.sampling_cases import settings_of
 from unmask.common.errors import InputError
 from unmask.runs.engine import RayWorkers
+from unmask.sampling.chains.drawing import draw_samples
+from unmask.sampling.chains.groups import group_runs
+from unmask.sampling.chains.sample_folder import load_run
 from unmask.sampling.engine.passes import Passes, chains_that_fit
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.run.advance import draw_samples, group_runs
-from unmask.sampling.run.result import load_run
 from unmask.sampling.target import Target, blank_template
 
 SETTINGS = {"chains": 3, "sweeps": 3, "length": (6,), "passes": 3}

@@ -15,12 +15,13 @@ from pathlib import Path
 import pyarrow.parquet
 
 import unmask
-from unmask.studies.evaluation import measure
+from unmask.studies.evaluation import measure, stored_rows
 
 
 def main(model: str, data: str, folder: str, pairs: int, at_once: int) -> None:
     loaded = unmask.MaskedLM.load(model, device="cpu")
-    measure.ON_A_CPU, measure.MOST_ROWS_PER_PART = at_once, 1  # every batch is a part
+    measure.ON_A_CPU = at_once
+    stored_rows.MOST_ROWS_PER_PART = 1  # every batch is a part
 
     def run(name: str) -> None:
         unmask.evaluate(

@@ -45,7 +45,7 @@ def test_a_run_prints_the_table_and_writes_it(options, tmp_path):
 
 def test_a_first_try_is_short_and_says_so(options, monkeypatch):
     monkeypatch.setattr(
-        "unmask.studies.evaluation.measure.seconds_per_pair", lambda model, tokens: 20.0
+        "unmask.studies.evaluation.plan.seconds_per_pair", lambda model, tokens: 20.0
     )
     done = unmask(*options)
     assert done.exit_code == 0, done.output
@@ -55,7 +55,7 @@ def test_a_first_try_is_short_and_says_so(options, monkeypatch):
 
 
 def test_the_bundled_model_measures_two_pairs_in_a_first_try(tiny):
-    from unmask.studies.evaluation.measure import seconds_per_pair, usual_pairs
+    from unmask.studies.evaluation.plan import seconds_per_pair, usual_pairs
 
     bundled = MaskedLM.load(device="cpu")
     every = len(bundled.regular_ids)

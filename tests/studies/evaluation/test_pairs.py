@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask.common.errors import InputError
-from unmask.studies.evaluation.pairs import Text, choose_pairs, pairs_as_lines, read_pairs
+from unmask.studies.evaluation.pairs import choose_pairs, pairs_as_lines, read_pairs
+from unmask.studies.evaluation.sources import Text
 
 SCHEMES = ("random", "contiguous")
 

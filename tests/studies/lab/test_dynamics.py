@@ -1,26 +1,21 @@
-"""Results 1, 4, 5, 7 and 10: block dynamics keep p and parallel steps do not; gaps, mixing
-times, correlation.
-"""
+"""Results 1, 4, 5 and 10: block dynamics keep p, parallel steps do not; gaps and mixing times."""
 
 import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import entr
 
 from support.random_models import adaptive_masks, curie_weiss, random_tables, weighted_masks
 from unmask.common.errors import InputError
 from unmask.studies.lab.dynamics import (
     block_dynamics,
-    conditional,
     dirichlet_form,
     gibbs,
     mixing_time,
     naive_dynamics,
     parallel_step,
-    product_conditional,
     slowest,
     spectral_gap,
     stationary_law,
@@ -28,8 +23,7 @@ from unmask.studies.lab.dynamics import (
     total_variation,
     uniform_masks,
 )
-from unmask.studies.lab.model import ising, outcomes, slots_model, stutter_pair, table_model
-from unmask.studies.lab.schedules import Entropies
+from unmask.studies.lab.model import ising, table_model
 
 models = random_tables(3.0)
 
@@ -233,55 +227,3 @@ def test_the_parallel_steps_law_is_off():
     assert off[0] < 1e-14
     assert off == sorted(off)
     assert (round(off[1], 3), round(off[4], 2)) == (0.018, 0.69)
-
-
-@settings(max_examples=40, deadline=None)
-@given(models, st.data())
-def test_total_correlation_is_the_divergence_from_the_product(model, data):
-    mask = tuple(sorted(data.draw(st.sets(st.integers(0, model.space.sites - 1), min_size=1))))
-    exact, product = (
-        conditional(model.space, model.p, mask),
-        product_conditional(model.space, model.p, mask),
-    )
-    expected = float(model.p @ (np.log(exact) - np.log(product)))
-    rest = [i for i in range(model.space.sites) if i not in mask]
-    assert Entropies(model).total_correlation(mask, rest) == pytest.approx(expected, abs=1e-12)
-    assert expected > -1e-13
-
-
-def test_pairs_depend_on_each_other_given_the_rest_along_edges_only():
-    entropies = Entropies(ising(0.5, np.full(5, 0.1), "path"))
-    matrix = np.array(
-        [
-            [entropies.total_correlation((i, j), set(range(5)) - {i, j}) for j in range(5)]
-            for i in range(5)
-        ]
-    )
-    np.fill_diagonal(matrix, 0)
-    joined = np.abs(np.subtract.outer(range(5), range(5))) == 1
-    assert matrix[joined].min() > 0.05
-    assert np.abs(matrix[~joined]).max() < 1e-13
-
-
-@given(st.floats(0.01, 0.99))
-@example(0.5)
-def test_the_stutter_toy(weight):
-    """Result 7: with weight 1/2, a quarter on the stutter, half on impossible pairs, ln 2 nats."""
-    pair = stutter_pair(weight)
-    product = product_conditional(pair.space, pair.p, (0, 1)).reshape(3, 3)
-    assert product[1, 1] == pytest.approx(weight * (1 - weight), abs=1e-14)
-    assert product[pair.p.reshape(3, 3) == 0].sum() == pytest.approx(
-        2 * weight * (1 - weight), abs=1e-14
-    )
-    assert Entropies(pair).total_correlation((0, 1)) == pytest.approx(
-        entr([weight, 1 - weight]).sum(), abs=1e-14
-    )
-
-
-@pytest.mark.parametrize("slots", [2, 3, 6])
-def test_slots_follow_the_binomial(slots):
-    model = slots_model(slots)
-    drawn = outcomes(model, product_conditional(model.space, model.p, tuple(range(slots))))
-    assert drawn["missing"] == pytest.approx((1 - 1 / slots) ** slots, abs=1e-14)
-    assert drawn["once"] == pytest.approx((1 - 1 / slots) ** (slots - 1), abs=1e-14)
-    assert sum(drawn.values()) == pytest.approx(1, abs=1e-14)

@@ -9,7 +9,6 @@ from support.random_models import curie_weiss, random_table, weighted_masks
 from unmask.common.errors import InputError
 from unmask.studies.lab.dynamics import MaskLaw, surprise_masks, uniform_masks
 from unmask.studies.lab.model import Space, edges, ising, table_model
-from unmask.studies.lab.studies import read_fields
 
 
 def test_states_are_in_c_order_and_siblings_share_their_context():
@@ -45,27 +44,6 @@ def test_ising_equals_a_loop_over_pairs(coupling, fields, graph):
     ]
     weight = np.exp(energy)
     np.testing.assert_allclose(model.p, weight / weight.sum(), rtol=1e-10)
-
-
-def test_fields_are_read_in_each_way():
-    assert read_fields("0.5", 3).tolist() == read_fields(0.5, 3).tolist() == [0.5] * 3
-    assert (
-        read_fields("0.1,-2,3e-1", 3).tolist()
-        == read_fields([0.1, -2, 0.3], 3).tolist()
-        == [0.1, -2, 0.3]
-    )
-    assert read_fields("-1:1", 3).tolist() == [-1, 0, 1]
-    np.testing.assert_array_equal(
-        read_fields("normal:0.2:3", 4), 0.2 * np.random.default_rng(3).normal(size=4)
-    )
-
-
-@pytest.mark.parametrize(
-    "value", ["", "1,2", "1:2:3", "normal:1", "normal:a:1", "normal:1:-2", "inf", [[1.0]], b"x"]
-)
-def test_bad_fields_are_refused(value):
-    with pytest.raises(InputError, match="fields"):
-        read_fields(value, 3)
 
 
 def test_a_space_too_large_is_refused():

@@ -11,7 +11,7 @@ from unmask import lab
 from unmask.common.errors import InputError
 from unmask.common.signature import options
 from unmask.studies.lab import SpinModel
-from unmask.studies.lab.studies import show
+from unmask.studies.lab.study import cell_text
 
 THREE = SpinModel(sites=3)
 SMALL = {
@@ -105,7 +105,7 @@ def test_mistakes_are_one_line_and_write_nothing(tmp_path):
 
 def test_numbers_are_shown_to_four_digits():
     shown = [
-        show(v)
+        cell_text(v)
         for v in (
             0.018239,
             209.28,

@@ -3,8 +3,8 @@
 import pytest
 
 from support.made_up import made_up_lines
-from unmask.models.text.vocabulary import train_tokenizer
 from unmask.studies.training.packed_text import Vocabulary
+from unmask.studies.training.word_piece_training import train_tokenizer
 
 
 @pytest.fixture(scope="session", autouse=True)

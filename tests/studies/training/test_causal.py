@@ -14,7 +14,7 @@ from support import flat
 from support.made_up import made_up_lines, packed_text, toy_vocabulary
 from unmask.common.errors import UnmaskError
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.run.diagnostics import CausalJudge
+from unmask.sampling.chains.judge import CausalJudge
 from unmask.studies.training.encoder import PackedBert
 from unmask.studies.training.objectives import CausalTasks
 from unmask.studies.training.packed_text import PackedText

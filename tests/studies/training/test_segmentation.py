@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.made_up import made_up_lines
-from unmask.models.text.vocabulary import train_tokenizer
 from unmask.studies.training.segmentation import Segmentation, segments, sentences
+from unmask.studies.training.word_piece_training import train_tokenizer
 
 
 @given(st.text("Ab.!? \"'()9", max_size=60))

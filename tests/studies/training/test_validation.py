@@ -17,7 +17,7 @@ from studies.training.test_run import SMALL
 from support import flat
 from support.made_up import made_up_lines
 from unmask.common.errors import UnmaskWarning
-from unmask.models.text.vocabulary import special_id
+from unmask.models.text.word_pieces import special_id
 from unmask.studies.training.corpus import prepare
 from unmask.studies.training.objectives import CausalTasks, FixedRate, MaskedTasks
 from unmask.studies.training.packed_text import Vocabulary

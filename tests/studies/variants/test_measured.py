@@ -16,14 +16,8 @@ from scipy import stats
 import unmask
 from support.all_at_once import variant_scores
 from unmask.common.errors import InputError
-from unmask.studies.variants.measured import (
-    Sorted,
-    Target,
-    agreement,
-    compared,
-    interval,
-    resampled,
-)
+from unmask.common.intervals import interval, resampled
+from unmask.studies.variants.measured import Sorted, Target, agreement, compared
 from unmask.studies.variants.parsing import Variants
 from unmask.surfaces.cli.app import run
 

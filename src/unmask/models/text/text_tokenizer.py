@@ -1,15 +1,14 @@
-"""From text to token ids and back.
+"""From text to token ids and back, by a Hugging Face tokenizer with five rules on top:
 
-Five rules on top of a Hugging Face tokenizer:
-
-- `[MASK]` means the model's own mask token. - A space before a blank belongs to the token that
-fills it, if tokens carry their space ("Ġthe", "▁the"). - A vocabulary whose regular tokens are
-all single characters (amino acids; names in brackets such as "<null_1>" aside) is
-  read character by character; a character outside it is refused, since a text of unknowns would
-  be scored without a warning.
-- Control characters are refused: tokenizers drop them silently, and positions would shift. - A
-warning names words that the model reads as its unknown token; a cloze of nothing else is
-refused.
+- `[MASK]` means the model's own mask token.
+- A space before a blank belongs to the token that fills it, if tokens carry their space ("Ġthe",
+  "▁the").
+- A vocabulary whose regular tokens are all single characters (amino acids; names in brackets
+  such as "<null_1>" aside) is read character by character. A character outside it is refused: a
+  text of unknowns would be scored without a warning.
+- Control characters are refused: tokenizers drop them silently, and positions would shift.
+- A warning names words that the model reads as its unknown token. A cloze of nothing else is
+  refused.
 
 Other rooms ask `TextTokenizer` only, never the tokenizer below it.
 """
@@ -19,7 +18,8 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -28,18 +28,25 @@ from torch import Tensor
 
 from unmask.common import checks
 from unmask.common.errors import InputError, UnmaskWarning
-from unmask.models.text.vocabulary import are_letters, core_of, read_by_tokenizer
+from unmask.common.files import first_line
+from unmask.models.text.folder_tokenizer import core_of
+from unmask.models.text.vocabulary import CONTINUES, are_letters
 
 BLANK = "[MASK]"
-SHOWN = 5
+SHOWN = 5  # Unknown words in a warning, and tokens of the model in an error
 MOST_NAMED = 50  # Unknown words that all warnings together name
+JOINED_TRIED = 4  # Tokens of which every ordered pair is read without a space between
+SAMPLE_LENGTH = 200  # Characters of the text that is read in upper and in lower case
+SHOWN_LENGTH = 60  # Characters of a text in a message
 UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, except tab and line ends, and halves of surrogate pairs."""
+REPLACEMENT = "\ufffd"
+"""Stands for bytes that are no whole character where a tokenizer decodes them."""
 UNUSED = re.compile(r"[\[<]unused_?\d+[\]>]", re.IGNORECASE)
 """Places in a vocabulary that no text has: [unused12] of BERT, or ids between a tokenizer's
 last token and a given mask.
 """
-LONGEST_WORD = 100_000
+LONGEST_UNBROKEN = 100_000
 """Characters without a space. Longer than the longest protein, and than a text of a model in a
 script without spaces.
 """
@@ -98,25 +105,28 @@ class TextTokenizer:
         self.mask_id: int = tokenizer.mask_token_id
         self.mask_token = str(tokenizer.mask_token)
         self.unknown_id: int | None = tokenizer.unk_token_id
-        vocabulary: dict[str, int] = dict(
-            sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-        )
+        by_id = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+        vocabulary: dict[str, int] = dict(by_id)
         self.size = len(vocabulary)
         unused = {i for token, i in vocabulary.items() if UNUSED.fullmatch(token)}
-        added = {} if self.core is None else self.core.get_added_tokens_decoder()
-        marked = {
-            i for i, token in added.items() if token.special
-        }  # also by tokenizer.json alone, without a name
-        self._named_special = special = set(tokenizer.all_special_ids) | marked | unused
+        self._named_special = set(tokenizer.all_special_ids) | self._marked_special() | unused
         self.special_tokens = tuple(str(token) for token in tokenizer.all_special_tokens)
         self.nameless = set(range(vocab_size)) - set(vocabulary.values())
-        self.special_ids: tuple[int, ...] = tuple(
-            sorted(i for i in special | self.nameless if i < vocab_size)
-        )
-        self.regular_tokens = {token: i for token, i in vocabulary.items() if i not in special}
+        without_text = self._named_special | self.nameless
+        self.special_ids: tuple[int, ...] = tuple(sorted(i for i in without_text if i < vocab_size))
+        self.regular_tokens = {
+            token: i for token, i in vocabulary.items() if i not in self._named_special
+        }
         self.by_character = are_letters(self.regular_tokens)
-        self._named: set[str] = set()
-        self._ends: tuple[int, int] | None = None
+        self._already_named: set[str] = set()  # unknown words in earlier warnings
+        self._ends: tuple[int, int] | None = None  # numbers of start and end tokens, once known
+
+    def _marked_special(self) -> set[int]:
+        """Ids that tokenizer.json marks as special tokens, also those without a name."""
+        if self.core is None:
+            return set()
+        added = self.core.get_added_tokens_decoder()
+        return {i for i, token in added.items() if token.special}
 
     def encode(self, text: str) -> list[int]:
         """Ids of the whole text, the model's start and end tokens included; warns of words that
@@ -129,25 +139,34 @@ class TextTokenizer:
         return ids
 
     def warn_of_unknown(self, prepared: str, ids: Sequence[int]) -> None:
-        """Warn of words that are read as the unknown token, each once."""
-        if self.unknown_id not in ids or len(self._named) >= MOST_NAMED:
+        """Warn of words that are read as the unknown token, each once.
+
+        A tokenizer that does not know where its tokens lie names their number instead.
+        """
+        if self.unknown_id not in ids or len(self._already_named) >= MOST_NAMED:
             return
-        mark, spans = self.tokenizer.unk_token, self.spans(prepared)
-        words = [
-            prepared[start:stop]
-            for (start, stop), i in zip(spans or [], ids, strict=False)
-            if i == self.unknown_id
-        ]
-        words = words if spans else [f"{ids.count(self.unknown_id)} of its words"]
-        unknown = [word for word in words if word and word != mark and word not in self._named]
+        unknown_token = self.tokenizer.unk_token
+        spans = self.spans(prepared)
+        if spans:
+            read_as_unknown = [
+                prepared[start:stop]
+                for (start, stop), i in zip(spans, ids, strict=False)
+                if i == self.unknown_id
+            ]
+        else:
+            read_as_unknown = [f"{ids.count(self.unknown_id)} of its words"]
+        not_to_name = {"", unknown_token, *self._already_named}
+        unknown = [word for word in read_as_unknown if word not in not_to_name]
         if not unknown:
             return
-        self._named.update(unknown)
-        shown = ", ".join(shortened(word) for word in dict.fromkeys(unknown[:SHOWN])) + (
-            ", ..." if len(unknown) > SHOWN else ""
-        )
+        self._already_named.update(unknown)
+        shown = ", ".join(shortened(word) for word in dict.fromkeys(unknown[:SHOWN]))
+        if len(unknown) > SHOWN:
+            shown += ", ..."
         warnings.warn(
-            f"the model does not know {shown} and reads {mark} instead", UnmaskWarning, stacklevel=4
+            f"the model does not know {shown} and reads {unknown_token} instead",
+            UnmaskWarning,
+            stacklevel=4,
         )
 
     def spans(self, text: str) -> list[tuple[int, int]] | None:
@@ -165,49 +184,50 @@ class TextTokenizer:
         try:
             return [*self._read(texts)]
         except InputError as error:
-            return (
-                [error] if len(texts) == 1 else [self.tokens_of_each([text])[0] for text in texts]
-            )
+            if len(texts) == 1:
+                return [error]
+        return [self.tokens_of_each([text])[0] for text in texts]  # one of them fails: which?
 
     def _read(self, texts: Sequence[str]) -> list[Tokens]:
+        """The tokens of every text; raises if one of them cannot be read."""
         if self.core is None:
             tokens = [self._in_python(text) for text in texts]
         else:
             prepared = [self.prepared(text) for text in texts]
-            with read_by_tokenizer(shortened(prepared[0] if prepared else "")):
+            first = prepared[0] if prepared else ""
+            with read_by_tokenizer(shortened(first)):
                 tokens = [self._tokens(encoding) for encoding in self.core.encode_batch(prepared)]
-        return (
-            [self._by_letter(*both) for both in zip(texts, tokens, strict=True)]
-            if self.by_character
-            else tokens
-        )
+        if not self.by_character:
+            return tokens
+        return [self._by_letter(text, of_text) for text, of_text in zip(texts, tokens, strict=True)]
 
     def _tokens(self, encoding: Encoding) -> Tokens:
         ids = tuple(encoding.ids)
-        if (
-            self._ends is None
-        ):  # a text's own tokens are of a word, the start and end tokens around all texts are not
+        if self._ends is None:
+            # a text's own tokens are of a word, the start and end tokens around all texts are not
             in_words = [t for t, word in enumerate(encoding.word_ids) if word is not None]
-            self._ends = (in_words[0], len(ids) - 1 - in_words[-1]) if in_words else None
-        before, after = self._ends or (len(ids), 0)
+            if in_words:
+                self._ends = (in_words[0], len(ids) - 1 - in_words[-1])
+        if self._ends is None:  # a text without any token of its own
+            return Tokens(ids, (len(ids), len(ids)), encoding)
+        before, after = self._ends
         return Tokens(ids, (before, len(ids) - after), encoding)
 
     def _in_python(self, text: str) -> Tokens:
         """The tokens by a tokenizer that does not know their spans."""
         ids = self.encode(text)
         before, after = self.around()
-        inside = range(len(before), len(ids) - len(after))
-        words = [t if t in inside else None for t in range(len(ids))]
-        return Tokens(tuple(ids), (inside.start, inside.stop), Placed(words, [(0, 0)] * len(ids)))
+        start, stop = len(before), len(ids) - len(after)
+        words = [t if start <= t < stop else None for t in range(len(ids))]
+        unknown_spans = [(0, 0)] * len(ids)
+        return Tokens(tuple(ids), (start, stop), Placed(words, unknown_spans))
 
     def around(self) -> tuple[list[int], list[int]]:
         """The special ids before and after a text."""
         ids = list(self.tokenizer(self.mask_token, verbose=False)["input_ids"])
         place = ids.index(self.mask_id)
-        before, after = (
-            [i for i in part if i in self._named_special]
-            for part in (ids[:place], ids[place + 1 :])
-        )
+        before = [i for i in ids[:place] if i in self._named_special]
+        after = [i for i in ids[place + 1 :] if i in self._named_special]
         return before, after
 
     def refuse_unknown(self, text: str, ids: Sequence[int]) -> None:
@@ -227,18 +247,16 @@ class TextTokenizer:
         if self.by_character:
             return self._spread(text)
         text = text.replace(BLANK, self.mask_token)
-        return (
-            re.sub(r"\s+(?=" + re.escape(self.mask_token) + ")", "", text)
-            if self.spaces_in_tokens
-            else text
-        )
+        if self.spaces_in_tokens:  # a space before a blank belongs to the token that fills it
+            text = re.sub(r"\s+(?=" + re.escape(self.mask_token) + ")", "", text)
+        return text
 
     def encode_word(self, word: str, at_start: bool, after_space: bool) -> list[int]:
         """Ids of a word that fills a blank at the start of a text, after a space, or right
         after another token.
         """
         refuse_unreadable(word)
-        if word.startswith("##") and word in self.regular_tokens:
+        if word.startswith(CONTINUES) and word in self.regular_tokens:
             return [self.regular_tokens[word]]
         word = word.strip()
         if self.by_character:
@@ -246,9 +264,7 @@ class TextTokenizer:
         elif at_start:
             ids = self._ids(word)
         else:
-            anchor = self._ids(",")
-            ids = self._ids(", " + word if after_space else "," + word)
-            ids = ids[len(anchor) :] if ids[: len(anchor)] == anchor else self._ids(word)
+            ids = self._ids_after_comma(word, ", " if after_space else ",")
         special = set(self.special_ids)
         if not ids or any(i in special for i in ids):
             shown = " ".join(self.token(i) for i in ids) or "nothing"
@@ -256,6 +272,17 @@ class TextTokenizer:
                 f"{word!r} is {shown} to this model, which is not a word of it: choose another word"
             )
         return ids
+
+    def _ids_after_comma(self, word: str, comma: str) -> list[int]:
+        """Ids of a word inside a text, where a comma (",", or ", " with a space) is before it.
+
+        The ids of the word alone, if the comma is not a token by itself.
+        """
+        ids_of_comma = self._ids(",")
+        ids = self._ids(comma + word)
+        if ids[: len(ids_of_comma)] != ids_of_comma:
+            return self._ids(word)
+        return ids[len(ids_of_comma) :]
 
     def token(self, token_id: int) -> str:
         """Readable text of one token: " the" for "Ġthe" and "▁the", "##ing" as it is."""
@@ -267,21 +294,22 @@ class TextTokenizer:
             return BLANK if token_id == self.mask_id else str(token)
         if self.byte_level:
             text = str(self.tokenizer.decode([token_id], clean_up_tokenization_spaces=False))
-            return str(token) if "\ufffd" in text else text
+            return str(token) if REPLACEMENT in text else text
         return str(token).replace("▁", " ")
 
     def text(self, ids: Sequence[int] | Tensor) -> str:
         """The sentence that `ids` spell, without start, end and padding tokens; a blank shows
         as [MASK].
         """
-        t = self.tokenizer
+        tokenizer = self.tokenizer
         around = {
-            t.cls_token_id,
-            t.bos_token_id,
-            t.sep_token_id,
-            t.eos_token_id,
-            t.pad_token_id,
-        } - {None}
+            tokenizer.cls_token_id,
+            tokenizer.bos_token_id,
+            tokenizer.sep_token_id,
+            tokenizer.eos_token_id,
+            tokenizer.pad_token_id,
+        }
+        around.discard(None)
         inside = [
             checks.whole("token id", i, 0, checks.MOST_TOKENS) for i in checks.wholes("ids", ids)
         ]
@@ -291,17 +319,16 @@ class TextTokenizer:
             inside.pop()
         if self.by_character or self.joined:
             return "".join(self.token(i) for i in inside)
-        text = str(t.decode(inside, clean_up_tokenization_spaces=not self.spaces_in_tokens))
-        return text.replace(t.mask_token, BLANK).strip()
+        text = str(tokenizer.decode(inside, clean_up_tokenization_spaces=not self.spaces_in_tokens))
+        return text.replace(tokenizer.mask_token, BLANK).strip()
 
     @cached_property
     def kind(self) -> str:
         """A description of the tokens."""
         if self.by_character:
             return "letters"
-        if len(self.regular_tokens) == 256 and all(
-            len(token) == 1 for token in self.regular_tokens
-        ):
+        single = [token for token in self.regular_tokens if len(token) == 1]
+        if len(single) == len(self.regular_tokens) == 256:
             return "bytes"
         if self.byte_level:
             return "byte-level pieces"
@@ -309,35 +336,28 @@ class TextTokenizer:
             return "pieces that carry their space"
         if self.joined:
             return "tokens cut by a regular expression"
-        return (
-            "word pieces"
-            if any(token.startswith("##") for token in self.regular_tokens)
-            else "whole words"
-        )
+        if any(token.startswith(CONTINUES) for token in self.regular_tokens):
+            return "word pieces"
+        return "whole words"
 
     @cached_property
     def cased(self) -> bool:
         """Whether upper and lower case differ."""
-        text = (
-            " ".join(token for token in self.regular_tokens if token.isalpha() and token.isascii())[
-                :200
-            ]
-            or "a"
-        )
-        return self._ids(text.upper()) != self._ids(text.lower())
+        in_letters = [token for token in self.regular_tokens if token.isalpha() and token.isascii()]
+        sample = " ".join(in_letters)[:SAMPLE_LENGTH] or "a"
+        return self._ids(sample.upper()) != self._ids(sample.lower())
 
     @cached_property
     def joined(self) -> bool:
         """Whether neighbouring tokens of a text need no space between them, as for tokens cut
         by a regular expression.
         """
-        if (
-            self.core is None
-            or type(self.core.model).__name__ != "WordLevel"
-            or self.core.decoder is not None
-        ):
+        if self.core is None or type(self.core.model).__name__ != "WordLevel":
             return False
-        examples = [(token, i) for token, i in self.regular_tokens.items() if token.isalnum()][:4]
+        if self.core.decoder is not None:
+            return False
+        alphanumeric = [(token, i) for token, i in self.regular_tokens.items() if token.isalnum()]
+        examples = alphanumeric[:JOINED_TRIED]
         return len(examples) > 1 and all(
             self._ids(a + b) == [i, j] for a, i in examples for b, j in examples if a != b
         )
@@ -356,62 +376,88 @@ class TextTokenizer:
         """A text that identifies the tokenizer: its own serialisation, or its vocabulary if it
         has none.
         """
-        return (
-            str(self.core.to_str())
-            if self.core is not None
-            else json.dumps(sorted(self.tokenizer.get_vocab().items()))
-        )
+        if self.core is None:
+            return json.dumps(sorted(self.tokenizer.get_vocab().items()))
+        return str(self.core.to_str())
 
     def _marks_spaces_with(self, mark: str) -> bool:
-        return any(
-            str(token).startswith(mark)
-            for token in self.tokenizer.convert_ids_to_tokens(self._ids("a a"))
-        )
+        """Whether a token of "a a" begins with the mark."""
+        tokens = self.tokenizer.convert_ids_to_tokens(self._ids("a a"))
+        return any(str(token).startswith(mark) for token in tokens)
 
     def _ids(self, text: str) -> list[int]:
+        """The ids of a text without start and end tokens."""
         with read_by_tokenizer(shortened(text)):
             return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
     @cached_property
-    def _letters(self) -> re.Pattern[str]:
+    def _letter(self) -> re.Pattern[str]:
         """A blank, a special token, or another character that is not a space."""
         special = sorted({BLANK, *self.special_tokens}, key=len, reverse=True)
         return re.compile("|".join([*map(re.escape, special), r"\S"]))
 
     @cached_property
-    def _between(self) -> str:
+    def _between_letters(self) -> str:
         """The separator of two letters: a space, or nothing for a tokenizer that cuts letters
         itself and reads spaces.
         """
         letter, i = next((token, i) for token, i in self.regular_tokens.items() if len(token) == 1)
-        return "" if self._ids(f"{letter} {letter}") != [i, i] == self._ids(letter * 2) else " "
+        if self._ids(f"{letter} {letter}") == [i, i]:
+            return " "
+        return "" if self._ids(letter * 2) == [i, i] else " "
 
     def _spread(self, text: str) -> str:
-        """The text with what the tokenizer needs between characters and special tokens."""
+        """The text with what the tokenizer needs between characters and special tokens. Raises
+        for a character outside the alphabet.
+        """
         known = {BLANK, *self.special_tokens, *self.regular_tokens}
-        for letter in self._letters.finditer(text):
+        for letter in self._letter.finditer(text):
             if letter[0] not in known:
-                alphabet = "".join(
-                    sorted(token for token in self.regular_tokens if len(token) == 1)
-                )
+                single = [token for token in self.regular_tokens if len(token) == 1]
+                alphabet = "".join(sorted(single))
                 raise InputError(
                     f"character {letter[0]!r} at place {letter.start() + 1} is not in the model's"
                     f" alphabet {alphabet}: write the text in it (upper and lower case differ)"
                 )
-        return self._between.join(self._letters.findall(text)).replace(BLANK, self.mask_token)
+        letters = self._letter.findall(text)
+        return self._between_letters.join(letters).replace(BLANK, self.mask_token)
 
     def _by_letter(self, text: str, tokens: Tokens) -> Tokens:
         """Tokens of single letters, each of which is a word, with their places in the text."""
-        places = (match.span() for match in self._letters.finditer(text))
-        words = [None if word is None else t for t, word in enumerate(tokens.words)]
-        return tokens._replace(
-            source=Placed(words, [(0, 0) if word is None else next(places) for word in words])
-        )
+        spans_of_letters = (match.span() for match in self._letter.finditer(text))
+        words: list[int | None] = []
+        spans: list[tuple[int, int]] = []
+        for t, word in enumerate(tokens.words):
+            if word is None:  # a start or end token
+                words.append(None)
+                spans.append((0, 0))
+            else:
+                words.append(t)
+                spans.append(next(spans_of_letters))
+        return tokens._replace(source=Placed(words, spans))
+
+
+@contextmanager
+def read_by_tokenizer(what: str) -> Iterator[None]:
+    """Turns a tokenizer's error into one line; a regular expression that panics in Rust raises
+    a BaseException.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+        raise
+    except BaseException as error:
+        raise InputError(
+            f"the model's tokenizer cannot read {what} ({first_line(error)}): write it in the"
+            " model's own tokens"
+        ) from None
 
 
 def shortened(text: str) -> str:
     """A text as messages show it."""
-    return repr(text if len(text) <= 60 else text[:57] + "...")
+    if len(text) > SHOWN_LENGTH:
+        text = text[: SHOWN_LENGTH - 3] + "..."
+    return repr(text)
 
 
 def refuse_unreadable(text: str) -> None:
@@ -423,17 +469,20 @@ def refuse_unreadable(text: str) -> None:
             f"the text {text!r} is empty: give a sentence with [MASK] where a token should be"
             " modelled"
         )
-    if control := UNREADABLE.search(text):
+    control = UNREADABLE.search(text)
+    if control:
         raise InputError(
             f"the text has the control character U+{ord(control[0]):04X} at place"
             f" {control.start() + 1}: remove it"
         )
-    for word in re.finditer(r"\S+", text) if len(text) > LONGEST_WORD else ():
-        if len(word[0]) > LONGEST_WORD:
+    if len(text) <= LONGEST_UNBROKEN:
+        return
+    for unbroken in re.finditer(r"\S+", text):
+        if len(unbroken[0]) > LONGEST_UNBROKEN:
             raise InputError(
-                f"the text has {len(word[0]):,} characters without a space at place"
-                f" {word.start() + 1}, over the limit of {LONGEST_WORD:,}: put spaces between its"
-                " words, or shorten it"
+                f"the text has {len(unbroken[0]):,} characters without a space at place"
+                f" {unbroken.start() + 1}, over the limit of {LONGEST_UNBROKEN:,}: put spaces"
+                " between its words, or shorten it"
             )
 
 

@@ -51,7 +51,7 @@ from torch import Tensor
 
 from unmask.common.checks import whole
 from unmask.common.signature import checked
-from unmask.models.checkpoint import resolve_device
+from unmask.runs.devices import resolve_device
 
 ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)

@@ -38,11 +38,11 @@ from unmask.common.files import (
     write_table,
     writing,
 )
+from unmask.common.intervals import intervals_of_means
 from unmask.common.results import Result
 from unmask.common.signature import checked
 from unmask.joints.registry import INDEPENDENT, PUBLISHED_STEPS, named
 from unmask.runs.fingerprint import provenance
-from unmask.studies.variants.measured import resampled
 
 if TYPE_CHECKING:
     import pandas
@@ -118,20 +118,13 @@ def with_intervals(
     means = values.mean(-1)
     if values.shape[1] < 2:
         return [{"value": float(mean), "low": None, "high": None} for mean in means]
-    pairs = values.shape[1]
-    finite = np.isfinite(means)
-    known = np.where(finite[:, None], values, 0.0)  # 0 * inf is NaN
-    drawn = [
-        counts @ known.T / pairs
-        for counts in resampled(pairs, seed, resamples, 2**23 // values.size)
-    ]
-    low, high = np.percentile(np.concatenate(drawn), [2.5, 97.5], axis=0)
+    low, high = intervals_of_means(values, seed, resamples)
     numbers: list[dict[str, float | None]] = []
-    for mean, lower, upper, is_finite in zip(
-        means.tolist(), low.tolist(), high.tolist(), finite, strict=True
-    ):
-        ends = {"low": lower, "high": upper} if is_finite else {"low": None, "high": None}
-        numbers.append({"value": mean, **ends})
+    for mean, lower, upper in zip(means.tolist(), low.tolist(), high.tolist(), strict=True):
+        if math.isfinite(mean):
+            numbers.append({"value": mean, "low": lower, "high": upper})
+        else:
+            numbers.append({"value": mean, "low": None, "high": None})
     return numbers
 
 

@@ -46,6 +46,7 @@ from unmask.studies.lab.model import LabModel, Mask, Space, Vector
 Square = Float[np.ndarray, "S S"]
 """A transition matrix, row-stochastic."""
 WITHIN = 0.25
+"""The total variation from the stationary law at which a chain counts as mixed."""
 LONGEST = 1 << 40
 """Mixing times above this many steps are reported as infinite: rounding errors of the powers
 would decide them.
@@ -54,8 +55,9 @@ would decide them.
 
 @dataclass(frozen=True)
 class MaskLaw:
-    """Masks and their probabilities given the state: `probability` is (masks, S), or (masks, 1)
-    where x does not matter.
+    """Masks and their probabilities given the state.
+
+    probability   p(K | x), (masks, S), or (masks, 1) where x does not matter
     """
 
     name: str
@@ -88,12 +90,14 @@ class MaskLaw:
 def uniform_masks(space: Space, k: int) -> MaskLaw:
     """All masks of k sites, equally likely: k-Gibbs, k-MPLE."""
     masks = space.masks(k)
-    return MaskLaw(f"k={k}", space, masks, np.full((len(masks), 1), 1 / len(masks)))
+    probability = np.full((len(masks), 1), 1 / len(masks))
+    return MaskLaw(name=f"k={k}", space=space, masks=masks, probability=probability)
 
 
 def surprise_masks(model: LabModel, k: int, sharpness: float = 1.0) -> MaskLaw:
-    """Masks that prefer tokens the model finds improbable: log p(K | x) = -sharpness sum_{i in
-    K} log p(x_i | x_{-i}) + c(x).
+    """Masks that prefer tokens the model finds improbable:
+
+        log p(K | x) = -sharpness sum_{i in K} log p(x_i | x_{-i}) + c(x)
 
     Mask-predict does this when it masks its least probable tokens again; `sharpness` 0 is uniform.
     """
@@ -102,14 +106,17 @@ def surprise_masks(model: LabModel, k: int, sharpness: float = 1.0) -> MaskLaw:
         raise InputError(
             f"{model.name}: surprise needs every state possible; smooth the table first"
         )
-    masks, surprise = (
-        space.masks(k),
-        [np.log(space.sum_over((i,), model.p)) - model.log_p for i in range(space.sites)],
-    )
-    log_weight = np.stack(
-        [sharpness * np.sum([surprise[i] for i in mask], axis=0) for mask in masks]
-    )
-    return MaskLaw(f"k={k} adaptive", space, masks, softmax(log_weight, axis=0))
+    masks = space.masks(k)
+    surprise = []  # -log p(x_i | x_{-i}), (S,) for each site
+    for site in range(space.sites):
+        log_context = np.log(space.sum_over((site,), model.p))
+        surprise.append(log_context - model.log_p)
+    log_weights = []
+    for mask in masks:
+        of_mask = np.sum([surprise[site] for site in mask], axis=0)
+        log_weights.append(sharpness * of_mask)
+    probability = softmax(np.stack(log_weights), axis=0)
+    return MaskLaw(name=f"k={k} adaptive", space=space, masks=masks, probability=probability)
 
 
 def conditional(space: Space, weight: Vector, mask: Mask) -> Vector:
@@ -123,11 +130,12 @@ def conditional(space: Space, weight: Vector, mask: Mask) -> Vector:
 def product_conditional(space: Space, p: Vector, mask: Mask) -> Vector:
     """prod_{i in K} p(x_i | x_{-K}), 0 in contexts without weight."""
     total = space.sum_over(mask, p)
-    out = np.where(total > 0, 1.0, 0.0)
-    for i in mask:
-        single = space.sum_over(tuple(j for j in mask if j != i), p)
-        out = out * np.divide(single, total, out=np.zeros_like(p), where=total > 0)
-    return out
+    chance = np.where(total > 0, 1.0, 0.0)
+    for site in mask:
+        others = tuple(other for other in mask if other != site)
+        single = space.sum_over(others, p)
+        chance = chance * np.divide(single, total, out=np.zeros_like(p), where=total > 0)
+    return chance
 
 
 def block_dynamics(model: LabModel, law: MaskLaw) -> Square:
@@ -151,18 +159,27 @@ def gibbs(model: LabModel, k: int) -> Square:
     return block_dynamics(model, uniform_masks(model.space, k))
 
 
-def _assemble(law: MaskLaw, target: Callable[[int, Mask], Vector]) -> Square:
+def _assemble(law: MaskLaw, chances: Callable[[int, Mask], Vector]) -> Square:
+    """The chain that draws K ~ p(K | x), and then the next state among those that share the
+    context x_{-K}.
+
+    chances   of a mask, by its number and its sites: the probability of each state given its
+              context, (S,)
+    """
     space = law.space
-    states = space.states
-    total = np.zeros((states, states))
+    transition = np.zeros((space.states, space.states))
     for index, mask in enumerate(law.masks):
-        chance, goes_to, groups = law.at(index), target(index, mask), space.siblings(mask)
+        mask_chance = law.at(index)
+        state_chance = chances(index, mask)
+        groups = space.siblings(mask)
         width = groups.shape[1]
-        rows = np.repeat(groups, width, axis=1).ravel()
-        columns = np.tile(groups, (1, width)).ravel()
-        total[rows, columns] += chance[rows] * goes_to[columns]
-        total[np.diag_indices(states)] += np.where(space.sum_over(mask, goes_to) > 0, 0.0, chance)
-    return total
+        # All pairs of states of each group, from one to the other.
+        origins = np.repeat(groups, width, axis=1).ravel()
+        ends = np.tile(groups, (1, width)).ravel()
+        transition[origins, ends] += mask_chance[origins] * state_chance[ends]
+        possible = space.sum_over(mask, state_chance) > 0  # otherwise the state stays as it is
+        transition[np.diag_indices(space.states)] += np.where(possible, 0.0, mask_chance)
+    return transition
 
 
 def total_variation(p: Vector, q: Vector) -> float:
@@ -181,31 +198,39 @@ def stationary_law(transition: Square) -> Vector:
     return law
 
 
-def _closed_class(matrix: Square) -> Int[np.ndarray, " closed"]:
+def _closed_class(transition: Square) -> Int[np.ndarray, " closed"]:
     """The states of the one class that the chain cannot leave."""
-    classes, member = connected_components(
-        csr_array(matrix > 0), directed=True, connection="strong"
+    possible = transition > 0
+    classes, class_of = connected_components(
+        csr_array(possible), directed=True, connection="strong"
     )
-    rows, columns = np.nonzero(matrix > 0)
-    leaves = np.zeros(classes, dtype=bool)
-    leaves[member[rows[member[rows] != member[columns]]]] = True
-    closed = np.flatnonzero(~leaves)
+    origins, ends = np.nonzero(possible)
+    crosses = class_of[origins] != class_of[ends]
+    is_left = np.zeros(classes, dtype=bool)  # whether a step leads out of the class
+    is_left[class_of[origins[crosses]]] = True
+    closed = np.flatnonzero(~is_left)
     if len(closed) != 1:
         raise InputError(
             f"the chain has {len(closed)} classes of states that it cannot leave: it has no single"
             " stationary law"
         )
-    return np.flatnonzero(member == closed[0])
+    return np.flatnonzero(class_of == closed[0])
 
 
-def _eliminated(work: Square) -> Vector:
-    states = len(work)
+def _eliminated(transition: Square) -> Vector:
+    """The stationary law of an irreducible chain. The matrix is overwritten.
+
+    1. States are taken out from the last to the second: the remaining ones get the chain that
+       is watched only while it is in one of them.
+    2. States are put back, each with its weight relative to those before it.
+    """
+    states = len(transition)
     for n in range(states - 1, 0, -1):
-        work[:n, n] /= work[n, :n].sum()
-        work[:n, :n] += np.outer(work[:n, n], work[n, :n])
+        transition[:n, n] /= transition[n, :n].sum()
+        transition[:n, :n] += np.outer(transition[:n, n], transition[n, :n])
     law = np.ones(states)
     for n in range(1, states):
-        law[n] = law[:n] @ work[:n, n]
+        law[n] = law[:n] @ transition[:n, n]
     return np.asarray(law / law.sum())
 
 
@@ -217,20 +242,24 @@ def dirichlet_form(transition: Square, law: Vector, f: Vector) -> float:
 
 
 def slowest(transition: Square, law: Vector) -> tuple[float, Vector]:
-    """The gap 1 - lambda_2 of a reversible chain, and its eigenfunction with E f = 0 and Var f
-    = 1.
+    """The gap 1 - lambda_2 of a reversible chain, and its eigenfunction, (S,), with E f = 0 and
+    Var f = 1. Its largest value by size is positive.
     """
-    live = np.flatnonzero(law > 0)
-    root, last = np.sqrt(law[live]), len(live) - 1
-    symmetric = root[:, None] * transition[np.ix_(live, live)] / root
-    _, vectors = eigh(
-        (symmetric + symmetric.T) / 2 - 2 * np.outer(root, root), subset_by_index=[last, last]
-    )
+    possible = np.flatnonzero(law > 0)
+    root = np.sqrt(law[possible])
+    last = len(possible) - 1
+    # D^1/2 P D^-1/2 with D the law is symmetric, and has the eigenvalues of P. Its eigenvector of
+    # 1 is D^1/2: moved to -1, it leaves lambda_2 as the largest.
+    similar = root[:, None] * transition[np.ix_(possible, possible)] / root
+    symmetric = (similar + similar.T) / 2
+    _, vectors = eigh(symmetric - 2 * np.outer(root, root), subset_by_index=[last, last])
     f = np.zeros(len(law))
-    f[live] = vectors[:, 0] / root
-    f[live] -= law[live] @ f[live]
-    gap = dirichlet_form(transition, law, f) / float(law @ f**2)
-    f *= np.sign(f[np.abs(f).argmax()]) / math.sqrt(float(law @ f**2))
+    f[possible] = vectors[:, 0] / root
+    f[possible] -= law[possible] @ f[possible]
+    variance = float(law @ f**2)
+    gap = dirichlet_form(transition, law, f) / variance
+    sign = np.sign(f[np.abs(f).argmax()])
+    f *= sign / math.sqrt(variance)
     return gap, f
 
 
@@ -248,17 +277,21 @@ def mixing_time(transition: Square, law: Vector) -> int | float:
     """Least t with max_x TV(P^t(x, .), pi) <= 1/4, from possible states x; infinite beyond
     about 10^12 steps.
     """
-    live = np.flatnonzero(law > 0)
-    pi = law[live]
-    powers = [transition[np.ix_(live, live)]]
+    possible = np.flatnonzero(law > 0)
+    pi = law[possible]
+    powers = [transition[np.ix_(possible, possible)]]  # P^(2^i)
     while distance(powers[-1], pi) > WITHIN:
         if 1 << len(powers) > LONGEST:
             return math.inf
         squared = powers[-1] @ powers[-1]
+        # Rows sum to 1 again, so that rounding errors do not grow with each square.
         powers.append(squared / squared.sum(1, keepdims=True))
-    too_few, reached = 0, np.eye(len(live))
+    # The largest number of steps that are too few, from its highest binary digit.
+    too_few = 0
+    reached = np.eye(len(possible))  # P^too_few
     for exponent in range(len(powers) - 1, -1, -1):
         further = reached @ powers[exponent]
         if distance(further, pi) > WITHIN:
-            too_few, reached = too_few + (1 << exponent), further
+            too_few += 1 << exponent
+            reached = further
     return too_few + 1

@@ -40,19 +40,21 @@ from unmask.common.errors import InputError
 
 Vector = Float[np.ndarray, " S"]
 """A number per state."""
-Mask = tuple[int, ...]
-
-MAX_STATES = 1024
 Theta = Float[np.ndarray, " d"]
 """A number per parameter."""
+Fields = Float[np.ndarray, " N"]
+"""A number per site."""
+Counts = Float[np.ndarray, " counts"]
+"""A probability per number of sites, 0 to N."""
+Mask = tuple[int, ...]
+"""The masked sites, in ascending order."""
+
+MAX_STATES = 1024
+"""States of the largest space: a transition matrix then has a million numbers."""
 MAX_SPAN = 600.0
 """Largest difference of log-weights between states: exp(-600) and its square root are still
 normal float64 numbers.
 """
-Fields = Float[np.ndarray, " N"]
-"""A number per site."""
-Counts = Float[np.ndarray, " counts"]
-"""A probability per number of sites."""
 
 
 @dataclass(frozen=True)
@@ -92,21 +94,24 @@ class Space:
     def sum_over(self, mask: Mask, f: Float[np.ndarray, "S ..."]) -> Float[np.ndarray, "S ..."]:
         """sum_K f for f of shape (S,) or (S, d), in the shape of f."""
         cells = f.reshape(*self.sizes, *f.shape[1:])
-        total = cells.sum(axis=mask, keepdims=True) if mask else cells
+        total = cells.sum(axis=mask, keepdims=True)
         return np.broadcast_to(total, cells.shape).reshape(f.shape)
 
     def siblings(self, mask: Mask) -> Int[np.ndarray, "contexts states"]:
         """The states grouped by context: (contexts, states of a context), as indices."""
         width = prod(self.sizes[i] for i in mask)
         index = np.arange(self.states).reshape(self.sizes)
-        return np.moveaxis(index, mask, range(self.sites - len(mask), self.sites)).reshape(
-            -1, width
-        )
+        last_axes = range(self.sites - len(mask), self.sites)
+        return np.moveaxis(index, mask, last_axes).reshape(-1, width)
 
 
 @dataclass(frozen=True)
 class LabModel:
-    """A distribution `p` over `space`, and the family it is seen as a member of."""
+    """A distribution `p` over `space`, and the family it is seen as a member of.
+
+    base, features   of the family (see the head of this file), (S,) and (S, d)
+    theta            the parameters of this member, (d,)
+    """
 
     name: str
     space: Space
@@ -132,16 +137,7 @@ class LabModel:
     def log_p_at(self, theta: Theta) -> Vector:
         """log p at other parameters."""
         log_weight = self.base + self.features @ theta
-        span = float(np.ptp(log_weight[~np.isneginf(log_weight)]))
-        if not span <= MAX_SPAN:
-            spans = (
-                f"log-weights of the states differ by {span:,.0f}, and float64 probabilities hold"
-                f" {MAX_SPAN:.0f}"
-            )
-            raise InputError(
-                f"{self.name}: {spans}: use smaller couplings and fields, or raise the smallest"
-                " probabilities"
-            )
+        refuse_wide_span(self.name, log_weight)
         return log_weight - logsumexp(log_weight)
 
     def along(self, f: Vector) -> LabModel:
@@ -149,27 +145,40 @@ class LabModel:
         return replace(self, base=self.log_p, features=f.reshape(-1, 1), theta=np.zeros(1))
 
 
+def refuse_wide_span(name: str, log_weight: Vector) -> None:
+    """Raise if float64 probabilities cannot hold the log-weights of all possible states."""
+    possible = log_weight[~np.isneginf(log_weight)]
+    span = float(np.ptp(possible))
+    if not span <= MAX_SPAN:  # also if it is NaN
+        raise InputError(
+            f"{name}: log-weights of the states differ by {span:,.0f}, and float64 probabilities"
+            f" hold {MAX_SPAN:.0f}: use smaller couplings and fields, or raise the smallest"
+            " probabilities"
+        )
+
+
 def table_model(joint: ArrayLike, name: str = "table") -> LabModel:
     """A model given by its probabilities p[x_1, ..., x_N], with one free log-weight per
     possible state but the last.
     """
     cells = np.asarray(joint, dtype=np.float64)
-    total, states = cells.sum(), np.count_nonzero(cells)
-    if not (cells >= 0).all() or not np.isclose(total, 1, atol=1e-6) or states < 2:
-        least = (
-            f"the least is {cells.min(initial=np.inf):.6g}, the sum {total:.6g}, and {states} are"
-            " not 0"
-        )
+    total = cells.sum()
+    possible = np.count_nonzero(cells)
+    is_law = (cells >= 0).all() and np.isclose(total, 1, atol=1e-6)
+    if not is_law or possible < 2:
+        least = cells.min(initial=np.inf)
         raise InputError(
-            f"{name}: {least}: give probabilities of two or more states, at least 0, that sum to 1"
+            f"{name}: the least is {least:.6g}, the sum {total:.6g}, and {possible} are not 0:"
+            " give probabilities of two or more states, at least 0, that sum to 1"
         )
     space = Space(cells.shape)
     p = cells.ravel() / total
     free = np.flatnonzero(p)[:-1]
     features = np.zeros((space.states, len(free)))
     features[free, np.arange(len(free))] = 1.0
-    with np.errstate(divide="ignore"):
-        return LabModel(name, space, np.log(p), features, np.zeros(len(free)))
+    with np.errstate(divide="ignore"):  # log 0 = -inf: a state that is impossible
+        base = np.log(p)
+    return LabModel(name=name, space=space, base=base, features=features, theta=np.zeros(len(free)))
 
 
 def edges(graph: str, sites: int) -> list[tuple[int, int]]:
@@ -177,57 +186,39 @@ def edges(graph: str, sites: int) -> list[tuple[int, int]]:
     if graph == "complete":
         return list(combinations(range(sites), 2))
     path = [(i, i + 1) for i in range(sites - 1)]
-    return path + [(0, sites - 1)] if graph == "cycle" and sites > 2 else path
+    if graph == "cycle" and sites > 2:  # the path already joins both of two sites
+        return [*path, (0, sites - 1)]
+    return path
 
 
 def ising(coupling: float | Sequence[float], fields: Fields, graph: str = "complete") -> LabModel:
     """The Ising model on `graph`, with one coupling for all edges or one per edge; parameters:
     couplings, then fields.
     """
-    space, pairs, name = (
-        Space((2,) * len(fields)),
-        edges(graph, len(fields)),
-        f"Ising, {graph} graph, N={len(fields)}",
+    sites = len(fields)
+    name = f"Ising, {graph} graph, N={sites}"
+    space = Space((2,) * sites)
+    pairs = edges(graph, sites)
+    couplings = np.broadcast_to(np.asarray(coupling, dtype=np.float64), (len(pairs),))
+    theta = np.concatenate([couplings, fields])
+    spins = 2.0 * space.values.T - 1.0  # (N, S)
+    products = [spins[i] * spins[j] for i, j in pairs]
+    features = np.stack([*products, *spins], axis=1)
+    refuse_wide_span(name, features @ theta)  # now, and not at the first look at p
+    return LabModel(
+        name=name, space=space, base=np.zeros(space.states), features=features, theta=theta
     )
-    spins = 2.0 * space.values.T - 1.0
-    theta = np.concatenate(
-        [np.broadcast_to(np.asarray(coupling, dtype=np.float64), (len(pairs),)), fields]
-    )
-    features = np.stack([*(spins[i] * spins[j] for i, j in pairs), *spins], 1)
-    model = LabModel(name, space, np.zeros(space.states), features, theta)
-    _ = model.log_p  # raises if it is out of range
-    return model
 
 
 def agreement_law(model: LabModel, law: Vector | None = None) -> Counts:
-    """The law (p's, or another's) of how many sites take the last value: one hump for
-    independent sites, two if they agree.
+    """The law of how many sites take the last value, (N + 1,): one hump for independent sites,
+    two if they agree.
+
+    law   of the states [default: p]
     """
-    count = (model.space.values == np.array(model.space.sizes) - 1).sum(1)
-    return np.bincount(count, model.p if law is None else law, model.space.sites + 1).astype(
-        np.float64
-    )
-
-
-def stutter_pair(weight: float = 0.5) -> LabModel:
-    """p(s, w) = weight, p(w, t) = 1 - weight, over the words (s, w, t) in both positions."""
-    joint = np.zeros((3, 3))
-    joint[0, 1], joint[1, 2] = weight, 1 - weight
-    return table_model(joint, "stutter pair")
-
-
-def slots_model(slots: int, noise: float = 0.0) -> LabModel:
-    """One w among fillers, in any of `slots` equally likely places (value 1: w), mixed with
-    `noise` of the uniform law.
-    """
-    space = Space((2,) * slots)
-    legal = (space.values.sum(1) == 1).astype(float)
-    p = (1 - noise) * legal / legal.sum() + noise / space.states
-    return table_model(p.reshape(space.sizes), f"{slots} slots")
-
-
-def outcomes(model: LabModel, law: Vector) -> dict[str, float]:
-    """Probabilities that w is missing, occurs once (right), or is repeated."""
-    count = model.space.values.sum(1)
-    chosen = {"missing": count == 0, "once": count == 1, "repeated": count > 1}
-    return {name: float(law[states].sum()) for name, states in chosen.items()}
+    if law is None:
+        law = model.p
+    last_values = np.array(model.space.sizes) - 1
+    count = (model.space.values == last_values).sum(1)
+    by_count = np.bincount(count, weights=law, minlength=model.space.sites + 1)
+    return by_count.astype(np.float64)

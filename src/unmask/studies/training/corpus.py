@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import write_atomically
-from unmask.models.text.vocabulary import load_word_pieces, special_id, train_tokenizer
+from unmask.models.text.word_pieces import load_word_pieces, special_id
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.progress import Progress
 from unmask.studies.training.cache import cached
@@ -27,6 +27,7 @@ from unmask.studies.training.segmentation import Segmentation
 from unmask.studies.training.settings import SEGMENTS, TrainSettings
 from unmask.studies.training.text_sources import TextSource
 from unmask.studies.training.tokenising import tokenise
+from unmask.studies.training.word_piece_training import train_tokenizer
 from unmask.studies.translation.pairs import PairLayout
 
 TOKENIZER_FORMAT = 4

@@ -13,11 +13,12 @@ from tokenizers import Tokenizer
 
 from unmask.common.files import write_atomically, write_json
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
-from unmask.models.text.vocabulary import config_to_save, special_id
+from unmask.models.text.word_pieces import special_id
 from unmask.studies.training.batches import seed_for
 from unmask.studies.training.corpus import PairTokens, Prepared
 from unmask.studies.training.result import TrainingRun
 from unmask.studies.training.start import INITIAL_DEVIATION
+from unmask.studies.training.word_piece_training import config_to_save
 from unmask.studies.translation.pairs import fit_length_head
 
 

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from unmask.models.text.vocabulary import special_id
+from unmask.models.text.word_pieces import special_id
 
 
 @dataclass(frozen=True)

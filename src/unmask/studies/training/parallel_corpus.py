@@ -15,7 +15,8 @@ from typing import NamedTuple
 from tokenizers import Tokenizer
 
 from unmask.common.errors import InputError, UnmaskWarning
-from unmask.models.text.vocabulary import read_by_tokenizer, special_id
+from unmask.models.text.text_tokenizer import read_by_tokenizer
+from unmask.models.text.word_pieces import special_id
 from unmask.runs.fingerprint import fingerprint
 from unmask.runs.progress import Progress
 from unmask.studies.training.corpus import (

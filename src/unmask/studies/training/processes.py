@@ -27,7 +27,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from unmask.common.errors import InputError
-from unmask.models.checkpoint import resolve_device
+from unmask.runs.devices import resolve_device
 
 WAIT = timedelta(days=7)
 """How long a process waits for the others, for example until the first has tokenised a corpus."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import DiskFull, reading, user_path, write_atomically
-from unmask.models.text.vocabulary import load_word_pieces
+from unmask.models.text.word_pieces import load_word_pieces
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder, output_folder
 from unmask.runs.progress import Progress
@@ -116,11 +116,9 @@ def train_model(
         }
         trainer = Trainer(settings, prepared, processes.device, init=start, processes=processes)
         epochs = settings.steps / trainer.plan.steps_per_epoch
-        if processes.leads:
-            opened = _folder_opened(folder, identity, prepared.tokenizer, resume)
-        else:
-            opened = nullcontext()
-        with opened:
+        with ExitStack() as stack:
+            if processes.leads:
+                stack.enter_context(_folder_opened(folder, identity, prepared.tokenizer, resume))
             checkpoint = Checkpoint(folder / "training" / "checkpoint.pt")
             done = checkpoint.restore(trainer.load_state, processes.device)
             log_file = folder / "training" / "log.jsonl"

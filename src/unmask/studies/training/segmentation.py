@@ -17,7 +17,9 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from unmask.models.text.vocabulary import CONTINUES, read_by_tokenizer, special_id
+from unmask.models.text.text_tokenizer import read_by_tokenizer
+from unmask.models.text.vocabulary import CONTINUES
+from unmask.models.text.word_pieces import special_id
 
 SENTENCE_END = re.compile(r"""(?<=[.!?])(["'”’)\]]*)\s+(?=["'“‘(\[]?[A-Z0-9])""")
 """Closing marks, which belong to the sentence before (group 1), and white space."""

@@ -51,26 +51,28 @@ from torch import Tensor
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import as_json, user_path
 from unmask.common.results import Result
-from unmask.models.checkpoint import load_network, read_own_bert, resolve_device, resolve_dtype
+from unmask.models.checkpoint import load_network, read_own_bert, resolve_dtype
 from unmask.models.checkpoint_files import Source as Folder
 from unmask.models.encoder.bert import BertMaskedLM, KeyCache
-from unmask.models.heads import widen_output
+from unmask.models.float32_logits import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import refuse_hopeless
-from unmask.models.text.vocabulary import UNKNOWN, Spelling
+from unmask.models.text.word_pieces import UNKNOWN
+from unmask.runs.devices import resolve_device
 from unmask.runs.engine import Workers, each
 from unmask.runs.fingerprint import fingerprint
 from unmask.runs.folder import RunFolder
 from unmask.runs.lines import source_name, text_lines
 from unmask.runs.progress import Progress
+from unmask.sampling.chains.functionals import stutter_rate, stutters
+from unmask.sampling.chains.group_run import Group, group_run
+from unmask.sampling.chains.snapshot import COUNTS
+from unmask.sampling.chains.starts import random_texts
 from unmask.sampling.decoders.decoder import Ancestral
 from unmask.sampling.engine.passes import CPU_BYTES, Passes, chains_that_fit
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.registry import MH, Block, EnergyKind, Method
-from unmask.sampling.run.advance import Group, group_run, random_texts
-from unmask.sampling.run.diagnostics import stutter_rate, stutters
-from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Energy, Target
 from unmask.studies.translation.pairs import LengthHead, PairLayout, pooled_states, read_layout
@@ -81,6 +83,7 @@ from unmask.studies.translation.recipe import (
     Translator,
     in_worker,
 )
+from unmask.studies.translation.spelling import Spelling
 
 if TYPE_CHECKING:
     import pyarrow

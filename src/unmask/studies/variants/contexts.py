@@ -11,41 +11,43 @@ Contexts are numbered by sorting integer keys, a digit per revealed site. Rows o
 fill a batch pass through what they share (`MaskedLM.substitutions`), rows of small sets in
 common batches. Kept are one number per chain and variant, and one batch.
 
-Scores of the parent and its neighbours, mu the joint of sites s and t by a construction, all
-other tokens as in the parent w:
-
-    single effect   e_t(x)    = log q_t(x | w) - log q_t(w_t | w)
-    epistasis       E_st(x,y) = log mu(x, y) - log mu(w_s, w_t) - e_s(x) - e_t(y),
-                    if both change; 0 otherwise
+Scores that are no such sums are in `parent_scores`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from itertools import combinations
 from math import log
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.common.batches import cut, grouped
 from unmask.common.cloze import blanked
-from unmask.joints.deriving import derive_blocks
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import OF_VARIANTS, PAIRS, chosen_of_variants
-from unmask.studies.variants.mutants import TOGETHER, effects
+from unmask.studies.variants.parent_scores import EPISTASIS, ParentScores
+from unmask.tables.conditional_table import ROWS, enough_rows
 from unmask.tables.lattice import random_orders
-from unmask.tables.unary import ROWS, cut, enough_rows, grouped, pass_count, tables_of
 
-Pair = tuple[int, int]
+SiteSet = int
+"""A set of sites as a number: bit i is 1 if site i is in it."""
+Term = tuple[SiteSet, int]
+"""S and t of a term log q_t(x_t | x_S)."""
+Sums = Float[Tensor, " n"]
+"""Of one chain: for each variant the sum of the terms read so far."""
+Chain = Sequence[Term]
 VARIANTS = "variants"
 """The unit of progress."""
-EPISTASIS, MEAN_LOG = "epistasis", "mean_log"
+MEAN_LOG = "mean_log"
 """The second column of a score that is a mean over chains: the mean of their logarithms."""
 LARGEST_KEY = 2**62
+"""Keys of contexts stay below this, so that they are whole numbers of 64 bits."""
 
 
 class Contexts:
@@ -72,50 +74,50 @@ class Contexts:
         seed: int = 0,
         joint: str = DEFAULT_OF_MUTANTS,
     ) -> None:
-        self.model, self.ids, self.passes = model, list(ids), 0
+        self.model = model
+        self.ids = list(ids)
+        self.passes = 0
         self.names = chosen_of_variants(names, joint)
+
+        # Sites are numbered from left to right; `columns` are theirs in lists of variants.
         self.columns = sorted(range(len(sites)), key=lambda column: sites[column])
         self.sites = [sites[column] for column in self.columns]
-        of_pairs = [name for name in self.names if name.startswith(PAIRS) or name == EPISTASIS]
-        self.joint_of = {
-            name: named(joint if name == EPISTASIS else name.removeprefix(PAIRS)).name
-            for name in of_pairs
-        }
-        self.joints = list(dict.fromkeys(self.joint_of.values()))
         self.allowed = torch.tensor(list(allowed), dtype=torch.long, device=model.device)
+        # The place of each token id in `allowed`, -1 of others.
         self.place = torch.full((model.input_size,), -1, dtype=torch.long, device=model.device)
         self.place[self.allowed] = torch.arange(len(self.allowed), device=model.device)
+
         generator = torch.Generator().manual_seed(seed)
-        drawn = random_orders(1, orders, len(self.sites), generator)[0].tolist()
-        known = [OF_VARIANTS[name] for name in self.names if name in OF_VARIANTS]
-        self.chains = {
-            score.name: chains
-            for score in known
-            if (chains := score.variant_chains(len(self.sites), drawn))
-        }
-        self.of_parent = len(self.chains) < len(self.names)
-        averaged = [score.name for score in known if MEAN_LOG in score.extra]
-        self.score_columns = [
-            column
-            for n in self.names
-            for column in ([n, f"{n}_{MEAN_LOG}"] if n in averaged else [n])
-        ]
-        self.wild = self.place[torch.tensor([self.ids[t] for t in self.sites], device=model.device)]
-        self.sites_read: dict[int, list[int]] = {}
-        for revealed, site in sorted(
-            {term for chains in self.chains.values() for chain in chains for term in chain}
-        ):
-            self.sites_read.setdefault(revealed, []).append(site)
+        (sampled,) = random_orders(1, orders, len(self.sites), generator)
+        self.chains: dict[str, list[Chain]] = {}
+        self.score_columns: list[str] = []
+        for name in self.names:
+            self.score_columns.append(name)
+            if name not in OF_VARIANTS:  # pairs:CONSTRUCTION
+                continue
+            score = OF_VARIANTS[name]
+            if MEAN_LOG in score.extra:
+                self.score_columns.append(f"{name}_{MEAN_LOG}")
+            chains = score.variant_chains(len(self.sites), sampled.tolist())
+            if chains:
+                self.chains[name] = list(chains)
+
+        self.needs_parent = len(self.chains) < len(self.names)
+        wild_ids = torch.tensor([self.ids[site] for site in self.sites], device=model.device)
+        self.parent_scores = ParentScores(
+            model=model,
+            ids=self.ids,
+            sites=self.sites,
+            allowed=self.allowed,
+            wild=self.place[wild_ids],
+            joint_of=_joints_of_scores(self.names, joint),
+        )
+        self.predicted_sites = _predicted_sites(self.chains)
 
     def pass_count(self, variants: Int[Tensor, "n k"]) -> int:
         """How many passes these variants take, exactly."""
         cells = self._cells(variants)
-        return sum(self._row_counts(cells).values()) + self._parent_passes(cells)
-
-    @property
-    def passes_per_pair(self) -> int:
-        """Passes for the tables of one pair of sites."""
-        return pass_count([len(self.allowed)] * 2)
+        return self._pass_count(cells, self._row_counts(cells))
 
     def scores(
         self, variants: Int[Tensor, "n k"], progress: Progress | None = None
@@ -126,234 +128,254 @@ class Contexts:
         variants  the token id of each variant at each site; equal variants get the same numbers
         progress  variants done, in proportion to the passes
         """
-        cells = self._cells(variants)
-        example, number, _ = self._distinct(cells, (1 << len(self.sites)) - 1)
-        cells = cells[example]
-        counts = self._row_counts(cells)
-        total, start = sum(counts.values()) + self._parent_passes(cells), self.passes
+        every_site = (1 << len(self.sites)) - 1
+        cells_of_all = self._cells(variants)
+        distinct = self.distinct(cells_of_all, every_site)
+        cells = cells_of_all[distinct.example]
+        row_counts = self._row_counts(cells)
+        total = self._pass_count(cells, row_counts)
+        passes_before = self.passes
 
         def add(passes: int) -> None:
             self.passes += passes
             if progress:
-                progress(
-                    len(variants) * (self.passes - start) // max(1, total), len(variants), VARIANTS
-                )
+                share = len(variants) * (self.passes - passes_before) // max(1, total)
+                progress(share, len(variants), VARIANTS)
 
-        logs = {
-            name: cells.new_zeros((len(chains), len(cells)), dtype=torch.float64)
-            for name, chains in self.chains.items()
-        }
-        readers: dict[tuple[int, int], list[Tensor]] = {}
+        sums: dict[str, Float[Tensor, "chains n"]] = {}
         for name, chains in self.chains.items():
-            for sums, chain in zip(logs[name], chains, strict=True):
-                for term in chain:
-                    readers.setdefault(term, []).append(sums)
+            sums[name] = cells.new_zeros((len(chains), len(cells)), dtype=torch.float64)
         add(0)
-        self._pass(cells, counts, readers, add)
-        scores = self._parent_scores(cells, add)
-        for name, values in logs.items():
-            scores[name], scores[f"{name}_{MEAN_LOG}"] = (
-                values.logsumexp(0) - log(len(values)),
-                values.mean(0),
-            )
+        self._add_terms(cells, row_counts, self._readers(sums), add)
+
+        scores: dict[str, Float[Tensor, " n"]] = {}
+        if self.needs_parent:
+            scores |= self.parent_scores.scores(cells, add)
+        for name, by_chain in sums.items():  # of one chain, both are that chain
+            scores[name] = by_chain.logsumexp(0) - log(len(by_chain))
+            scores[f"{name}_{MEAN_LOG}"] = by_chain.mean(0)
         if any(bool(values.isnan().any()) for values in scores.values()):
             raise self.model.not_finite()
-        return {column: scores[column][number].cpu() for column in self.score_columns}
+        return {column: scores[column][distinct.context].cpu() for column in self.score_columns}
 
-    def _cells(self, variants: Int[Tensor, "n k"]) -> Int[Tensor, "n k"]:
-        """Each token's place in the alphabet, sites from left to right."""
-        return self.place[variants[:, self.columns].to(self.model.device, torch.long)]
-
-    def _row_counts(self, cells: Int[Tensor, "n k"]) -> dict[int, int]:
-        """How many distinct contexts each revealed set has."""
-        return (
-            {revealed: len(self._key(cells, revealed).unique()) for revealed in self.sites_read}
-            if len(cells)
-            else {}
-        )
-
-    def _key(self, cells: Int[Tensor, "n k"], revealed: int) -> Int[Tensor, " n"]:
-        """One whole number per variant, the same exactly for those that agree at the revealed
-        sites.
-        """
-        key, span = cells.new_zeros(len(cells)), 1
-        for site in members(revealed):
-            if span * len(self.allowed) > LARGEST_KEY:
-                key, span = key.unique(return_inverse=True)[1], len(cells)
-            key, span = key * len(self.allowed) + cells[:, site], span * len(self.allowed)
-        return key
-
-    def _distinct(self, cells: Int[Tensor, "n k"], revealed: int) -> tuple[Tensor, Tensor, Tensor]:
-        """For each distinct context, in order, a variant that has it; which context each
-        variant has; how many have each.
-        """
+    def distinct(self, cells: Int[Tensor, "n k"], revealed: SiteSet) -> Distinct:
+        """The distinct contexts of a revealed set, in the order of their keys."""
         keys, context, counts = self._key(cells, revealed).unique(
             return_inverse=True, return_counts=True
         )
         numbers = torch.arange(len(cells), device=cells.device)
-        return numbers.new_empty(len(keys)).scatter_(0, context, numbers), context, counts
-
-    def _pass(
-        self,
-        cells: Int[Tensor, "n k"],
-        counts: dict[int, int],
-        readers: dict[tuple[int, int], list[Tensor]],
-        add: Callable[[int], None],
-    ) -> None:
-        """Add every term to the sums that read it: sets that fill batches by themselves, then
-        all others in common batches.
-        """
-        in_order = sorted(counts, key=lambda revealed: (counts[revealed], revealed))
-        enough = enough_rows(self.model, len(self.ids))
-        alone = [
-            revealed
-            for revealed in in_order
-            if len(self.sites_read[revealed]) == 1 and counts[revealed] >= enough
-        ]
-        together = [revealed for revealed in in_order if revealed not in set(alone)]
-
-        def rows_of(revealed: int) -> _RevealedSet:
-            sites = self.sites_read[revealed]
-            return _RevealedSet(
-                self, cells, revealed, sites, [readers[revealed, site] for site in sites]
-            )
-
-        for group in grouped(together, lambda revealed: len(self.sites_read[revealed])):
-            places = len(self.sites_read[together[group[0]]])
-            at_once = self.model.rows_at_once(len(self.ids), places) or ROWS
-            sets = ((rows_of(together[i]), counts[together[i]]) for i in group)
-            for batch in cut(sets, at_once):
-                texts = torch.cat([contexts.texts(rows) for contexts, rows in batch])
-                positions = torch.cat(
-                    [
-                        contexts.positions.expand(rows.stop - rows.start, -1)
-                        for contexts, rows in batch
-                    ]
-                )
-                logits = self.model.logits(texts, positions).split(
-                    [rows.stop - rows.start for _, rows in batch]
-                )
-                for (contexts, rows), part in zip(batch, logits, strict=True):
-                    contexts.read(rows, part)
-                add(len(texts))
-        for revealed in alone:
-            contexts, (predict,) = rows_of(revealed), self.sites_read[revealed]
-            vary = [self.sites[site] for site in members(revealed)]
-            for rows, part in self.model.substitutions(
-                self.base, vary, contexts.values, self.sites[predict]
-            ):
-                contexts.read(rows, part.unsqueeze(1))
-                add(len(part))
+        example = numbers.new_empty(len(keys)).scatter_(0, context, numbers)
+        return Distinct(example, context, counts)
 
     @cached_property
     def base(self) -> tuple[int, ...]:
         """The parent with all sites masked."""
         return blanked(self.ids, self.sites, self.model.mask_id).ids
 
-    def _parent_passes(self, cells: Int[Tensor, "n k"]) -> int:
-        """Passes of the parent and its neighbours."""
-        return len(self.sites) * self.of_parent + len(self._pairs(cells)) * self.passes_per_pair
+    def _cells(self, variants: Int[Tensor, "n k"]) -> Int[Tensor, "n k"]:
+        """Each token's place in `allowed`, sites from left to right."""
+        return self.place[variants[:, self.columns].to(self.model.device, torch.long)]
 
-    def _pairs(self, cells: Int[Tensor, "n k"]) -> list[Pair]:
-        """The pairs of sites that some variant changes both of, if a score needs pairs; by
-        number, from left to right.
-        """
-        if not self.joints:
-            return []
-        changed = (cells != self.wild).float()
-        together = (changed.T @ changed > 0).tolist()
-        return [(s, t) for s, t in combinations(range(len(self.sites)), 2) if together[s][t]]
-
-    def _singles(self) -> Float[Tensor, "k a"]:
-        """The effect e_t of each single change; one pass per site."""
-        places = torch.tensor(self.sites, device=self.model.device)[:, None]
-        rows = (
-            torch.tensor([self.ids], device=self.model.device)
-            .repeat(len(places), 1)
-            .scatter_(1, places, self.model.mask_id)
-        )
-        log_q = self.model.logits(rows, places)[:, 0, self.allowed].double().log_softmax(-1)
-        return log_q - log_q.gather(1, self.wild[:, None])
-
-    def _parent_scores(
-        self, cells: Int[Tensor, "n k"], add: Callable[[int], None]
-    ) -> dict[str, Tensor]:
-        """The scores that need only conditionals of the parent and its neighbours."""
-        if not self.of_parent:
+    def _row_counts(self, cells: Int[Tensor, "n k"]) -> dict[SiteSet, int]:
+        """How many distinct contexts each revealed set has."""
+        if not len(cells):
             return {}
-        singles = self._singles()[torch.arange(len(self.sites), device=cells.device), cells].sum(1)
-        add(len(self.sites))
-        sums = {name: torch.zeros_like(singles) for name in self.joints}
-        pairs = self._pairs(cells)
-        for start in range(0, len(pairs), TOGETHER):
-            group = pairs[start : start + TOGETHER]
-            blanks = [
-                blanked(self.ids, [self.sites[site] for site in pair], self.model.mask_id)
-                for pair in group
-            ]
-            axes = [[self.allowed, self.allowed]] * len(group)
-            tables = tables_of(self.model, blanks, axes, torch.float64, supports=axes)
-            for (s, t), derived in zip(group, derive_blocks(tables, self.joints), strict=True):
-                wild = self.wild[[s, t]].tolist()
-                for name, joint in zip(self.joints, derived, strict=True):
-                    table = effects(joint, wild)[EPISTASIS].clone()
-                    table[wild[0]], table[:, wild[1]] = 0.0, 0.0
-                    sums[name] += table[cells[:, s], cells[:, t]]
-                add(self.passes_per_pair)
-        return {"singles": singles} | {
-            name: sums[joint] + (0.0 if name == EPISTASIS else singles)
-            for name, joint in self.joint_of.items()
+        return {
+            revealed: len(self._key(cells, revealed).unique()) for revealed in self.predicted_sites
         }
 
+    def _pass_count(self, cells: Int[Tensor, "n k"], row_counts: Mapping[SiteSet, int]) -> int:
+        """Passes of all contexts, and of the parent and its neighbours."""
+        passes = sum(row_counts.values())
+        if self.needs_parent:
+            passes += self.parent_scores.pass_count(cells)
+        return passes
 
-class _RevealedSet:
-    """The contexts of one revealed set: its rows, and who reads log q at which of its masked
-    sites.
+    def _key(self, cells: Int[Tensor, "n k"], revealed: SiteSet) -> Int[Tensor, " n"]:
+        """One whole number per variant, the same exactly for those that agree at the revealed
+        sites: its tokens there as digits, in the base of the size of `allowed`.
+        """
+        base = len(self.allowed)
+        key = cells.new_zeros(len(cells))
+        above = 1  # all keys are less
+        for site in members(revealed):
+            if above * base > LARGEST_KEY:  # the distinct keys are numbered, from 0
+                key = key.unique(return_inverse=True)[1]
+                above = len(cells)
+            key = key * base + cells[:, site]
+            above = above * base
+        return key
+
+    def _readers(self, sums: Mapping[str, Float[Tensor, "chains n"]]) -> dict[Term, list[Sums]]:
+        """For each term the sums of the chains that it is in, which are views of `sums`."""
+        readers: dict[Term, list[Sums]] = {}
+        for name, chains in self.chains.items():
+            for of_chain, chain in zip(sums[name], chains, strict=True):
+                for term in chain:
+                    readers.setdefault(term, []).append(of_chain)
+        return readers
+
+    def _add_terms(
+        self,
+        cells: Int[Tensor, "n k"],
+        row_counts: Mapping[SiteSet, int],
+        readers: Mapping[Term, list[Sums]],
+        add: Callable[[int], None],
+    ) -> None:
+        """Add every term to the sums that read it: small sets in common batches, then sets that
+        fill batches by themselves.
+        """
+
+        def revealed_set(revealed: SiteSet) -> RevealedSet:
+            predicted = self.predicted_sites[revealed]
+            return RevealedSet(
+                contexts=self,
+                cells=cells,
+                revealed=revealed,
+                predicted=predicted,
+                readers=[readers[revealed, site] for site in predicted],
+            )
+
+        enough = enough_rows(self.model, len(self.ids))
+        alone: list[SiteSet] = []
+        together: list[SiteSet] = []
+        for revealed in sorted(row_counts, key=lambda one: (row_counts[one], one)):
+            # `substitutions` predicts one position.
+            one_site = len(self.predicted_sites[revealed]) == 1
+            if one_site and row_counts[revealed] >= enough:
+                alone.append(revealed)
+            else:
+                together.append(revealed)
+
+        # Rows of one batch predict the same number of sites.
+        for group in grouped(together, lambda revealed: len(self.predicted_sites[revealed])):
+            chosen = [together[i] for i in group]
+            predicted = len(self.predicted_sites[chosen[0]])
+            at_once = self.model.rows_at_once(len(self.ids), predicted) or ROWS
+            # A generator: a set is made when its rows are next, and dropped after them.
+            sets = ((revealed_set(revealed), row_counts[revealed]) for revealed in chosen)
+            for batch in cut(sets, at_once):
+                self._pass_batch(batch)
+                add(sum(_length(rows) for _, rows in batch))
+        for revealed in alone:
+            self._pass_alone(revealed_set(revealed), add)
+
+    def _pass_batch(self, batch: Sequence[tuple[RevealedSet, slice]]) -> None:
+        """Pass rows of several sets in one call of the model."""
+        texts = torch.cat([contexts.texts(rows) for contexts, rows in batch])
+        positions = [contexts.positions.expand(_length(rows), -1) for contexts, rows in batch]
+        logits = self.model.logits(texts, torch.cat(positions))
+        parts = logits.split([_length(rows) for _, rows in batch])
+        for (contexts, rows), part in zip(batch, parts, strict=True):
+            contexts.read(rows, part)
+
+    def _pass_alone(self, contexts: RevealedSet, add: Callable[[int], None]) -> None:
+        """Pass the rows of a set that predicts one site through what they share."""
+        (predict,) = contexts.predicted
+        passed = self.model.substitutions(
+            self.base, contexts.revealed_positions, contexts.values, self.sites[predict]
+        )
+        for rows, logits in passed:
+            contexts.read(rows, logits.unsqueeze(1))
+            add(len(logits))
+
+
+class Distinct(NamedTuple):
+    """The distinct contexts of some variants.
+
+    example   for each context a variant that has it
+    context   for each variant the number of its context
+    counts    for each context how many variants have it
+    """
+
+    example: Int[Tensor, " c"]
+    context: Int[Tensor, " n"]
+    counts: Int[Tensor, " c"]
+
+
+class RevealedSet:
+    """The contexts of one revealed set.
+
+    predicted            the masked sites at which log q is read
+    readers              for each of these the sums that read it
+    values               the tokens of each context at the revealed sites, (rows, sites)
+    revealed_positions   of these sites in the text; `revealed`: the same, (1, sites)
+    positions            of the predicted sites in the text, (1, sites)
     """
 
     def __init__(
         self,
         contexts: Contexts,
         cells: Int[Tensor, "n k"],
-        revealed: int,
+        revealed: SiteSet,
         predicted: list[int],
-        readers: list[list[Tensor]],
+        readers: list[list[Sums]],
     ) -> None:
-        self.contexts, self.cells, self.predicted, self.readers = (
-            contexts,
-            cells,
-            predicted,
-            readers,
-        )
-        example, self.context, counts = contexts._distinct(cells, revealed)
+        self.contexts = contexts
+        self.cells = cells
+        self.predicted = predicted
+        self.readers = readers
         sites = members(revealed)
-        self.values = contexts.allowed[cells[example][:, sites]]
-        self.vary = torch.tensor(
-            [[contexts.sites[site] for site in sites]], dtype=torch.long, device=cells.device
+        distinct = contexts.distinct(cells, revealed)
+        self.context = distinct.context
+        self.values = contexts.allowed[cells[distinct.example][:, sites]]
+        self.revealed_positions = [contexts.sites[site] for site in sites]
+        self.revealed = torch.tensor(
+            [self.revealed_positions], dtype=torch.long, device=cells.device
         )
-        self.positions = torch.tensor(
-            [[contexts.sites[site] for site in predicted]], device=cells.device
-        )
+        predicted_positions = [contexts.sites[site] for site in predicted]
+        self.positions = torch.tensor([predicted_positions], device=cells.device)
+        # The variants sorted by context, and where those of each context begin among them.
         self.by_context = self.context.argsort()
-        self.first = [0, *counts.cumsum(0).tolist()]
+        self.first = [0, *distinct.counts.cumsum(0).tolist()]
 
     def texts(self, rows: slice) -> Int[Tensor, "b T"]:
         """These contexts as token ids."""
         values = self.values[rows]
         base = torch.tensor([self.contexts.base], device=values.device).repeat(len(values), 1)
-        return base.scatter_(1, self.vary.expand(len(values), -1), values)
+        return base.scatter_(1, self.revealed.expand(len(values), -1), values)
 
     def read(self, rows: slice, logits: Float[Tensor, "b p V"]) -> None:
-        """Add log q of each variant with one of these contexts to the sums that read it."""
+        """Add log q of each variant with one of these contexts to the sums that read it.
+
+        logits   at the predicted sites, in their order
+        """
         log_q = logits[..., self.contexts.allowed].double().log_softmax(-1)
-        mine = self.by_context[self.first[rows.start] : self.first[rows.stop]]
-        context = self.context[mine] - rows.start
+        variants = self.by_context[self.first[rows.start] : self.first[rows.stop]]
+        row = self.context[variants] - rows.start
         for i, (site, readers) in enumerate(zip(self.predicted, self.readers, strict=True)):
-            values = log_q[context, i, self.cells[mine, site]]
+            terms = log_q[row, i, self.cells[variants, site]]
             for sums in readers:
-                sums[mine] += values
+                sums[variants] += terms
 
 
-def members(revealed: int) -> list[int]:
-    """The sites of a bit mask."""
+def members(revealed: SiteSet) -> list[int]:
+    """The sites of a set, in ascending order."""
     return [site for site in range(revealed.bit_length()) if revealed >> site & 1]
+
+
+def _length(rows: slice) -> int:
+    return int(rows.stop - rows.start)
+
+
+def _joints_of_scores(names: Sequence[str], joint: str) -> dict[str, str]:
+    """The construction of each score that needs one; `joint` is that of `epistasis`."""
+    joint_of = {}
+    for name in names:
+        if name == EPISTASIS:
+            joint_of[name] = named(joint).name
+        elif name.startswith(PAIRS):
+            joint_of[name] = named(name.removeprefix(PAIRS)).name
+    return joint_of
+
+
+def _predicted_sites(chains: Mapping[str, Sequence[Chain]]) -> dict[SiteSet, list[int]]:
+    """By revealed set, in ascending order, the sites whose log q some chain reads."""
+    terms: set[Term] = set()
+    for of_score in chains.values():
+        for chain in of_score:
+            terms.update(chain)
+    predicted: dict[SiteSet, list[int]] = {}
+    for revealed, site in sorted(terms):
+        predicted.setdefault(revealed, []).append(site)
+    return predicted

@@ -22,7 +22,7 @@ the 2.5 to the 97.5 percentile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from os import PathLike
@@ -34,6 +34,7 @@ from jaxtyping import Bool, Float, Int
 
 from unmask.common.files import output_file
 from unmask.common.formats import excerpt
+from unmask.common.intervals import interval, resampled
 from unmask.common.results import Result
 from unmask.common.signature import checked
 from unmask.models.first_look import look_at_first
@@ -63,8 +64,6 @@ MOST_RESAMPLED = 10**8
 """Variants in all resamples together; of long lists there are fewer resamples, down to
 FEWEST_RESAMPLES.
 """
-AT_ONCE = 2**16
-"""Counts worked on at once: few enough for a processor's cache."""
 SMALLEST_GROUP = 20
 Numbers = dict[str, Any]
 Column = Float[np.ndarray, " n"]
@@ -463,24 +462,3 @@ def agreement(
                 statistic[:, place] = (column.sums(weights) * ranks).sum(1) / whole + target.chance
         statistics.append(statistic)
     return np.concatenate(statistics)
-
-
-def resampled(
-    n: int, seed: int, resamples: int, at_once: int = 0
-) -> Iterator[Float[np.ndarray, "b n"]]:
-    """Counts of n items drawn with replacement, as many resamples at once as are few enough for
-    a processor's cache.
-    """
-    draw, at_once = np.random.default_rng(seed), max(1, at_once or AT_ONCE // n)
-    for start in range(0, resamples, at_once):
-        rows = min(at_once, resamples - start)
-        places = draw.integers(0, n, (rows, n)) + n * np.arange(rows)[:, None]
-        yield np.bincount(places.ravel(), minlength=rows * n).reshape(rows, n).astype(float)
-
-
-def interval(values: Float[np.ndarray, "B s"]) -> Float[np.ndarray, "2 s"]:
-    """From the 2.5 to the 97.5 percentile; NaN resamples are left out, and a column of them has
-    no interval.
-    """
-    known = np.where(np.isnan(values).all(0), 0.0, values)
-    return np.where(np.isnan(values).all(0), np.nan, np.nanpercentile(known, [2.5, 97.5], axis=0))

@@ -26,7 +26,7 @@ from unmask.common.errors import InputError
 from unmask.common.files import user_path
 from unmask.models.load import Model, model_name
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import letter_ids
+from unmask.models.text.alphabet import letter_ids
 from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.runs.lines import (
     STANDARD_INPUT,

@@ -19,7 +19,7 @@ from unmask.surfaces.cli.command import APP, JSON, command
 from unmask.surfaces.cli.printing import answered
 
 if TYPE_CHECKING:
-    from unmask.studies.lab.studies import Report, Study
+    from unmask.studies.lab.study import Report, Study
 
 COMMANDS: dict[str, Callable[..., Any]] = {**STUDIES, "all": all_studies}
 HELP = """The theory of generative masked language models, computed exactly on small models.
@@ -37,7 +37,7 @@ def app() -> App:
 
 def _run(name: str, options: dict[str, Any]) -> None:
     def show(result: Study | Report) -> None:
-        from unmask.studies.lab.studies import show as shown_cell
+        from unmask.studies.lab.study import cell_text
 
         screen = terminal.console()
         for study in getattr(result, "studies", [result]):
@@ -45,7 +45,7 @@ def _run(name: str, options: dict[str, Any]) -> None:
             if name != "all":
                 screen.print(study.heading)
                 cells, (first, *heads) = (
-                    [[shown_cell(cell) for cell in row] for row in study.rows],
+                    [[cell_text(cell) for cell in row] for row in study.rows],
                     study.columns,
                 )
                 widths = [

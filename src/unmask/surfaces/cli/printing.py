@@ -505,12 +505,11 @@ def serve(options: dict[str, Any]) -> None:
 
 def sample(options: dict[str, Any]) -> None:
     """Draw samples and print their diagnosis."""
-    if (template := options.get("template")) is not None:
-        if file_name(template) == IS_NAMED:
-            raise InputError(
-                f"the text {shown(template)} {IS_NAMED}: give --init {template} to start from its"
-                " texts"
-            )
+    template = options.get("template")
+    if template is not None and file_name(template) == IS_NAMED:
+        raise InputError(
+            f"the text {shown(template)} {IS_NAMED}: give --init {template} to start from its texts"
+        )
     answered("sample", options, _show_run)
 
 
@@ -675,7 +674,7 @@ def score(options: dict[str, Any]) -> int:
     def sink(row: Mapping[str, Any]) -> None:
         write(row)
         names = list(row)  # by place: a column of the user may have one of our names
-        reason = names[-3] if "nested" == options.get("rows") else names[-1]
+        reason = names[-3] if options.get("rows") == "nested" else names[-1]
         note(row[names[0]], row[reason])
 
     with terminal.progress() as report:

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf, isnan
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
-from zlib import crc32
+from typing import Annotated, Any, Literal, TypeVar
 
 import torch
 from annotated_types import Interval
@@ -34,15 +33,11 @@ from unmask.common.errors import InputError
 from unmask.common.signature import arguments, checked
 from unmask.models.load import Model, as_model
 from unmask.models.text.text_tokenizer import BLANK, Placed, Tokens, shortened
-from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.target import Target
-from unmask.scoring.batch import GPU_LOGITS, begin
+from unmask.scoring.batch import begin
 from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, SCORE, LeftToRight, Score
 from unmask.scoring.texts import Encoded, Item, encode
-from unmask.tables.conditionals import logit_rows
+from unmask.surfaces.integrations.blanks import Blanks, Writer, blanks_of, written_text
 
 logger = logging.getLogger(__name__)
 AUTO = 512
@@ -51,25 +46,9 @@ their passes.
 """
 HARNESS_DEVICE = "cuda:0"
 """The default device of `lm_eval`; on a machine without a GPU it means the CPU."""
-MOST_WRITTEN = 10_000
-"""Decoded texts in memory: answers of one length to one question have the same blanks."""
-UNREAD = ("top_p", "top_k", "num_beams", "min_p", "repetition_penalty")
-"""Settings of samplers that change what a causal model writes, and that decoders of blanks do
-not have.
-"""
 DECODERS = [name for name, entry in KERNELS.items() if hasattr(entry, "decoding_temperature")]
 """The decoders that can take the likeliest token, which the harness calls greedy."""
 Answer = TypeVar("Answer")
-
-
-class Blanks(NamedTuple):
-    """A text to decode, the places that are filled, and how."""
-
-    ids: tuple[int, ...]
-    sites: tuple[int, ...]
-    temperature: float = 0.0
-    seed: int = 0
-    until: tuple[str, ...] = ()
 
 
 @checked
@@ -112,18 +91,20 @@ class UnmaskLM(LM):
         **options: Any,
     ) -> None:
         super().__init__()
-        absent = str(options.get("device")) == HARNESS_DEVICE and not torch.cuda.is_available()
-        if absent or not isinstance(pretrained, str | None):
+        named_by_default = str(options.get("device")) == HARNESS_DEVICE
+        absent = named_by_default and not torch.cuda.is_available()
+        loaded = not isinstance(pretrained, str | None)  # a model that has its device already
+        if absent or loaded:
             options.pop("device", None)
         typed = arguments(model_args, {"pretrained": pretrained, **options})
-        self.score, self.unscored, self.decoder, self.steps, self.most_blanks = model_args(**typed)
-        automatic = str(batch_size).startswith("auto")
-        self.at_once = (
-            max_batch_size or AUTO if automatic else whole("batch_size", int(batch_size), 1, 10**9)
-        )
+        self.score, self.unscored, decoder, steps, self.most_blanks = model_args(**typed)
+        if str(batch_size).startswith("auto"):
+            self.at_once = max_batch_size or AUTO
+        else:
+            self.at_once = whole("batch_size", int(batch_size), 1, 10**9)
         self.model = as_model(typed["pretrained"])
-        self._device = self.model.device
-        self._written: dict[Blanks, tuple[int, ...]] = {}
+        self._device = self.model.device  # where the harness's base class looks for it
+        self.writer = Writer(self.model, decoder, steps)
 
     @property
     def tokenizer_name(self) -> str:
@@ -132,13 +113,13 @@ class UnmaskLM(LM):
 
     def get_model_info(self) -> dict[str, Any]:
         """For the harness's record of results."""
-        size = sum(weight.numel() for weight in self.model.network.parameters())
-        about = {
-            "model_num_parameters": size,
+        return {
+            "model_num_parameters": sum(w.numel() for w in self.model.network.parameters()),
             "model_dtype": str(self.model.dtype),
             "model_sha": self.model.fingerprint,
+            "score": self.score.name,
+            "score_definition": self.score.definition,
         }
-        return {**about, "score": self.score.name, "score_definition": self.score.definition}
 
     def apply_chat_template(
         self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
@@ -149,6 +130,8 @@ class UnmaskLM(LM):
             " --apply_chat_template"
         )
 
+    # ---- the three kinds of request ----
+
     def loglikelihood(
         self, requests: Sequence[Any], disable_tqdm: bool = False
     ) -> list[tuple[float, bool]]:
@@ -156,17 +139,17 @@ class UnmaskLM(LM):
 
         def answers(texts: Sequence[Encoded]) -> list[tuple[float, bool]]:
             masked = [blanked(text.ids, text.sites, self.model.mask_id) for text in texts]
-            blanks = [Blanks(cloze.ids, cloze.block) for cloze in masked]
-            written = [
-                tokens == gold
-                for tokens, gold in zip(
-                    self._write(blanks), (cloze.gold for cloze in masked), strict=True
-                )
-            ]
-            return list(zip(self._scores(texts), written, strict=True))
+            written = self.writer.write([Blanks(cloze.ids, cloze.block) for cloze in masked])
+            greedy = [tokens == cloze.gold for tokens, cloze in zip(written, masked, strict=True)]
+            return list(zip(self._scores(texts), greedy, strict=True))
 
         return self._in_parts(
-            "loglikelihood", requests, self.continuation, answers, (-inf, False), disable_tqdm
+            "loglikelihood",
+            requests,
+            prepare=self.continuation,
+            answers=answers,
+            unscored=(-inf, False),
+            quiet=disable_tqdm,
         )
 
     def loglikelihood_rolling(
@@ -174,36 +157,51 @@ class UnmaskLM(LM):
     ) -> list[float]:
         """The score of each text."""
         return self._in_parts(
-            "loglikelihood_rolling", requests, self.text, self._scores, -inf, disable_tqdm
+            "loglikelihood_rolling",
+            requests,
+            prepare=self.text,
+            answers=self._scores,
+            unscored=-inf,
+            quiet=disable_tqdm,
         )
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
         """The words that a decoder writes, up to the first of the texts `until`."""
 
         def answers(texts: Sequence[Blanks]) -> list[str]:
+            written = self.writer.write(texts)
             return [
-                self._cut(blanks, tokens)
-                for blanks, tokens in zip(texts, self._write(texts), strict=True)
+                written_text(self.model, blanks, tokens)
+                for blanks, tokens in zip(texts, written, strict=True)
             ]
 
-        drawn: Counter[Blanks] = Counter()
+        times: Counter[Blanks] = Counter()
 
         def prepare(context: str, gen_kwargs: Mapping[str, Any]) -> Blanks:
             blanks = self.blanks(context, gen_kwargs)
-            drawn[blanks] += 1  # a request that is repeated is another draw
-            return (
-                blanks._replace(seed=blanks.seed + drawn[blanks] - 1)
-                if blanks.temperature
-                else blanks
-            )
+            repetition = times[blanks]
+            times[blanks] += 1
+            if blanks.temperature:  # a request that is repeated is another draw
+                return blanks._replace(seed=blanks.seed + repetition)
+            return blanks
 
-        return self._in_parts("generate_until", requests, prepare, answers, None, disable_tqdm)
+        return self._in_parts(
+            "generate_until",
+            requests,
+            prepare=prepare,
+            answers=answers,
+            unscored=None,
+            quiet=disable_tqdm,
+        )
+
+    # ---- what a request asks for ----
 
     def continuation(self, context: str, continuation: str) -> Encoded:
         """The continuation's tokens as sites: after the context, or in place of its [MASK];
         what is too long loses its left.
         """
-        if (count := context.count(BLANK)) > 1:
+        count = context.count(BLANK)
+        if count > 1:
             raise InputError(
                 f"the context {shortened(context)} has {count} blanks: put one {BLANK} where the"
                 " answer goes"
@@ -218,77 +216,35 @@ class UnmaskLM(LM):
             continuation = continuation.strip()
         target = (len(before), len(before) + len(continuation))
         text = encode(self.model.words, Item(before + continuation + after, target))
-        return self._checked(self._cut_context(text))
+        return self._scorable(_shortened(text, self.model.max_length))
 
     def text(self, text: str) -> Encoded:
         """The whole text."""
-        return self._checked(encode(self.model.words, Item(text)))
+        return self._scorable(encode(self.model.words, Item(text)))
 
     def blanks(self, context: str, gen_kwargs: Mapping[str, Any]) -> Blanks:
         """The text that a decoder fills: the context with its own blanks, or with
         `max_gen_toks` blanks after it.
         """
-        generation: dict[str, Any] = dict(normalize_gen_kwargs(dict(gen_kwargs), self.most_blanks))
-        temperature = float(generation["temperature"]) if generation["do_sample"] else 0.0
-        if unread := [
-            name for name in UNREAD if temperature and generation.get(name) not in (None, 0, 1, 1.0)
-        ]:
-            setting = f"{unread[0]}={generation[unread[0]]}, which decoders of blanks do not have"
-            raise InputError(
-                f"the task samples with {setting}: give --gen_kwargs do_sample=False, or"
-                f" {unread[0]}=1"
-            )
-        words, limit = self.model.words, self.model.max_length
-        before, after = words.around()
-        ids = words.encode(context)[len(before) :] if context.strip() else after
-        held = ids[: len(ids) - len(after)]
-        if words.mask_id not in held:
-            count = generation["max_gen_toks"]
-            room = len(held) if limit is None else limit - len(before) - len(after) - count
-            if room < 0:
-                asks = f"the task asks for max_gen_toks={count} tokens and the model takes {limit}"
-                raise InputError(f"{asks}: give --gen_kwargs max_gen_toks=N")
-            held = [*held[max(0, len(held) - room) :], *[words.mask_id] * count]
-        ids = [*before, *held, *after]
-        if limit is not None and len(ids) > limit:
-            raise InputError(
-                f"the text {shortened(context)} has {len(ids)} tokens and the model takes {limit}:"
-                " shorten it"
-            )
-        sites = tuple(t for t, token in enumerate(ids) if token == words.mask_id)
-        return Blanks(
-            tuple(ids),
-            sites,
-            temperature,
-            int(generation.get("seed", 0)),
-            tuple(generation["until"]),
-        )
+        generation = normalize_gen_kwargs(dict(gen_kwargs), self.most_blanks)
+        return blanks_of(self.model, context, dict(generation))
 
-    def _checked(self, text: Encoded) -> Encoded:
+    def _scorable(self, text: Encoded) -> Encoded:
         """The text; raises if its score cannot exist."""
-        limit, name = self.model.max_length, self.score.name
+        limit = self.model.max_length
         if limit is not None and len(text.ids) > limit and not self.score.windows:
-            tokens = f"{len(text.sites)} tokens are to be scored and the model takes {limit}"
-            raise InputError(f"{tokens}: give shorter ones, or score={LeftToRight.name}")
-        if text.unknown and not self.score.unknown:
-            unknown = (
-                "it has a word that the model does not know, which is outside the support of"
-                f" {name}"
+            raise InputError(
+                f"{len(text.sites)} tokens are to be scored and the model takes {limit}: give"
+                f" shorter ones, or score={LeftToRight.name}"
             )
-            raise InputError(f"{unknown}: give score={DEFAULT}, or unscored=zero")
+        if text.unknown and not self.score.unknown:
+            raise InputError(
+                "it has a word that the model does not know, which is outside the support of"
+                f" {self.score.name}: give score={DEFAULT}, or unscored=zero"
+            )
         return text
 
-    def _cut_context(self, text: Encoded) -> Encoded:
-        """The text without as many tokens as it is too long: those furthest left of the sites,
-        then those furthest right.
-        """
-        limit = self.model.max_length
-        if limit is None or len(text.ids) <= limit:
-            return text
-        start, after = text.tokens.inside
-        left, right = range(start, text.sites[0]), range(after - 1, text.sites[-1], -1)
-        dropped = set([*left, *right][: len(text.ids) - limit])
-        return _part(text, [t for t in range(len(text.ids)) if t not in dropped])
+    # ---- answers ----
 
     def _in_parts(
         self,
@@ -301,19 +257,24 @@ class UnmaskLM(LM):
     ) -> list[Answer]:
         """The answers in the requests' order; all are read before the first pass, and those of
         each part go to the cache.
+
+        prepare    a request's arguments as a text to score or to decode
+        answers    of some of these texts
+        unscored   the answer to a request that cannot be prepared; None: there is none
+        quiet      no bar of the progress
         """
-        answered, ready, reasons = dict[int, Answer](), dict[int, Any](), list[str]()
+        answer_to: dict[int, Answer] = {}
+        ready: dict[int, Any] = {}
+        reasons: list[str] = []
         for place, request in enumerate(requests):
             try:
                 ready[place] = prepare(*request.args)
             except InputError as error:
-                reasons.append(
-                    f"request {place + 1} of {len(requests)}"
-                    f" ({getattr(request, 'task_name', None) or name}): {error}"
-                )
+                task = getattr(request, "task_name", None) or name
+                reasons.append(f"request {place + 1} of {len(requests)} ({task}): {error}")
                 if unscored is None or self.unscored == "refuse":
                     raise InputError(reasons[0]) from None
-                answered[place] = unscored
+                answer_to[place] = unscored
         if reasons:
             logger.warning(
                 "%d of %d requests have no score and count as impossible: %s",
@@ -321,93 +282,53 @@ class UnmaskLM(LM):
                 len(requests),
                 reasons[0],
             )
+        # neighbours of one length share their passes
         order = sorted(ready, key=lambda place: (len(ready[place].ids), len(ready[place].sites)))
         with tqdm(total=len(ready), desc=f"unmask {name}", disable=quiet) as bar:
-            for first in range(0, len(order), self.at_once):
-                part = order[first : first + self.at_once]
-                for place, answer in zip(
-                    part, answers([ready[place] for place in part]), strict=True
-                ):
-                    answered[place] = answer
+            for start in range(0, len(order), self.at_once):
+                part = order[start : start + self.at_once]
+                of_part = answers([ready[place] for place in part])
+                for place, answer in zip(part, of_part, strict=True):
+                    answer_to[place] = answer
                     self.cache_hook.add_partial(name, requests[place].args, answer)
                 bar.update(len(part))
-        return [answered[place] for place in range(len(requests))]
+        return [answer_to[place] for place in range(len(requests))]
 
     def _scores(self, texts: Sequence[Encoded]) -> list[float]:
+        """The score of each text, such that larger is better; -inf where it has none."""
         scored = begin(self.model, texts, [self.score], windows=True)()
         values = scored.values[self.score.name].tolist()
-        if self.unscored == "refuse" and (
-            missing := [place for place, value in enumerate(values) if isnan(value)]
-        ):
+        missing = [place for place, value in enumerate(values) if isnan(value)]
+        if missing and self.unscored == "refuse":
             reason = scored.reasons.get(missing[0])
             raise InputError(
                 f"a text has no score ({reason}): give unscored=zero, or another score"
             )
         return [-inf if isnan(value) else self.score.better * value for value in values]
 
-    def _write(self, texts: Sequence[Blanks]) -> list[tuple[int, ...]]:
-        """The tokens that the decoder puts at the sites of each text; equal texts are decoded
-        once.
-        """
-        if len(self._written) > MOST_WRITTEN:
-            self._written.clear()
-        alike: dict[Hashable, list[Blanks]] = {}
-        for blanks in dict.fromkeys(texts):
-            if blanks not in self._written:
-                alike.setdefault(
-                    (len(blanks.ids), blanks.sites, blanks.temperature, blanks.seed), []
-                ).append(blanks)
-        for group in alike.values():
-            at_once = logit_rows(self.model, len(group[0].sites), GPU_LOGITS)
-            for first in range(0, len(group), at_once):
-                part = group[first : first + at_once]
-                self._written.update(zip(part, self._decoded(part), strict=True))
-        return [self._written[blanks] for blanks in texts]
 
-    def _decoded(self, alike: Sequence[Blanks]) -> Iterable[tuple[int, ...]]:
-        """The tokens of texts with blanks at the same sites; each text's random choices depend
-        on itself and the seed alone.
-        """
-        first = alike[0]
-        limit = self.model.max_length
-        if limit is not None and len(first.ids) > limit:
-            return [()] * len(alike)
-        held = [t for t in range(len(first.ids)) if t not in set(first.sites)]
-        target = Target(self.model, first.ids, given=held)
-        steps = self.steps or (None if KERNELS[self.decoder].bound else len(first.sites))
-        decoder = KERNELS[self.decoder](passes=steps, decoding_temperature=first.temperature)  # type: ignore[call-arg]
-        numbers = [crc32(repr(blanks.ids).encode()) for blanks in alike]
-        rng = ChainStreams(first.seed, numbers, self.model.device).at(0, 0)
-        texts = torch.tensor([blanks.ids for blanks in alike], device=self.model.device)
-        state, _ = decode(decoder.on(target, Passes(self.model)), len(alike), rng, texts)
-        return map(tuple, state.ids[:, list(first.sites)].tolist())
-
-    def _cut(self, blanks: Blanks, tokens: Sequence[int]) -> str:
-        """The text of the tokens, without what stands before them, up to the first of `until`."""
-        words = self.model.words
-        filled = list(blanks.ids)
-        for site, token in zip(blanks.sites, tokens, strict=True):
-            filled[site] = token
-        before, whole_text = (
-            words.text(filled[: blanks.sites[0]]),
-            words.text(filled[: blanks.sites[-1] + 1]),
-        )
-        together = blanks.sites[-1] - blanks.sites[0] + 1 == len(
-            blanks.sites
-        ) and whole_text.startswith(before)
-        text = whole_text[len(before) :] if together else words.text(tokens)
-        for stop in filter(None, blanks.until):
-            text = text.split(stop)[0]
-        return text.strip()
+def _shortened(text: Encoded, limit: int | None) -> Encoded:
+    """The text without as many tokens as it is too long: those furthest left of the sites,
+    then those furthest right. What is to be scored stays, even if it is too long by itself.
+    """
+    if limit is None or len(text.ids) <= limit:
+        return text
+    start, end = text.tokens.inside
+    left = range(start, text.sites[0])
+    right = range(end - 1, text.sites[-1], -1)
+    surplus = len(text.ids) - limit
+    dropped = set([*left, *right][:surplus])
+    return _part(text, [t for t in range(len(text.ids)) if t not in dropped])
 
 
 def _part(text: Encoded, positions: Sequence[int]) -> Encoded:
     """The text with some of its positions only."""
-    place = {t: new for new, t in enumerate(positions)}
-    ids, (first, after) = tuple(text.ids[t] for t in positions), text.tokens.inside
-    inside = [place[t] for t in positions if first <= t < after]
+    new_place = {t: place for place, t in enumerate(positions)}
+    ids = tuple(text.ids[t] for t in positions)
+    start, end = text.tokens.inside
+    inside = [new_place[t] for t in positions if start <= t < end]
     source = Placed(
         [text.tokens.words[t] for t in positions], [text.tokens.spans[t] for t in positions]
     )
     tokens = Tokens(ids, (inside[0], inside[-1] + 1), source)
-    return Encoded(ids, tuple(place[t] for t in text.sites), text.unknown, tokens)
+    return Encoded(ids, tuple(new_place[t] for t in text.sites), text.unknown, tokens)

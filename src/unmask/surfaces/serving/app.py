@@ -27,16 +27,16 @@ from unmask.common.signature import description, summary
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import WordMarks
 from unmask.models.text.text_tokenizer import TextTokenizer
+from unmask.models.text.word_marks import WordMarks
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run.watch import watch
 from unmask.scoring.registry import SCORES
 from unmask.surfaces.serving import limits
 from unmask.surfaces.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
 from unmask.surfaces.serving.limits import ENDPOINTS
 from unmask.surfaces.serving.questions import COMMAND, EXTENTS, KINDS, Answer, Answers, Copies
+from unmask.surfaces.serving.watch import watch
 
 BUNDLED, SAMPLE = model_name(None), "sample"
 COPIED = ("fill", "dependence", "mutants", "score", SAMPLE)

@@ -198,7 +198,7 @@ class Answers:
                 ["exact", "every token (exact)"] if n == vocabulary else [str(n), f"{n} each"]
                 for n in fits
             ]
-        first = QUICK if blanks == 2 and free and QUICK < vocabulary else None
+        first = QUICK if blanks == 2 and free and vocabulary > QUICK else None
         return {
             "joint": name,
             "joints": joints,

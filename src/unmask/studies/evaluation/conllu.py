@@ -1,0 +1,220 @@
+"""Sentences of CoNLL-U, and distances in their dependency trees.
+
+A parse has the characters that each syntactic word covers, and each word's head. The syntactic
+distance of two words is the number of edges between them in the dependency tree (the artificial
+root is not a node). A model's token belongs to every word that shares a non-blank character with
+it; tokens with no characters (special tokens) belong to none. The distance of two tokens is the
+smallest distance between a word of one and a word of the other, so it is 0 for two pieces of one
+word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from unmask.common.errors import InputError
+
+COLUMNS = 10
+"""Of a word, separated by tabs."""
+TEXT = "# text = "
+"""How the line begins that has the sentence as it was written."""
+ROOT = -1
+"""The head of the word that depends on none."""
+
+
+@dataclass(frozen=True)
+class Parse:
+    """Words in order: `spans[w]` are the characters [start, stop) of word w, `heads[w]` its
+    head, -1 for the root.
+    """
+
+    spans: tuple[tuple[int, int], ...]
+    heads: tuple[int, ...]
+
+    def distance(self, word: int, other: int) -> int:
+        """Edges on the path between two words; 0 for a word and itself."""
+        above = self._path_to_root(word)
+        # the first node of the other path that lies on this one is where both meet
+        for steps, node in enumerate(self._path_to_root(other)):
+            if node in above:
+                return steps + above.index(node)
+        raise AssertionError("all words of a tree have its root above them")
+
+    def words_of(self, text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
+        """For each token (characters [start, stop) of `text`), the words that it belongs to."""
+        words_at: list[set[int]] = [set() for _ in text]
+        for word, (start, stop) in enumerate(self.spans):
+            for place in range(start, stop):
+                words_at[place].add(word)
+        of_tokens: list[tuple[int, ...]] = []
+        for start, stop in offsets:
+            words: set[int] = set()
+            for place in range(start, stop):
+                if not text[place].isspace():
+                    words |= words_at[place]
+            of_tokens.append(tuple(sorted(words)))
+        return of_tokens
+
+    def token_distance(self, words: Sequence[int], others: Sequence[int]) -> int | None:
+        """The smallest distance between a word of one token and a word of the other; None where
+        a token has no word.
+        """
+        distances = [self.distance(word, other) for word in words for other in others]
+        return min(distances, default=None)
+
+    def _path_to_root(self, word: int) -> list[int]:
+        path = [word]
+        while self.heads[path[-1]] != ROOT:
+            path.append(self.heads[path[-1]])
+        return path
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of columns, with its number in the file."""
+
+    number: int
+    columns: Sequence[str]
+
+    @property
+    def identifier(self) -> str:
+        """The number of a word, two with a hyphen for several words written as one, or one with
+        a dot for a word that is not written.
+        """
+        return self.columns[0]
+
+    @property
+    def form(self) -> str:
+        return self.columns[1]
+
+    @property
+    def head(self) -> str:
+        return self.columns[6]
+
+    @property
+    def space_after(self) -> bool:
+        miscellaneous = self.columns[9].split("|")
+        return "SpaceAfter=No" not in miscellaneous
+
+
+@dataclass(frozen=True)
+class Written:
+    """What stands between two spaces, or beside a sign: one word, or several written as one.
+
+    first, last   the words, counted from 1
+    """
+
+    form: str
+    first: int
+    last: int
+    space_after: bool
+
+
+def read_conllu(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[str, Parse]]:
+    """(text, parse) of each sentence, from lines with their numbers; `name` is used in errors."""
+    for _, some in groupby(lines, lambda line: not line[1].strip()):  # blank lines between
+        text: str | None = None
+        words: list[Line] = []
+        for number, line in some:
+            if line.startswith("#"):
+                if text is None and line.startswith(TEXT):
+                    text = line.removeprefix(TEXT)
+            elif line.strip():
+                words.append(Line(number, line.split("\t")))
+        if words:
+            yield _sentence(text, words, name)
+
+
+def _sentence(text: str | None, lines: Sequence[Line], name: str) -> tuple[str, Parse]:
+    """The sentence of these lines; without a `text` its words spell it."""
+    forms: list[str] = []
+    heads: list[int] = []
+    written: list[Written] = []
+    for line in lines:
+        where = f"{name} line {line.number}"
+        if len(line.columns) != COLUMNS:
+            raise InputError(
+                f"{where}: {len(line.columns)} tab-separated columns: a CoNLL-U word has {COLUMNS}"
+            )
+        if "." in line.identifier:
+            continue
+        several = "-" in line.identifier
+        first, last, head = _numbers(line, several, where)
+        if not several:
+            if first != len(forms) + 1:
+                raise InputError(
+                    f"{where}: word {first} follows word {len(forms)}: number the words 1, 2, 3,"
+                    " ..."
+                )
+            forms.append(line.form)
+            heads.append(head)
+            if written and written[-1].first <= first <= written[-1].last:
+                continue  # the line before has written this word with its neighbours
+        written.append(Written(line.form, first, last, line.space_after))
+    where = f"{name}, sentence at line {lines[0].number}"
+    _check_tree(heads, where)
+    if text is None:
+        text = "".join(w.form + " " * w.space_after for w in written).rstrip()
+    spans = _spans(text, forms, written, where)
+    return text, Parse(spans, tuple(head - 1 for head in heads))
+
+
+def _numbers(line: Line, several: bool, where: str) -> tuple[int, int, int]:
+    """The first and the last word of a line, and the head; several words have none (0)."""
+    try:
+        if several:
+            first, last = (int(number) for number in line.identifier.split("-"))
+            return first, last, 0
+        word = int(line.identifier)
+        return word, word, int(line.head)
+    except ValueError:
+        raise InputError(
+            f"{where}: id {line.identifier!r} and head {line.head!r} should be numbers: give a"
+            " basic dependency tree"
+        ) from None
+
+
+def _spans(
+    text: str, forms: Sequence[str], written: Sequence[Written], where: str
+) -> tuple[tuple[int, int], ...]:
+    """The characters of each word. Words that are written as one share its characters, unless
+    their forms spell it.
+    """
+    spans: list[tuple[int, int]] = []
+    cursor = 0  # what is before it belongs to words before
+    for part in written:
+        start = text.find(part.form, cursor)
+        if start < 0 or text[cursor:start].strip():
+            raise InputError(
+                f"{where}: word {part.form!r} is not found at character {cursor} of its text:"
+                " correct the # text line"
+            )
+        cursor = start + len(part.form)
+        words = forms[part.first - 1 : part.last]
+        if "".join(words) == part.form:
+            for word in words:
+                spans.append((start, start + len(word)))
+                start += len(word)
+        else:
+            spans += [(start, cursor)] * len(words)
+    return tuple(spans)
+
+
+def _check_tree(heads: Sequence[int], where: str) -> None:
+    """Refuse heads, counted from 1 with 0 for the root, which are no tree."""
+    for word, head in enumerate(heads, 1):
+        if not 0 <= head <= len(heads):
+            raise InputError(
+                f"{where}: word {word} has head {head}, but the words are 1 to {len(heads)}:"
+                " correct the tree"
+            )
+    if heads.count(0) != 1:
+        raise InputError(f"{where}: {heads.count(0)} words have head 0: a tree has one root")
+    reached = {0}
+    for _ in heads:  # each turn reaches at least one word more, if there is one
+        reached |= {word for word, head in enumerate(heads, 1) if head in reached}
+    unreached = set(range(len(heads) + 1)) - reached
+    if unreached:
+        raise InputError(f"{where}: word {min(unreached)} hangs in a cycle: correct the tree")

@@ -1,0 +1,220 @@
+"""Statistics of texts by hand, R-hat and ESS through ArviZ, and what the verdict says."""
+
+import numpy as np
+import pandas
+import pytest
+
+from support.sampling_cases import settings_of
+from unmask import diagnose
+from unmask.common.errors import InputError
+from unmask.sampling.chains.drawing import draw_samples
+from unmask.sampling.chains.figure import chain_figure
+from unmask.sampling.chains.functionals import measure, stutter_rate
+from unmask.sampling.chains.sample_run import SampleRun
+
+
+def made_up_run(energy, starts=None, tokens=None, **settings):
+    """A run whose energies are given, (chains, draws), over texts of four tokens."""
+    chains, draws = energy.shape
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(5, 50, (chains, draws, 4)) if tokens is None else tokens
+    rows = [
+        {
+            "chain": c,
+            "sweep": d + 1,
+            "text": " ".join(map(str, tokens[c, d])),
+            "energy": energy[c, d],
+            "log_prob": np.nan,
+            "passes": 10 * (d + 1),
+            "length": 4,
+            "ids": [2, *tokens[c, d].tolist(), 3],
+        }
+        for c in range(chains)
+        for d in range(draws)
+    ]
+    starts = [[2, 60, 61, 62, 63, 3]] * chains if starts is None else starts
+    counts = {"steps": 100, "accepted": 90, "proposed": 40, "changed": 11, "scoring_passes": 0}
+    rates = pandas.DataFrame([{"length": 4, "position": p, **counts} for p in (1, 2, 3, 4)])
+    options = settings_of(**{"chains": chains, "sweeps": draws, "length": (4,), **settings})
+    known = {"chain": range(chains), "ids": starts}
+    return SampleRun(options, pandas.DataFrame(rows), pandas.DataFrame(known), rates)
+
+
+def test_stutter_by_hand():
+    assert stutter_rate([[1, 1, 2], [3, 3, 3]]) == pytest.approx(3 / 4)
+
+
+def test_independent_draws_look_mixed_and_stuck_chains_do_not():
+    rng = np.random.default_rng(1)
+    good = measure("energy", 4, rng.normal(size=(8, 400)), 3200)
+    assert good.r_hat < 1.01
+    assert 2200 < good.ess_bulk < 4200
+    assert good.ess_per_1000_passes == pytest.approx(good.ess_bulk / 3.2)
+    stuck = measure("energy", 4, rng.normal(size=(8, 400)) + 5 * np.arange(8)[:, None], 3200)
+    assert stuck.r_hat > 2
+    assert np.isnan([stuck.ess_bulk, stuck.ess_tail, stuck.ess_per_1000_passes]).all()
+    slow = np.cumsum(rng.normal(size=(4, 400)), 1)
+    assert measure("energy", 4, slow, 1600).r_hat > 1.1
+    correlated = np.zeros((8, 2000))
+    for t in range(1, 2000):
+        correlated[:, t] = 0.9 * correlated[:, t - 1] + rng.normal(size=8)
+    expected = 16000 * (1 - 0.9) / (1 + 0.9)
+    assert measure("energy", 4, correlated, 1).ess_bulk == pytest.approx(expected, rel=0.2)
+
+
+def test_what_cannot_be_told_is_nan():
+    for draws in (np.ones((4, 20)), np.random.default_rng(0).normal(size=(4, 3))):
+        found = measure("stutter", 4, draws, 10)
+        assert np.isnan(found.r_hat)
+        assert np.isnan(found.ess_bulk)
+    assert np.isnan(measure("energy", 4, np.random.default_rng(0).normal(size=(1, 50)), 10).r_hat)
+
+
+@pytest.mark.parametrize(("draws", "known"), [(30, False), (600, True)])
+def test_more_independent_draws_than_draws_are_believed_of_many_only(draws, known):
+    """Neighbouring draws on opposite sides of the mean, from chains that agree: the ESS is
+    above their number.
+    """
+    signs = (-1.0) ** (np.arange(draws) + np.arange(4)[:, None])
+    opposite = signs + np.random.default_rng(3).normal(size=(4, draws))
+    found = measure("energy", 4, opposite, 100)
+    assert found.r_hat < 1.05
+    assert (found.ess_bulk > opposite.size) if known else np.isnan(found.ess_bulk)
+
+
+def test_a_verdict_without_an_effective_sample_size():
+    opposite = (-1.0) ** np.arange(12) + np.random.default_rng(3).normal(size=(2, 12))
+    tokens = np.full((2, 12, 4), 9)  # the other functionals do not vary
+    found = diagnose(made_up_run(opposite, tokens=tokens))
+    assert np.isnan(found.functionals[0].ess_bulk)
+    assert found.functionals[0].r_hat < 1.05
+    assert "are worth" not in " ".join(found.verdict)
+
+
+def test_runs_side_by_side():
+    rng = np.random.default_rng(2)
+    mixed, stuck = rng.normal(size=(8, 300)), rng.normal(size=(8, 300)) + 4 * np.arange(8)[:, None]
+    runs = [made_up_run(mixed), made_up_run(stuck), made_up_run(mixed, kernel="mask-predict")]
+    found = diagnose(runs)
+    alone = [diagnose(run) for run in runs]
+    assert found.names == ["run 1", "run 2", "run 3"]
+    assert found.to_dict() == {
+        "runs": [
+            {"run": name, **one.to_dict()} for name, one in zip(found.names, alone, strict=True)
+        ]
+    }
+    frame = found.to_frame()
+    assert frame["r_hat"][0] == max(f.r_hat for f in alone[0].functionals)
+    assert frame["ess_bulk"][0] == min(f.ess_bulk for f in alone[0].functionals)
+    assert frame["r_hat"][1] > 2
+    assert np.isnan(frame["ess_bulk"][1])
+    assert frame["kernel"].tolist() == ["mh", "mh", "mask-predict"]
+    assert np.isnan(frame["r_hat"][2])
+    with pytest.raises(InputError, match="run is empty"):
+        diagnose([])
+    with pytest.raises(InputError, match="run 2 of 2: folder '/nowhere' holds no run"):
+        diagnose([runs[0], "/nowhere"])
+
+
+def test_the_verdict_says_when_chains_have_not_mixed():
+    rng = np.random.default_rng(2)
+    mixed = diagnose(made_up_run(rng.normal(size=(8, 300))))
+    assert "No sign that the chains have not mixed" in " ".join(mixed.verdict)
+    stuck = diagnose(made_up_run(rng.normal(size=(8, 300)) + 4 * np.arange(8)[:, None]))
+    assert any(
+        said.startswith("The chains have NOT mixed: R-hat of the energy") for said in stuck.verdict
+    )
+    assert "NOT mixed" in repr(stuck)
+    assert "invariant" in stuck.verdict[0]
+    assert "only 11% of redrawn tokens changed" in " ".join(mixed.verdict)
+    few = diagnose(made_up_run(rng.normal(size=(8, 3))))
+    assert "too few to know" in " ".join(few.verdict)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"kernel": "gibbs"}, "not exp(-E)"),
+        ({"kernel": "mask-predict"}, "no named distribution"),
+        ({"kernel": "ancestral"}, "exact log-probabilities"),
+        ({"temperature": 0.8}, "norm energy and what was added to it, T = 0.8"),
+    ],
+)
+def test_the_verdict_says_what_is_sampled(settings, said):
+    found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 50)), **settings))
+    assert said in " ".join(found.verdict)
+    mixes = settings.get("kernel") not in ("mask-predict", "ancestral")
+    assert bool(found.functionals) == mixes
+    assert ("mixed" in " ".join(found.verdict)) == mixes
+
+
+def test_repetition_stutter_and_starts_are_reported():
+    tokens = np.full((4, 30, 4), 9)
+    found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 30)), tokens=tokens))
+    assert found.stutter == 1.0
+    assert found.unique == pytest.approx(1 / 120)
+    text = " ".join(found.verdict)
+    assert "the texts stutter" in text
+    assert "started from" not in text
+    still = diagnose(
+        made_up_run(
+            np.random.default_rng(0).normal(size=(4, 30)),
+            tokens=tokens,
+            starts=[[2, 9, 9, 9, 9, 3]] * 4,
+        )
+    )
+    assert still.at_start == still.start_stutter == 1.0
+    assert any("had left the text it started from" in said for said in still.verdict)
+    assert next(f for f in still.functionals if f.name == "unchanged").mean == 4.0
+
+
+def test_stutter_is_held_against_what_the_alphabet_gives_by_chance():
+    """Half of the neighbours are equal: chance with two letters, a defect with fifty words."""
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(0, 2, (64, 30, 4))
+    letters, words = (
+        [[2, *row, 3] for row in rng.integers(0, n, (64, 4)).tolist()] for n in (2, 50)
+    )
+    energy = rng.normal(size=(64, 30))
+    fair, unfair = (
+        diagnose(made_up_run(energy, tokens=tokens, starts=texts)) for texts in (letters, words)
+    )
+    assert fair.stutter == unfair.stutter
+    assert 0.4 < fair.start_stutter < 0.6
+    assert unfair.start_stutter < 0.1
+    assert not any("stutter" in said for said in fair.verdict)
+    assert any("the texts stutter" in said and "in the starts" in said for said in unfair.verdict)
+
+
+def test_coming_back_to_the_start_is_no_sign_of_standing_still():
+    """Over two texts, half of the samples are the start's; what counts is whether the chain has
+    left it.
+    """
+    rng = np.random.default_rng(0)
+    tokens = np.stack([np.full((4, 100), 7)] * 3 + [rng.integers(5, 7, (4, 100))], -1)
+    tokens[:, 0, 3], starts = 6, [[2, 7, 7, 7, 5, 3]] * 4
+    found = diagnose(made_up_run(rng.normal(size=(4, 100)), tokens=tokens, starts=starts))
+    assert found.at_start == 0.0
+    assert not any("started from" in said for said in found.verdict)
+    tokens[:, :20, 3] = 5
+    late = diagnose(made_up_run(rng.normal(size=(4, 100)), tokens=tokens, starts=starts))
+    assert late.at_start >= 0.2
+    assert any("run longer, or burn in" in said for said in late.verdict)
+
+
+def test_numbers_of_a_real_run(tiny):
+    run = draw_samples(settings_of(chains=6, sweeps=12, length=(5, 7)), tiny)
+    found = diagnose(run)
+    assert {f.length for f in found.functionals} == {5, 7}
+    assert found.passes == int(run.samples.groupby("chain")["passes"].max().sum())
+    assert found.acceptance == pytest.approx(run.rates["accepted"].sum() / (6 * 12 * 6))
+    assert 0 < found.novelty <= found.acceptance <= 1
+    assert found.passes_per_step == pytest.approx(found.passes / (6 * 12 * 6))
+    assert found.to_dict()["functionals"][0]["name"] == "energy"
+
+
+def test_figures_are_drawn(tiny, tmp_path):
+    figure = chain_figure(draw_samples(settings_of(chains=3, sweeps=6, length=(4,)), tiny))
+    figure.savefig(tmp_path / "chains.png")
+    assert (tmp_path / "chains.png").stat().st_size > 8_000
+    assert len(figure.axes) == 3
