@@ -35,7 +35,7 @@ CHECKED = [
     "unmask.verbs.answers.blanked_text",
     "unmask.verbs.answers.filling",
     "unmask.verbs.answers.comparison",
-    "unmask.studies.evaluation.table",
+    "unmask.studies.evaluation.summary",
     *(
         f"unmask.studies.lab.{name}"
         for name in ("confidence", "dynamics", "entropies", "estimation", "fitting")
