@@ -6,7 +6,7 @@ import torch
 from support.joint_cases import float32_pair
 from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
-from unmask.joints.rules import triton_serves
+from unmask.joints.stacks import triton_serves
 from unmask.tables.unary import Tables
 
 pytestmark = pytest.mark.gpu

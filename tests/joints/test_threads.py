@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from support.joint_cases import distance, large_tables
-from unmask.joints import rules
 from unmask.joints.deriving import derive_all
 from unmask.joints.metrics import block_metrics
-from unmask.joints.rules import by_threads, tiles
+from unmask.joints.tiles import by_threads, tiles
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -26,7 +25,7 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 def test_parts_follow_each_other_and_threads_keep_their_number(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(rules, "CELLS_ON_CPU", 4)
+    monkeypatch.setattr("unmask.joints.tiles.CELLS_ON_CPU", 4)
     table, of_new = torch.zeros(10, 4), []
     parts = by_threads(table, lambda part: (torch.get_num_threads(), list(part)))
     assert [tile for _, part in parts for tile in part] == list(tiles(torch.empty(10, 4)))
@@ -40,7 +39,7 @@ def test_parts_follow_each_other_and_threads_keep_their_number(
 
 
 def test_an_error_in_a_part_is_raised(threads: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rules, "CELLS_ON_CPU", 4)
+    monkeypatch.setattr("unmask.joints.tiles.CELLS_ON_CPU", 4)
     with pytest.raises(ZeroDivisionError):
         by_threads(torch.zeros(10, 4), lambda part: 1 // 0)
     assert torch.get_num_threads() == threads

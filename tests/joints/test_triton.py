@@ -19,7 +19,8 @@ from unmask.joints.incompatibility import incompatibilities
 from unmask.joints.members import Members, flat, start
 from unmask.joints.metrics import block_metrics
 from unmask.joints.registry import CONSTRUCTIONS, Member
-from unmask.joints.rules import Linear, PairForm, pair_form, triton_serves
+from unmask.joints.rules import Linear, PairForm, pair_form
+from unmask.joints.stacks import triton_serves
 from unmask.joints.sweeps import sweep
 from unmask.models import batching
 from unmask.tables.unary import Tables
@@ -127,7 +128,7 @@ def test_incompatibility_by_triton_is_that_of_the_tiles_with_zeros_too(
 
 
 def test_a_token_that_one_table_rules_out_is_no_matter_to_a_form_without_it() -> None:
-    from unmask.joints.rules import Stack
+    from unmask.joints.stacks import Stack
     from unmask.joints.triton_programs import pair_sums
 
     a, b = torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(5)).unbind()

@@ -29,7 +29,8 @@ from torch import Tensor
 
 from unmask.joints.closed_forms import chain_weights
 from unmask.joints.registry import Member
-from unmask.joints.rules import Stack, along, contexts
+from unmask.joints.stacks import Stack
+from unmask.joints.tiles import along, contexts
 from unmask.models.batching import on_device
 from unmask.tables.unary import Tables
 
