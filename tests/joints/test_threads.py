@@ -47,15 +47,15 @@ def test_an_error_in_a_part_is_raised(threads: int, monkeypatch: pytest.MonkeyPa
 
 def test_joints_and_metrics_do_not_depend_on_the_number_of_threads():
     tables, before = large_tables((600, 450), seed=5, scale=0.7), torch.get_num_threads()
-    found = []
+    by_number = []
     try:
         for number in (1, 2):
             torch.set_num_threads(number)
             joints = derive_all(tables, ["mrf", "balanced", "restarted"])
-            found.append((joints, block_metrics(joints, (3, 4))))
+            by_number.append((joints, block_metrics(joints, (3, 4))))
     finally:
         torch.set_num_threads(before)
-    (alone, by_one), (shared, by_two) = found
+    (alone, by_one), (shared, by_two) = by_number
     assert len(list(tiles(tables.log_q[0]))) > 1
     for joint, other in zip(alone, shared, strict=True):
         assert distance(joint.dense().exp(), other.dense().exp()) < 1e-10

@@ -84,13 +84,15 @@ def test_joints_and_metrics_by_triton_are_those_of_the_tiles(
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     by_triton = block_metrics(derive_all(replace(tables), WITH_RESTARTS), (4, 7))
     assert isclose(by_triton.incompatibility, by_tiles.incompatibility, rel_tol=1e-5)
-    for found, wanted in zip(by_triton.joints, by_tiles.joints, strict=True):
+    for metrics, expected in zip(by_triton.joints, by_tiles.joints, strict=True):
         for key in ("joint_nll", "a_kl", "g_kl", "objective"):
-            assert isclose(getattr(found, key), getattr(wanted, key), rel_tol=1e-4, abs_tol=1e-5), (
-                found.construction,
+            assert isclose(
+                getattr(metrics, key), getattr(expected, key), rel_tol=1e-4, abs_tol=1e-5
+            ), (
+                metrics.construction,
                 key,
             )
-    assert zeros == any(found.a_kl == torch.inf for found in by_triton.joints)
+    assert zeros == any(metrics.a_kl == torch.inf for metrics in by_triton.joints)
 
 
 def test_incompatibility_by_triton_is_that_of_the_tiles_with_zeros_too(

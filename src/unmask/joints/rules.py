@@ -161,7 +161,7 @@ class SumRule:
         return sum_at(self.factors, index)
 
     def pair_form(self, tables: Tables) -> PairForm | None:
-        """The sum in the form that a GPU reads; None if some factor is no table and no vector."""
+        """The sum in the form that a GPU reads; None if `linear` is None."""
         first = self.linear(tables)
         if first is None:
             return None
