@@ -29,17 +29,9 @@ from torch import Tensor
 
 from unmask.common.batches import grouped
 from unmask.joints.joint import Joint
-from unmask.joints.rules import (
-    PairForm,
-    Rule,
-    Stack,
-    Tile,
-    at,
-    by_threads,
-    contexts,
-    pair_form,
-    triton_serves,
-)
+from unmask.joints.rules import PairForm, Rule, pair_form
+from unmask.joints.stacks import Stack, triton_serves
+from unmask.joints.tiles import Tile, at, by_threads, contexts
 from unmask.models.batching import on_device
 from unmask.tables.unary import Tables
 
