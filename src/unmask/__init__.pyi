@@ -49,7 +49,7 @@ from unmask.studies.training.recipe import HeldOut as HeldOut
 from unmask.studies.training.recipe import Masked as Masked
 from unmask.studies.training.recipe import Optimisation as Optimisation
 from unmask.studies.training.recipe import Shape as Shape
-from unmask.studies.training.run import TrainingRun as TrainingRun
+from unmask.studies.training.result import TrainingRun as TrainingRun
 from unmask.studies.translation.recipe import Beam as Beam
 from unmask.studies.translation.recipe import load_translator as load_translator
 from unmask.studies.translation.result import Translations as Translations

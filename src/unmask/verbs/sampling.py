@@ -14,7 +14,8 @@ import unmask
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError
 from unmask.common.signature import Method, Written, checked
-from unmask.models.load import Model, model_name, shared_model
+from unmask.models.load import Model, model_name
+from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
 from unmask.sampling.registry import EnergyKind
 from unmask.sampling.registry import Method as Kernel
@@ -232,7 +233,7 @@ def translate(
     from contextlib import nullcontext
 
     from unmask.common.files import output_file, write_atomically
-    from unmask.models.load import is_shared, workers_for
+    from unmask.models.sharing import is_shared, workers_for
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder, output_folder
     from unmask.studies.translation import translating

@@ -22,7 +22,8 @@ from unmask.sampling.chains.group_run import Group, group_run
 from unmask.sampling.chains.snapshot import COUNTS
 from unmask.sampling.chains.starts import random_texts
 from unmask.sampling.decoders.decoder import Ancestral
-from unmask.sampling.engine.passes import CPU_BYTES, Passes, chains_that_fit
+from unmask.sampling.engine.memory import CPU_BYTES, chains_that_fit
+from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.registry import MH, Block, EnergyKind, Method
