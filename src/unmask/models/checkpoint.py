@@ -38,7 +38,7 @@ DTYPES = {
 UNLIMITED = 10**9
 WEIGHTS = "model.safetensors"
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-# In the folder of a model that was trained to translate (`unmask.studies.translation.pairs`).
+# In the folder of a model that was trained to translate (`unmask.models.pair_layout`).
 PAIR_FILE = "translation.json"
 
 

@@ -29,9 +29,9 @@ from unmask.common.errors import InputError
 from unmask.models.checkpoint import read_own_bert, resolve_dtype
 from unmask.models.checkpoint_files import Source as Folder
 from unmask.models.encoder.bert import BertMaskedLM, KeyCache
+from unmask.models.pair_layout import PairLayout, read_layout
 from unmask.runs.devices import resolve_device
 from unmask.runs.fingerprint import fingerprint
-from unmask.studies.translation.pairs import PairLayout, read_layout
 from unmask.studies.translation.recipe import PairTranslator
 from unmask.studies.translation.result import OneTranslation
 from unmask.studies.translation.spelling import Spelling
