@@ -36,7 +36,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from unmask.common.cloze import Cloze
-from unmask.models.heads import widen_output
+from unmask.models.float32_logits import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import PLL

@@ -50,7 +50,7 @@ from unmask.joints.deriving import derive_blocks
 from unmask.joints.fixed_point_check import GROWS, FixedPointCheck, check_fixed_points
 from unmask.joints.joint import Joint
 from unmask.joints.members import Marginals, Members, flat, start, unflat
-from unmask.joints.metrics import read_rules
+from unmask.joints.reading import read_rules
 from unmask.joints.registry import Member, family_construction, named
 from unmask.joints.sweeps import sweep
 from unmask.models.masked_lm import MaskedLM

@@ -34,7 +34,7 @@ from unmask.common.cloze import Cloze
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
 from unmask.joints.registry import all_named
-from unmask.models.heads import widen_output
+from unmask.models.float32_logits import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.unary import tables_of
 

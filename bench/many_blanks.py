@@ -34,7 +34,8 @@ from unmask.common.cloze import Cloze
 from unmask.joints.chain_search import EXACT_SITES, ChainSearch, search_fillings
 from unmask.tables.candidates import find_candidates, plan_candidates
 from unmask.tables.conditionals import Conditionals, regular_tokens
-from unmask.tables.lattice import Variant, lattice
+from unmask.tables.exploration import Variant
+from unmask.tables.lattice import lattice
 from unmask.tables.unary import pass_count, unary_tables
 
 SAMPLES = 150

@@ -43,8 +43,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.chains.advance import Group, MarkovRun
-from unmask.sampling.chains.diagnostics import CausalJudge, stutters
+from unmask.sampling.chains.functionals import stutters
+from unmask.sampling.chains.group_run import Group, MarkovRun
+from unmask.sampling.chains.judge import CausalJudge
 from unmask.sampling.decoders.decoder import Ancestral, decode
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams

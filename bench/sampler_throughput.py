@@ -30,7 +30,7 @@ from typing import Any
 import torch
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.chains.advance import Group, group_run
+from unmask.sampling.chains.group_run import Group, group_run
 from unmask.sampling.decoders.decoder import Ancestral, blanks_left, decode
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
@@ -49,7 +49,7 @@ def model_of(name: str, device: str, dtype: str) -> MaskedLM:
     from gpu_pair import network_of, tokenizer_of
 
     from unmask.models.checkpoint import resolve_dtype
-    from unmask.models.heads import widen_output
+    from unmask.models.float32_logits import widen_output
     from unmask.runs.devices import resolve_device
 
     network = network_of("base", 28996, 8.0).to(resolve_device(device), resolve_dtype(dtype)).eval()

@@ -56,7 +56,7 @@ from unmask.studies.evaluation.frontier import SEQUENTIAL, Point, against_best, 
 from unmask.studies.translation.translators import CPU_ROWS, PairModel
 from unmask.tables.conditionals import logit_rows
 from unmask.tables.profile import FILE, Profile
-from unmask.verbs.answers.dependence import profile_of
+from unmask.tables.profile_measurement import Row, profile_of
 
 BOUNDS = {"gamma": (0.1, 0.5, 1.0, 2.0)}
 GPU_ROWS = 64
@@ -182,9 +182,9 @@ class Pairs:
         """
         layout = self.pair.layout
         rows = [
-            (
-                [*layout.room(source), *target, layout.end],
-                [False] * layout.source_length + [True] * len(target) + [False],
+            Row(
+                ids=[*layout.room(source), *target, layout.end],
+                free=[False] * layout.source_length + [True] * len(target) + [False],
             )
             for source, target in self.kept
             if len(target) > 1

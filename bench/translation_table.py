@@ -484,7 +484,7 @@ def choices(
     """
     from sacrebleu.metrics import BLEU
 
-    from unmask.sampling.chains.diagnostics import stutter_rate
+    from unmask.sampling.chains.functionals import stutter_rate
     from unmask.sampling.registry import MaskPredict
     from unmask.studies.translation.translators import Draft, Drafting
 

@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 
 from unmask.models.checkpoint import resolve_dtype
-from unmask.models.heads import widen_output
+from unmask.models.float32_logits import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.devices import resolve_device
 from unmask.studies.variants.contexts import Contexts

@@ -23,7 +23,7 @@ import torch
 
 import unmask
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.chains.diagnostics import CausalJudge
+from unmask.sampling.chains.judge import CausalJudge
 from unmask.sampling.decoders.decoder import Decoder, decode
 from unmask.sampling.decoders.revealing import RevealingDecoder
 from unmask.sampling.decoders.verified import Verified as VerifiedSets

@@ -13,9 +13,9 @@ from unmask.joints.metrics import block_metrics as block_metrics
 from unmask.joints.registry import CONSTRUCTIONS as CONSTRUCTIONS
 from unmask.models.load import load as load
 from unmask.models.masked_lm import MaskedLM as MaskedLM
-from unmask.sampling.chains.diagnostics import Diagnoses as Diagnoses
-from unmask.sampling.chains.diagnostics import Diagnosis as Diagnosis
-from unmask.sampling.chains.result import SampleRun as SampleRun
+from unmask.sampling.chains.diagnosis import Diagnoses as Diagnoses
+from unmask.sampling.chains.diagnosis import Diagnosis as Diagnosis
+from unmask.sampling.chains.sample_run import SampleRun as SampleRun
 from unmask.sampling.engine.randomness import ChainStreams as ChainStreams
 from unmask.sampling.registry import MH as MH
 from unmask.sampling.registry import Ancestral as Ancestral

@@ -12,7 +12,7 @@ import pytest
 import unmask
 from support import flat
 from unmask.common.errors import InputError
-from unmask.sampling.chains.advance import draw_samples
+from unmask.sampling.chains.drawing import draw_samples
 from unmask.sampling.settings import SampleSettings
 
 TEXTS = ["the cat sat on the mat .", "a dog ran under the tree .", "the dog sat ."]

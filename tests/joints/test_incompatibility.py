@@ -91,14 +91,14 @@ def joint_exists(tables):
     total[-1] = 0
     aim = np.zeros(len(cells) + 1)
     aim[-1] = -1
-    found = linprog(
+    programme = linprog(
         aim,
         A_ub=np.array(below),
         b_ub=np.zeros(len(below)),
         A_eq=np.array([*equal, total]),
         b_eq=[0.0] * len(equal) + [1.0],
     )
-    return found.status == 0 and -found.fun > 1e-6
+    return programme.status == 0 and -programme.fun > 1e-6
 
 
 @st.composite
@@ -137,10 +137,10 @@ def test_zero_if_and_only_if_a_linear_programme_finds_the_joint(p, seed, change)
         first[x, y] = 0.3 if first[x, y] == 0 else 0.0
     assume((first.sum(0) > 0).all())
     first /= first.sum(0)
-    found = of([first, second])
-    assert joint_exists([first, second]) == (found < ZERO)
-    assert found == pytest.approx(by_least_squares([first, second]), rel=1e-7, abs=ZERO)
-    assert found < ZERO or found > 1e-3, "a change of half is far above rounding"
+    value = of([first, second])
+    assert joint_exists([first, second]) == (value < ZERO)
+    assert value == pytest.approx(by_least_squares([first, second]), rel=1e-7, abs=ZERO)
+    assert value < ZERO or value > 1e-3, "a change of half is far above rounding"
 
 
 @pytest.mark.parametrize("start", [0, 500])
@@ -263,7 +263,7 @@ def test_a_zero_in_a_large_table_changes_little_and_is_not_kept_in_memory(monkey
     same_zero = [q.clone() for q in tables.log_q]
     for table in same_zero:
         table[5, 7] = -inf
-    monkeypatch.setattr(module, "KEPT", 0)
+    monkeypatch.setattr(module, "KEPT_CELLS", 0)
     assert incompatibilities([tables_from(same_zero)]) == pytest.approx([closed_form], rel=1e-4)
     one_zero = tables_from([same_zero[0], tables.log_q[1]])
     assert incompatibility(one_zero) == inf

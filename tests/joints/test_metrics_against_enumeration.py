@@ -16,7 +16,7 @@ from unmask.joints.closed_forms import chain, hcb, mrf, mrf_logit
 from unmask.joints.closed_forms import product as product_joint
 from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
-from unmask.joints.metrics import JointMetrics, block_metrics, read_joints
+from unmask.joints.metrics import JointMetrics, block_metrics
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
@@ -110,12 +110,12 @@ def in_tiles_of(cells):
 
 def hold_to_their_sums(joints, gold):
     """Every metric of these joints is the sum over cells that defines it."""
-    for joint, found in zip(joints, block_metrics(joints, gold).joints, strict=True):
+    for joint, metrics in zip(joints, block_metrics(joints, gold).joints, strict=True):
         expected = enumerated(joint, gold)
-        assert found.construction == expected.construction
-        assert found.unary_nll == pytest.approx(expected.unary_nll, rel=1e-9, abs=1e-11)
+        assert metrics.construction == expected.construction
+        assert metrics.unary_nll == pytest.approx(expected.unary_nll, rel=1e-9, abs=1e-11)
         for name in ("joint_nll", "a_kl", "g_kl", "objective"):
-            assert getattr(found, name) == pytest.approx(
+            assert getattr(metrics, name) == pytest.approx(
                 getattr(expected, name), rel=1e-9, abs=1e-11
             ), (joint.name, name)
 
@@ -175,24 +175,6 @@ def test_tokens_that_the_model_rules_out_add_nothing_to_a_divergence(
         hold_to_their_sums(joints, gold)
 
 
-@settings(max_examples=30, deadline=None)
-@given(blocks(), st.integers(1, 40))
-def test_a_reading_holds_the_normaliser_and_the_marginals(case, tile_cells):
-    tables = tables_of(case)
-    with in_tiles_of(tile_cells):
-        joints = all_joints(tables)
-        readings = read_joints(joints)
-    for joint, reading in zip(joints, readings, strict=True):
-        cells = joint.rule(tuple(slice(0, n) for n in joint.shape)).expand(joint.shape)
-        assert reading.log_z == pytest.approx(
-            float(cells.logsumexp(tuple(range(joint.sites)))), abs=1e-11
-        )
-        for t, marginal in enumerate(reading.log_marginals):
-            torch.testing.assert_close(
-                marginal, joint.dense().expand(joint.shape).logsumexp(t, keepdim=True)
-            )
-
-
 def test_perplexities_of_one_block():
     row = JointMetrics("mrf", (1.0, 2.0, 0.5), 4.0, 0.5, 0.1, 9.0)
     assert (row.u_ppl, row.p_ppl) == pytest.approx((exp(3.5 / 3), exp(4 / 3)))
@@ -208,20 +190,3 @@ def test_input_that_cannot_be_measured_is_refused():
         block_metrics([mrf(tables)], (0,))
     with pytest.raises(InputError, match="are not rules over the same tables"):
         block_metrics([mrf(tables), Joint("mrf", others, mrf(others).rule)], (0, 1))
-
-
-def test_a_joint_is_read_once():
-    tables = unary_tables(TabularMLM.random(3, 2, seed=2), Cloze((3, 3), (0, 1)))
-    reads = []
-
-    def counted(index):
-        reads.append(index)
-        return mrf(tables).rule(index)
-
-    joint, other = Joint("counted", tables, counted), mrf(tables)
-    (first,) = read_joints([joint])
-    assert len(reads) == 1
-    again, fresh = read_joints([joint, other])
-    assert again is first
-    assert len(reads) == 1
-    torch.testing.assert_close(fresh.kl[0], first.kl[0])

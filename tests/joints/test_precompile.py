@@ -51,7 +51,7 @@ def test_pairs_are_compiled_for_what_a_precompilation_is(
 
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     monkeypatch.setattr("unmask.joints.precompile.FEW", 16)
-    monkeypatch.setattr("unmask.joints.newton.LIKELY", likely)
+    monkeypatch.setattr("unmask.joints.strips.LIKELY", likely)
     programs = ("_row_sums", "_column_sums"), ("_block_sums",), ("_table_sums",)
     kinds = [record(monkeypatch, triton_programs, *names) for names in programs]
     for launch in launches(37, CPU):

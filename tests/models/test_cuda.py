@@ -61,7 +61,7 @@ def test_out_of_memory_on_a_gpu_halves_the_batch(checkpoint):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("width", [320, 768])
 def test_gelu_within_the_product_is_the_product_and_then_gelu(width, dtype):
-    from unmask.models.encoder.layers import MANY, activated
+    from unmask.models.encoder.linear_maps import MANY, activated
 
     torch.manual_seed(0)
     module = torch.nn.Linear(width, 4 * width, device="cuda", dtype=dtype).requires_grad_(False)
@@ -80,7 +80,7 @@ def test_gelu_within_the_product_is_the_product_and_then_gelu(width, dtype):
 def test_products_in_float32_on_tensor_cores_are_as_near_to_the_exact_ones_as_plain_ones(
     inputs, outputs, stored
 ):
-    from unmask.models.encoder.layers import MANY, linear_plus
+    from unmask.models.encoder.linear_maps import MANY, linear_plus
 
     torch.manual_seed(0)
     module = (
@@ -125,7 +125,7 @@ def test_a_batch_in_float32_on_a_gpu_is_as_near_to_float64_as_the_forward_pass()
 
 @pytest.mark.parametrize("activation", [functional.gelu, torch.nn.SiLU()])
 def test_gates_within_the_product_are_the_product_and_then_the_gates(activation):
-    from unmask.models.encoder.layers import MANY, activated
+    from unmask.models.encoder.linear_maps import MANY, activated
 
     torch.manual_seed(0)
     module = torch.nn.Linear(768, 2304, device="cuda", dtype=torch.bfloat16).requires_grad_(False)

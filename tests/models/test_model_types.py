@@ -49,7 +49,7 @@ class DirectHead:
     position_by_position = False
 
     def __init__(self, network: Any) -> None:
-        self.network, self.encoder, self.kept = network, network.base_model, {}
+        self.network, self.base_model, self.kept = network, network.base_model, {}
 
     def __call__(self, ids: Tensor, positions: Tensor) -> Tensor:
         return torch.stack(

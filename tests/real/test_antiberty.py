@@ -17,7 +17,7 @@ import torch
 
 import unmask
 from support.command_runner import invoke
-from unmask.joints.metrics import read_joints
+from unmask.joints.reading import read_joints
 
 pytestmark = pytest.mark.real
 

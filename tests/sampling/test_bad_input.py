@@ -16,7 +16,7 @@ from sampling.test_sample_command import unmask as command
 from support.sampling_cases import flat_settings
 from unmask.common.errors import InputError
 from unmask.common.signature import arguments
-from unmask.sampling.chains.result import load_run
+from unmask.sampling.chains.sample_folder import load_run
 from unmask.sampling.settings import SampleSettings
 
 SMALL = {"chains": 3, "sweeps": 4, "length": 4, "seed": 7}

@@ -11,7 +11,7 @@ from support.enumeration import all_texts, energies, target_law, transition_matr
 from support.sampling_cases import gap_to_invariance, of, settings_of, small_target
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.chains.advance import draw_samples
+from unmask.sampling.chains.drawing import draw_samples
 from unmask.sampling.decoders.decoder import Ancestral, ConfidenceOrder, MaskPredict, decode
 from unmask.sampling.decoders.revealing import EntropyBound, LowestEntropy, RandomSets
 from unmask.sampling.engine.passes import Passes

@@ -21,7 +21,8 @@ from unmask.joints.rules import tiles
 from unmask.joints.sweeps import sweep
 from unmask.models.tabular import TabularMLM
 from unmask.tables.conditionals import Conditionals
-from unmask.tables.lattice import Variant, lattice
+from unmask.tables.exploration import Variant
+from unmask.tables.lattice import lattice
 from unmask.tables.unary import Tables, unary_tables
 
 SIZES = [(2, 2), (2, 5), (3, 3), (4, 2)]

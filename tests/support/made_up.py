@@ -4,7 +4,7 @@ import random
 
 import torch
 
-from unmask.studies.training.packing import PackedText, Vocabulary
+from unmask.studies.training.packed_text import PackedText, Vocabulary
 
 NOUNS = {
     "farmer": "ploughs",

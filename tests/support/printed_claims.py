@@ -19,9 +19,10 @@ NUMBER = r"([0-9][0-9,.]*(?:e[+-]?[0-9]+)?)"
 SUMMARY = re.compile(
     r"chain rule over all orders and (the whole vocabulary|the alphabet); fillings found hold at"
     rf" least {NUMBER} % of all mass; "
-    rf"no other has more than {NUMBER} %; "
+    rf"(?:no other has more than {NUMBER} %|there is no other); "
     r"(the order shown is certain|the first (\d+) of (\d+) are certain|no place is certain)"
     r" \([0-9,]+ passes\)"
+    rf"(?:; {NUMBER} were found of the {NUMBER} asked for: [a-z ]+)?"
 )
 TIE = 1e-9
 """Two probabilities of the enumeration whose logarithms are this close may be equal."""
@@ -64,12 +65,14 @@ def read_back(text: str) -> Printed:
     sure = len(rows) if told[4].startswith("the order") else int(told[5] or 0)
     found = Printed(
         _number(told[2]) / 100,
-        _number(told[3]) / 100,
+        _number(told[3] or "0") / 100,
         sure,
         [(_number(row[1]) / 100, _unit(row[1]) / 100) for row in shown],
         [float(row[2]) for row in shown],
     )
     assert told[6] is None or int(told[6]) == len(rows)
+    if told[7] is not None:
+        assert _number(told[7]) == len(rows) < _number(told[8])
     for line in sections[1] if len(sections) > 1 else []:
         row = re.match(
             rf"{NUMBER} %\s+\S+\s+(?:(-)|{NUMBER}(?: to {NUMBER})?)\s+(?:1 : (\S+)|0)\s", line

@@ -14,6 +14,7 @@ from dataclasses import is_dataclass
 from functools import cache, partial, wraps
 from importlib.util import find_spec
 from pathlib import Path
+from threading import RLock
 from typing import Any, get_type_hints
 
 import jaxtyping
@@ -25,8 +26,11 @@ CHECKED = [
     "unmask.common.intervals",
     "unmask.models",
     "unmask.tables.unary",
+    "unmask.tables.conditional_table",
     "unmask.tables.candidates",
+    "unmask.tables.exploration",
     "unmask.tables.lattice",
+    "unmask.tables.profile_measurement",
     "unmask.tables.conditionals",
     "unmask.verbs.answers.blanked_text",
     "unmask.verbs.answers.filling",
@@ -47,7 +51,13 @@ CHECKED = [
     ),
     "unmask.sampling.chains",
     "unmask.scoring.batch",
-    *(f"unmask.studies.training.{name}" for name in ("objectives", "packing", "trainer")),
+    "unmask.studies.training.batches",
+    "unmask.studies.training.objectives",
+    "unmask.studies.training.optimisers",
+    "unmask.studies.training.packed_text",
+    "unmask.studies.training.packing",
+    "unmask.studies.training.trainer",
+    "unmask.studies.training.validation",
     "unmask.surfaces.serving.watch",
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their
@@ -57,6 +67,8 @@ PRIVATE_ONLY = ("unmask.studies.lab.studies.",)
 """Public functions and classes below these refuse wrong arguments in words of their own, so only
 private ones are checked.
 """
+EVALUATING = RLock()
+"""CPython 3.11 cannot parse in two threads at once (SystemError: AST constructor recursion)."""
 CHECKS = 2000
 """Calls checked in each test: in long chains the checks would take longer than the steps."""
 
@@ -151,10 +163,11 @@ def check_later(given: Any, typechecker: Callable[[Any], Any], owner: type | Non
     @wraps(given)
     def checked(*args: Any, **kwargs: Any) -> Any:
         if not checking:
-            written = given.__annotations__
-            given.__annotations__ = evaluated(given, owner)
-            checking.append(JAXTYPED(given, typechecker=typechecker))
-            given.__annotations__ = written
+            with EVALUATING:
+                written = given.__annotations__
+                given.__annotations__ = evaluated(given, owner)
+                checking.append(JAXTYPED(given, typechecker=typechecker))
+                given.__annotations__ = written
         return checking[0](*args, **kwargs)
 
     checked.checks_types = True
@@ -170,9 +183,16 @@ def in_place_of_jaxtyped(*given: Any, **settings: Any) -> Any:
     return partial(check_later, **settings)
 
 
+def typechecker(given: Any) -> Any:
+    """beartype, for which a whole number is a number, as it is for other type checkers."""
+    from beartype import BeartypeConf, beartype
+
+    return beartype(conf=BeartypeConf(is_pep484_tower=True))(given)
+
+
 def install() -> None:
     """Check what is imported from here on."""
     if find_spec("beartype") is not None:
         jaxtyping.config.__class__ = FirstCalls
         jaxtyping.jaxtyped = in_place_of_jaxtyped
-        jaxtyping.install_import_hook(checked_modules(), "beartype.beartype")
+        jaxtyping.install_import_hook(checked_modules(), "support.shape_checks.typechecker")

@@ -18,8 +18,8 @@ from unmask.tables.candidates import (
     find_candidates,
     likely_tokens,
     plan_candidates,
-    regular_tokens,
 )
+from unmask.tables.conditionals import regular_tokens
 from unmask.tables.unary import pass_count
 
 

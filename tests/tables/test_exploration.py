@@ -10,7 +10,7 @@ from support.joint_cases import every_filling
 from unmask.common.cloze import Cloze
 from unmask.models.tabular import TabularMLM
 from unmask.tables.conditionals import Conditionals
-from unmask.tables.lattice import HIDDEN, Exploration, Variant
+from unmask.tables.exploration import HIDDEN, Exploration, Variant
 
 
 @st.composite

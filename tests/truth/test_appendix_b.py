@@ -7,7 +7,8 @@ import torch
 
 from unmask.common.cloze import Cloze
 from unmask.joints.closed_forms import hcb, mrf, mrf_logit
-from unmask.joints.metrics import block_metrics, read_joints
+from unmask.joints.metrics import block_metrics
+from unmask.joints.reading import read_joints
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 

@@ -21,7 +21,7 @@ from unmask.scoring.registry import SCORES, chosen
 from unmask.studies.evaluation.measure import measure_pairs
 from unmask.studies.variants.effects import effects
 from unmask.tables.conditionals import Conditionals
-from unmask.tables.lattice import Variant
+from unmask.tables.exploration import Variant
 from unmask.tables.unary import unary_tables
 
 SPECIAL = (0, 3)

@@ -26,7 +26,7 @@ from support.printed_claims import (
 )
 from unmask.common.errors import InputError
 from unmask.common.files import plain
-from unmask.tables import lattice
+from unmask.tables import exploration
 from unmask.verbs.answers.filling import Constraints
 
 BLANKS = {"[MASK]": 1, "[WORD]": 2, "[GAP:1-2]": 2, "[GAP:2]": 2}
@@ -104,7 +104,7 @@ def short_lists(short=True):
     limits = (
         {"LEAST_LISTED": 2, "LEAST_FLOW": 0.05, "MOST_LISTED": 4} if short else {"LEAST_LISTED": 8}
     )
-    with mock.patch.multiple(lattice, **limits):
+    with mock.patch.multiple(exploration, **limits):
         yield
 
 

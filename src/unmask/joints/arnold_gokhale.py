@@ -55,7 +55,7 @@ from unmask.joints.enclosure import Balance, dense
 from unmask.joints.fixed_point_check import FixedPointCheck, check_fixed_points
 from unmask.joints.joint import Joint, not_converged, refuse_impossible_contexts
 from unmask.joints.members import Marginals, Members, flat, start, unflat
-from unmask.joints.metrics import JointReading, read_rules
+from unmask.joints.reading import JointReading, read_rules
 from unmask.joints.registry import Member, family_construction
 from unmask.joints.rules import Index, Linear, PairForm, at, contexts, sum_at, tiles
 from unmask.joints.solver import solve, solve_carefully

@@ -23,7 +23,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unmask.joints.members import Marginals, Members, centred_rows, flat
-from unmask.joints.metrics import JointReading
+from unmask.joints.reading import JointReading
 from unmask.joints.sweeps import sweep
 from unmask.models.batching import on_device
 

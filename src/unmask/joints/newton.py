@@ -1,139 +1,51 @@
-"""Newton's method on the likely tokens of pairs, the marginals of all others fixed: it makes
-hard pairs converge.
+"""Newton's method on the likely tokens of pairs, the marginals of all others fixed: it makes hard
+pairs converge.
 
-Two tokens that nearly determine each other (the halves of a name) exchange almost no
-probability with the rest, so a sweep moves their common scale by a small part of what is
-missing; the same holds for any small group. But few tokens hold nearly all of the mass. For
-these, rows X and columns Y, the equations of `unmask.joints.sweeps` read
+Two tokens that nearly determine each other (the halves of a name) exchange almost no probability
+with the rest, so a sweep moves their common scale by a small part of what is missing; the same
+holds for any small group. But few tokens hold nearly all of the mass (`unmask.joints.strips`). For
+these, rows X and columns Y, the equations of `unmask.joints.pair_flows` read
 
     sum_{y in Y} k (A into_v + added_u B scale_v - u B out_v)[x, y] + N[x] - D[x] u[x] = 0,
 
     N = sum_{y not in Y} k (A into_v + added_u B scale_v),   D = sum_{y not in Y} k B out_v,
 
-and the same for the columns. With N and D fixed these are |X| + |Y| equations in the logarithms
-of u on X and v on Y, for Newton's method. A row meets no other row, so the Jacobian's diagonal
-blocks are diagonal, and what is inverted is the Schur complement of the rows, |Y| x |Y|; the
-factors are used in the next steps too, those of the next sweep included, as long as each step
-divides the imbalance by ten. Without restarts, and where no token is left out, nothing
-determines the common scale; then the mean step of log v is set to zero. N and D are sums of
-positive terms over strips of the tables (a few hundredths of their cells), of which a copy is
-kept: differences of whole sums would lose them to rounding.
+and the same for the columns. With N and D fixed these are |X| + |Y| equations in the logarithms of
+u on X and v on Y, for Newton's method. A row meets no other row, so the Jacobian's diagonal blocks
+are diagonal, and what is inverted is the Schur complement of the rows, |Y| x |Y|; the factors are
+used in the next steps too, those of the next sweep included, as long as each step divides the
+imbalance by ten. Without restarts, and where no token is left out, nothing determines the common
+scale; then the mean step of log v is set to zero. N and D are sums of positive terms over strips
+of the tables (a few hundredths of their cells), of which a copy is kept: differences of whole sums
+would lose them to rounding.
 
-Members of several pairs, a row each, share every operation, and one transfer from the device
-per Newton step; no row's numbers depend on the others. Pairs have different numbers of likely
-tokens: the rest are blanks of flow one, which meet no others.
+Members of several pairs, a row each, share every operation, and one transfer from the device per
+Newton step; no row's numbers depend on the others. Pairs have different numbers of likely tokens:
+the places that are left hold a token of flow one, which meets no others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
 from unmask.joints.members import Members, Site
 from unmask.joints.pair_flows import column_flows, row_flows
-from unmask.joints.rules import Stack, Tile, aligned_zeros, by_threads, triton_serves
+from unmask.joints.rules import Stack, triton_serves
+from unmask.joints.strips import strips
 from unmask.models.batching import on_device
-from unmask.tables.unary import Tables
 
-LIKELY = 128
-"""Tokens of a blank that each of the three measures chooses; a vocabulary up to three times as
-large is taken whole.
-"""
-NEWTON_STEPS = 20
+NEWTON_STEPS = 20  # At most, in one solve
 LONGEST = 2.0  # Of a Newton step, in nats
-SOLVED, NEARER = 1e-11, 1e-2
-"""A solve ends at the first of these relative imbalances, or when it has become smaller by this
-factor.
-"""
+SOLVED = 1e-11  # A relative imbalance at which a solve ends
+NEARER = 1e-2  # A solve ends, too, when the imbalance has become smaller by this factor
 STALE = 0.1  # A step that leaves more than this of the imbalance asks for new factors
-PADDED = 32
-"""Places for likely tokens come in multiples of this for several pairs, and wherever Triton
-sums: one program sums all strips.
-"""
-
-
-@dataclass(frozen=True)
-class Strips:
-    """The tokens of both blanks of each pair that may come to hold mass, and their rows and
-    columns of the tables as probabilities.
-
-    x, y    the tokens; a place that is not used is one past the last token
-    ab      the cells of both tables where a likely x meets a likely y; zero at places that are
-            not used
-    row_*   the rows of x without those cells; column_* the columns of y
-    """
-
-    x: Int[Tensor, "blocks x"]
-    y: Int[Tensor, "blocks y"]
-    ab: Float[Tensor, "blocks 2 x y"]
-    row_a: Float[Tensor, "blocks x m"]
-    row_b: Float[Tensor, "blocks x m"]
-    column_a: Float[Tensor, "blocks n y"]
-    column_b: Float[Tensor, "blocks n y"]
-    counts: tuple[tuple[int, int], ...]
-
-    def share(self, block: int) -> float:
-        """Cells of the strips over cells of a table: the share of a read of the tables that one
-        `solve` adds.
-        """
-        n, m = self.column_a.shape[1], self.row_a.shape[2]
-        x, y = self.counts[block]
-        return (x * m + n * y - 2 * x * y) / (n * m)
-
-
-def strips(blocks: Sequence[Tables]) -> Strips:
-    """The likely tokens of each pair, and their rows and columns of the tables.
-
-    Chosen are the LIKELY tokens with the largest probability when the whole block is masked,
-    with the largest mean conditional over all contexts, and with the largest sum_y A[x, y] B[x,
-    y]: two tokens that determine each other may end up likely from however small a start.
-    """
-    if triton_serves(*blocks):
-        from unmask.joints.triton_programs import table_sums
-
-        surveys = [
-            ((rows.a, rows.both), (columns.b, columns.both)) for rows, columns in table_sums(blocks)
-        ]
-    else:
-        surveys = [_survey(tables) for tables in blocks]
-    xs, ys = [], []
-    for tables, ((mean_x, closed_x), (mean_y, closed_y)) in zip(blocks, surveys, strict=True):
-        xs.append(_largest([tables.log_masked[0], mean_x, closed_x]))
-        ys.append(_largest([tables.log_masked[1], mean_y, closed_y]))
-    like, (n, m) = blocks[0].log_q[0], blocks[0].shape
-    padded = len(blocks) > 1 or triton_serves(*blocks)
-    x_places, y_places = (_places(chosen, tokens, padded) for chosen, tokens in ((xs, n), (ys, m)))
-    ab = like.new_zeros((len(blocks), 2, x_places, y_places), dtype=torch.float64)
-    rows, columns = (
-        [aligned_zeros(like, len(blocks), shape) for _ in range(2)]
-        for shape in ((x_places, m), (n, y_places))
-    )
-    for i, (tables, of_x, of_y) in enumerate(zip(blocks, xs, ys, strict=True)):
-        for t, table in enumerate(tables.log_q):
-            ab[i, t, : len(of_x), : len(of_y)] = table[of_x][:, of_y].double().exp()
-            rows[t][i, : len(of_x)] = table[of_x].exp_().index_fill_(1, of_y, 0)
-            columns[t][i, :, : len(of_y)] = table[:, of_y].exp_().index_fill_(0, of_x, 0)
-    counts = tuple((len(x), len(y)) for x, y in zip(xs, ys, strict=True))
-    x, y = (
-        torch.stack(
-            [functional.pad(tokens, (0, places - len(tokens)), value=nothing) for tokens in chosen]
-        )
-        for chosen, places, nothing in ((xs, x_places, n), (ys, y_places, m))
-    )
-    return Strips(x, y, ab, rows[0], rows[1], columns[0], columns[1], counts)
-
-
-def _places(chosen: Sequence[Tensor], tokens: int, padded: bool) -> int:
-    """Places enough for the most tokens of a pair; no more than there are tokens."""
-    most = max(len(tokens_of_one) for tokens_of_one in chosen)
-    return min(tokens, -(-most // PADDED) * PADDED) if padded else most
 
 
 class _Factors(NamedTuple):
@@ -146,14 +58,50 @@ class _Factors(NamedTuple):
     q: Float[Tensor, "m y x"]
     inverse_schur: Float[Tensor, "m y y"]
 
-    def solve(self, excess_u: Tensor, excess_v: Tensor) -> Tensor:
-        from_u = excess_u / self.own_u
-        right = torch.baddbmm(excess_v[:, :, None], self.q, from_u[:, :, None])
+    def solve(
+        self, excess_u: Float[Tensor, "m x"], excess_v: Float[Tensor, "m y"]
+    ) -> Float[Tensor, "m x_and_y"]:
+        """The steps of log u, then those of log v."""
+        from_u = (excess_u / self.own_u)[:, :, None]
+        right = torch.baddbmm(excess_v[:, :, None], self.q, from_u)
         step_v = self.inverse_schur @ right
-        return torch.cat([torch.baddbmm(from_u[:, :, None], self.p, step_v), step_v], 1)[:, :, 0]
+        step_u = torch.baddbmm(from_u, self.p, step_v)
+        return torch.cat([step_u, step_v], 1)[:, :, 0]
 
-    def select(self, which: Tensor | slice) -> _Factors:
-        return _Factors(*(x[which] for x in self))
+    def select(self, rows: Tensor | slice) -> _Factors:
+        """The factors of some members."""
+        return _Factors(*(factor[rows] for factor in self))
+
+
+class _Rest(NamedTuple):
+    """Of each likely token of one blank: what flows in from the tokens that are not likely (N),
+    and out to them, over its own marginal (D).
+    """
+
+    into: Float[Tensor, "m tokens"]
+    out: Float[Tensor, "m tokens"]
+
+    def select(self, rows: Tensor | slice) -> _Rest:
+        """The same of some members."""
+        return _Rest(into=self.into[rows], out=self.out[rows])
+
+    def with_one_unless(self, used: Bool[Tensor, "m tokens"]) -> _Rest:
+        """The same with both flows of a place that is not used set to one: it is in balance."""
+        return _Rest(into=torch.where(used, self.into, 1.0), out=torch.where(used, self.out, 1.0))
+
+
+@dataclass(frozen=True)
+class _Equations:
+    """The likely tokens' equations of each member, and where Newton's method starts.
+
+    u, v            the likely tokens of both blanks, at the start
+    rest_u, rest_v  their flows from and to all others, which stay as they are
+    """
+
+    u: Site
+    v: Site
+    rest_u: _Rest
+    rest_v: _Rest
 
 
 class LikelyTokens:
@@ -162,156 +110,173 @@ class LikelyTokens:
     """
 
     def __init__(self, members: Members) -> None:
-        self.strips, self.members = strips(members.blocks), members
-        self.factors: _Factors | None = None
-        self.factorised = [False] * len(members.owner)
-        self.whole = self.strips.share(0) == 0
+        self.strips = strips(members.blocks)
+        self.members = members
+        self.all_likely = self.strips.share(0) == 0  # blocks have one shape: of one, of all
         self.stacks = self._stacks()
+        self.factors: _Factors | None = None  # of all rows, once there was a Newton step
+        self.factorised = [False] * len(members.owner)  # the rows whose factors can be used
 
     def _stacks(self) -> list[Stack]:
+        """The strips of each row's pair, for Triton: rows of A, of B, columns of A, of B."""
         s = self.strips
-        return [
-            Stack.of(list(part), self.members.owner)
-            for part in (s.row_a, s.row_b, s.column_a, s.column_b)
-        ]
+        stacks = []
+        for of_pairs in (s.row_a, s.row_b, s.column_a, s.column_b):
+            stacks.append(Stack.of(list(of_pairs), self.members.owner))
+        return stacks
 
     def keep(self, chosen: Sequence[int]) -> None:
         """Go on with some of the rows."""
         self.members = self.members.select(chosen)
         self.stacks = self._stacks()
-        self.factorised = [self.factorised[i] for i in chosen]
+        self.factorised = [self.factorised[row] for row in chosen]
         if self.factors is not None:
-            self.factors = self.factors.select(on_device(chosen, self.strips.x.device, torch.long))
+            rows = on_device(chosen, self.strips.x.device, torch.long)
+            self.factors = self.factors.select(rows)
 
     def solve(self, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
-        """The marginals (log v, log u) of each member with those of the likely tokens in
-        balance, or nearer to it by NEARER; as they came where Newton's method fails.
+        """The marginals (log v, log u) of each member with those of the likely tokens in balance,
+        or nearer to it by NEARER; as they came where Newton's method fails.
         """
-        s, owner = self.strips, self.members.owners
-        (v, u), c = self.members.sites_at(points, s.row_a.dtype)
-        x, y = s.x[owner], s.y[owner]
-        likely_u = u.over(
-            lambda m: functional.pad(m, (0, 1)).gather(1, x)
-        )  # one past the last: m_t = 1, nothing added
-        likely_v = v.over(lambda m: functional.pad(m, (0, 1)).gather(1, y))
-        n, m = u.near.shape[1], v.near.shape[1]
-        flows = zip(self._from_others(u, v, likely_u, likely_v), (x < n, y < m), strict=True)
-        rows, columns = (
-            tuple(torch.where(used, flow, 1.0) for flow in of_blank) for of_blank, used in flows
+        dtype = self.strips.row_a.dtype
+        (v, u), c = self.members.sites_at(points, dtype)
+        n = u.near.shape[1]
+        m = v.near.shape[1]
+        x = self.strips.x[self.members.owners]
+        y = self.strips.y[self.members.owners]
+        likely_u = _at_tokens(u, x)
+        likely_v = _at_tokens(v, y)
+        rest_u, rest_v = self._rests(u, v, likely_u, likely_v)
+        equations = _Equations(
+            u=likely_u,
+            v=likely_v,
+            rest_u=rest_u.with_one_unless(x < n),
+            rest_v=rest_v.with_one_unless(y < m),
         )
-        balanced = self._newton(likely_u, likely_v, rows, columns)
-        where = torch.cat([torch.where(x < n, m + x, n + m), torch.where(y < m, y, n + m)], 1)
+        balanced = self._newton(equations)
+        # Where the likely tokens are in `points`: places that are not used are one past the last
+        place_of_x = torch.where(x < n, m + x, n + m)
+        place_of_y = torch.where(y < m, y, n + m)
+        places = torch.cat([place_of_x, place_of_y], 1)
         before = functional.pad(points, (0, 1))
-        solved = torch.where(
-            balanced.isfinite().all(1, keepdim=True), balanced + c, before.gather(1, where)
-        )
-        return before.scatter(1, where, solved)[:, :-1]
+        works = balanced.isfinite().all(1, keepdim=True)
+        solved = torch.where(works, balanced + c, before.gather(1, places))
+        return before.scatter(1, places, solved)[:, :-1]
 
-    def _from_others(
-        self, u: Site, v: Site, likely_u: Site, likely_v: Site
-    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    def _rests(self, u: Site, v: Site, likely_u: Site, likely_v: Site) -> tuple[_Rest, _Rest]:
         """N and D of the likely tokens of both blanks, in float64."""
-        s = self.strips
         if triton_serves(*self.members.blocks):
             from unmask.joints import triton_programs
 
             row_a, row_b, column_a, column_b = self.stacks
-            from_x = triton_programs.row_flows(row_a, row_b, likely_u, v, logs=False).unbind()
-            return (
-                from_x,
-                triton_programs.column_flows(column_a, column_b, u, likely_v, logs=False).unbind(),
+            of_x = triton_programs.row_flows(row_a, row_b, likely_u, v, logs=False)
+            of_y = triton_programs.column_flows(column_a, column_b, u, likely_v, logs=False)
+            return _Rest(*of_x), _Rest(*of_y)
+        s = self.strips
+        rows = []
+        columns = []
+        for block, of_block in self.members.by_block():
+            x = likely_u.select(of_block)
+            y = likely_v.select(of_block)
+            rows.append(row_flows(s.row_a[block], s.row_b[block], x, v.select(of_block)))
+            columns.append(
+                column_flows(s.column_a[block], s.column_b[block], u.select(of_block), y)
             )
-        rows, columns = [], []
-        for block, which in self.members.by_block():
-            of_u, of_v, x, y = (site.select(which) for site in (u, v, likely_u, likely_v))
-            rows.append(row_flows(s.row_a[block], s.row_b[block], x, of_v))
-            columns.append(column_flows(s.column_a[block], s.column_b[block], of_u, y))
-        return torch.cat(rows, 1).unbind(), torch.cat(columns, 1).unbind()
+        return _Rest(*torch.cat(rows, 1)), _Rest(*torch.cat(columns, 1))
 
-    def _newton(
-        self, u: Site, v: Site, rows: tuple[Tensor, ...], columns: tuple[Tensor, ...]
-    ) -> Tensor:
-        """Log u and log v of the likely tokens, given what flows to them from the rest, N, and
-        to the rest, D.
+    def _newton(self, equations: _Equations) -> Float[Tensor, "m x_and_y"]:
+        """Log u and log v of the likely tokens in balance. Where the method fails, some are not
+        finite.
+
+        A row leaves when it is solved, or has failed; `live` are those that are left.
         """
-        n = u.near.shape[1]
-        z = torch.cat([u.near, v.near], 1)
-        live, device = list(range(len(z))), z.device
-        before, first = ([torch.inf] * len(z) for _ in range(2))
-        for number in range(NEWTON_STEPS):
-            which: Tensor | slice = slice(None) if len(live) == len(z) else on_device(live, device)
-            flows = self._flows(u, v, rows, columns, z, n, which)
-            excess = [of.into / of.out - 1 for of in flows]
-            worst = torch.maximum(excess[0].abs().amax(1), excess[1].abs().amax(1)).tolist()
-            stale, going = [], []
+        z = torch.cat([equations.u.near, equations.v.near], 1)
+        live = list(range(len(z)))
+        before = [torch.inf] * len(z)
+        at_first = [torch.inf] * len(z)
+        for step_number in range(NEWTON_STEPS):
+            rows = slice(None) if len(live) == len(z) else on_device(live, z.device)
+            of_u, of_v = self._flows(equations, z, rows)
+            excess_u = of_u.into / of_u.out - 1
+            excess_v = of_v.into / of_v.out - 1
+            worst = torch.maximum(excess_u.abs().amax(1), excess_v.abs().amax(1)).tolist()
+            going = []  # places in `live`, and so in the flows, of the rows that make a step
+            stale = []  # and of those that need new factors for it
             for place, (row, imbalance) in enumerate(zip(live, worst, strict=True)):
-                first[row] = first[row] if number else imbalance
-                if not imbalance < torch.inf:
+                if step_number == 0:
+                    at_first[row] = imbalance
+                if not imbalance < torch.inf:  # or NaN
                     self.factorised[row] = False
-                elif imbalance > max(SOLVED, NEARER * first[row]):
+                elif imbalance > max(SOLVED, NEARER * at_first[row]):
                     going.append(place)
                     if not self.factorised[row] or imbalance > STALE * before[row]:
                         stale.append(place)
                 before[row] = imbalance
             if not going:
                 break
-            self._factorise(flows, [live[place] for place in stale], stale)
+            if stale:
+                self._factorise(of_u, of_v, live, stale)
             if len(going) < len(live):
-                here = on_device(going, device)
-                excess, live = [x[here] for x in excess], [live[place] for place in going]
-                which = on_device(live, device)
-            assert self.factors is not None
-            step = self.factors.select(which).solve(*excess)
-            step = step * (LONGEST / step.abs().amax(1, keepdim=True).clamp_min(LONGEST))
-            z = z + step if isinstance(which, slice) else z.index_add(0, which, step)
+                live = [live[place] for place in going]
+                rows = on_device(live, z.device)
+                going_places = on_device(going, z.device)
+                excess_u = excess_u[going_places]
+                excess_v = excess_v[going_places]
+            assert self.factors is not None  # no row had any before the first step
+            step = self.factors.select(rows).solve(excess_u, excess_v)
+            longest = step.abs().amax(1, keepdim=True)
+            step = step * (LONGEST / longest.clamp_min(LONGEST))
+            z = z + step if isinstance(rows, slice) else z.index_add(0, rows, step)
         return z
 
     def _flows(
-        self,
-        u: Site,
-        v: Site,
-        rows: tuple[Tensor, ...],
-        columns: tuple[Tensor, ...],
-        z: Tensor,
-        n: int,
-        which: Tensor | slice,
+        self, equations: _Equations, z: Float[Tensor, "m x_and_y"], rows: Tensor | slice
     ) -> tuple[_Flows, _Flows]:
-        """Flows between the likely tokens of some rows at `z`."""
-        of_u, of_v = u.select(which).moved(z[which, :n]), v.select(which).moved(z[which, n:])
-        k = (of_u.scale[:, :, None] + of_v.scale[:, None, :]).reciprocal_()
-        p, q = torch.mul(self.strips.ab[self.members.owners[which]], k[:, None]).unbind(1)
-        from_rest = [flow[which] for flow in (*rows, *columns)]
-        return _Flows(p, q, k, of_u, of_v, *from_rest[:2]), _Flows(
-            q.mT, p.mT, k.mT, of_v, of_u, *from_rest[2:]
-        )
+        """The flows of the likely tokens of both blanks at `z`, for some rows."""
+        n = equations.u.near.shape[1]
+        u = equations.u.select(rows).moved(z[rows, :n])
+        v = equations.v.select(rows).moved(z[rows, n:])
+        k = (u.scale[:, :, None] + v.scale[:, None, :]).reciprocal_()
+        ab = self.strips.ab[self.members.owners[rows]]
+        ka, kb = torch.mul(ab, k[:, None]).unbind(1)
+        of_u = _Flows.at(ka, kb, k, own=u, other=v, rest=equations.rest_u.select(rows))
+        of_v = _Flows.at(kb.mT, ka.mT, k.mT, own=v, other=u, rest=equations.rest_v.select(rows))
+        return of_u, of_v
 
     def _factorise(
-        self, flows: tuple[_Flows, _Flows], rows: Sequence[int], places: Sequence[int]
+        self, of_u: _Flows, of_v: _Flows, live: Sequence[int], stale: Sequence[int]
     ) -> None:
-        """New factors of some rows, which are at `places` in the flows."""
-        if not rows:
-            return
-        device = flows[0].into.device
-        if len(places) < len(flows[0].into):
-            at = on_device(places, device)
-            flows = flows[0].select(at), flows[1].select(at)
-        which = on_device(rows, device)
-        new = _factorised(*flows, (self.members.restart[which] == 0) if self.whole else None)
-        if len(rows) == len(self.factorised):
+        """New factors of some rows: those at the places `stale` in `live`, and in the flows."""
+        device = of_u.into.device
+        if len(stale) < len(live):
+            places = on_device(stale, device)
+            of_u = of_u.select(places)
+            of_v = of_v.select(places)
+        stale_rows = [live[place] for place in stale]
+        rows = on_device(stale_rows, device)
+        singular = self.members.restart[rows] == 0 if self.all_likely else None
+        new = _factorised(of_u, of_v, singular)
+        count = len(self.factorised)
+        if len(stale_rows) == count:
             self.factors = new
         else:
-            self.factors = self.factors or _Factors(
-                *(x.new_zeros((len(self.factorised), *x.shape[1:])) for x in new)
-            )
+            if self.factors is None:
+                self.factors = _Factors(*(x.new_zeros((count, *x.shape[1:])) for x in new))
             for factor, of_rows in zip(self.factors, new, strict=True):
-                factor[which] = of_rows
-        for row in rows:
+                factor[rows] = of_rows
+        for row in stale_rows:
             self.factorised[row] = True
 
 
+def _at_tokens(site: Site, tokens: Int[Tensor, "m places"]) -> Site:
+    """The site of these tokens. One past the last has the marginal 1, to which nothing is added."""
+    return site.over(lambda values: functional.pad(values, (0, 1)).gather(1, tokens))
+
+
+@dataclass(frozen=True)
 class _Flows:
-    """Flows into and out of every likely token of one blank, and the derivatives by the
-    logarithms of both marginals.
+    """Flows into and out of every likely token of one blank, and the derivatives by the logarithms
+    of both marginals.
 
     For u (and the same for v), with p = k A and q = k B,
 
@@ -324,113 +289,112 @@ class _Flows:
                                      + e_v k ( scale_u in + q scale_v (1 - kappa scale_u) u ) :
 
     all terms are positive, as in a matrix of rates.
+
+    own, other  the blank itself, and the one that is summed over
+    marginal    u
+    into, out   in and out, those from and to the tokens that are not likely included
+    out_to_rest the part of `out` that goes to the tokens that are not likely
     """
 
-    def __init__(
-        self,
-        p: Tensor,
-        q: Tensor,
-        k: Tensor,
-        own: Site,
-        other: Site,
-        others: Tensor,
-        to_others: Tensor,
-    ) -> None:
-        self.p, self.q, self.k, self.own, self.other = p, q, k, own, other
-        self.marginal = own.near.exp()
-        self.end = to_others * self.marginal
-        self.into = _times(p, other.into) + others
-        self.out = (_times(q, other.out) if own.restarts else q.sum(2)) * self.marginal + self.end
+    p: Float[Tensor, "m own other"]
+    q: Float[Tensor, "m own other"]
+    k: Float[Tensor, "m own other"]
+    own: Site
+    other: Site
+    marginal: Float[Tensor, "m own"]
+    into: Float[Tensor, "m own"]
+    out: Float[Tensor, "m own"]
+    out_to_rest: Float[Tensor, "m own"]
+
+    @staticmethod
+    def at(p: Tensor, q: Tensor, k: Tensor, own: Site, other: Site, rest: _Rest) -> _Flows:
+        """The flows at the marginals of both blanks."""
+        marginal = own.near.exp()
+        out_to_rest = rest.out * marginal
+        into = _times(p, other.into) + rest.into
         if own.restarts:
-            self.into += own.added * _times(q, other.scale)
+            into += own.added * _times(q, other.scale)
+            out = _times(q, other.out) * marginal + out_to_rest
+        else:  # out_v is one
+            out = q.sum(2) * marginal + out_to_rest
+        return _Flows(
+            p=p,
+            q=q,
+            k=k,
+            own=own,
+            other=other,
+            marginal=marginal,
+            into=into,
+            out=out,
+            out_to_rest=out_to_rest,
+        )
 
-    def select(self, which: Tensor) -> _Flows:
+    def select(self, rows: Tensor) -> _Flows:
         """The flows of some rows."""
-        same = copy(self)
-        for name in ("p", "q", "k", "marginal", "end", "into", "out"):
-            setattr(same, name, getattr(self, name)[which])
-        same.own, same.other = self.own.select(which), self.other.select(which)
-        return same
+        return _Flows(
+            p=self.p[rows],
+            q=self.q[rows],
+            k=self.k[rows],
+            own=self.own.select(rows),
+            other=self.other.select(rows),
+            marginal=self.marginal[rows],
+            into=self.into[rows],
+            out=self.out[rows],
+            out_to_rest=self.out_to_rest[rows],
+        )
 
-    def derivatives(self) -> tuple[Tensor, Tensor]:
-        """Minus that by the logarithm of each token's own marginal, and that by each marginal
-        of the other blank.
+    def derivatives(self) -> tuple[Float[Tensor, "m own"], Float[Tensor, "m own other"]]:
+        """Minus that by the logarithm of each token's own marginal, and that by each marginal of
+        the other blank.
         """
-        own, other = self.own, self.other
-        own_scale, other_scale = own.scale[:, :, None], other.scale[:, None, :]
+        own = self.own
+        other = self.other
+        own_scale = own.scale[:, :, None]
+        other_scale = other.scale[:, None, :]
         cells_in = self.p * other.into[:, None, :]
         if own.restarts:
             cells_in += self.q * own.added[:, :, None] * other_scale
         back = self.q * self.marginal[:, :, None]
         cells_out = back * other.out[:, None, :]
         share = self.k * (own.scale * own.elasticity)[:, :, None]
-        by_own = (cells_out + share * (cells_in - cells_out)).sum(2) + self.end
-        through = (
-            own_scale * cells_in + (1 - own.kappa * own.scale)[:, :, None] * other_scale * back
-        )
+        by_own = (cells_out + share * (cells_in - cells_out)).sum(2) + self.out_to_rest
+        kept = (1 - own.kappa * own.scale)[:, :, None]
+        through_k = own_scale * cells_in + kept * other_scale * back
         direct = self.p * (other.alpha * other.own_weight * other.scale)[:, None, :]
-        return by_own, direct + other.elasticity[:, None, :] * self.k * through
+        by_other = direct + other.elasticity[:, None, :] * self.k * through_k
+        return by_own, by_other
 
 
-def _times(cells: Tensor, vector: Tensor) -> Tensor:
+def _times(
+    cells: Float[Tensor, "m own other"], vector: Float[Tensor, "m other"]
+) -> Float[Tensor, "m own"]:
     """cells @ vector for each member, in the order in which the cells lie in memory."""
     if cells.is_contiguous():
         return (cells @ vector[:, :, None])[:, :, 0]
     return (vector[:, None, :] @ cells.mT)[:, 0]
 
 
-def _factorised(of_u: _Flows, of_v: _Flows, singular: Tensor | None) -> _Factors:
-    """Factors of the Jacobian; `singular`: members whose common scale nothing fixes; their mean
-    step of log v is zero.
+def _factorised(of_u: _Flows, of_v: _Flows, singular: Bool[Tensor, "m 1"] | None) -> _Factors:
+    """Factors of the Jacobian.
+
+    `singular`: the members whose common scale nothing fixes, if all tokens are likely; a constant
+    added to their Schur complement sets the mean step of log v to zero.
     """
-    (own_u, p), (own_v, q) = of_u.derivatives(), of_v.derivatives()
-    p, q = p / own_u[:, :, None], q / of_v.out[:, :, None]
-    own_u, own_v = own_u / of_u.out, own_v / of_v.out
+    own_u, by_v = of_u.derivatives()
+    own_v, by_u = of_v.derivatives()
+    p = by_v / own_u[:, :, None]
+    q = by_u / of_v.out[:, :, None]
+    own_u = own_u / of_u.out
+    own_v = own_v / of_v.out
     schur = torch.diag_embed(own_v) - q @ p
     if singular is not None:
         schur += singular[:, :, None] / own_v.shape[1]
-    return _Factors(own_u, p, q, inverses(schur))
-
-
-def _survey(tables: Tables) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """For each x sum_y A and sum_y A B, for each y sum_x B and sum_x A B; one read of the
-    tables.
-    """
-    log_a, log_b = tables.log_q
-
-    def survey(part: Sequence[Tile]) -> tuple[Tensor, Tensor]:
-        rows, columns = (
-            [],
-            torch.zeros((2, log_a.shape[1]), dtype=torch.float64, device=log_a.device),
-        )
-        for index in part:
-            a, b = log_a[index].exp(), log_b[index].exp()
-            both = a * b
-            rows.append(torch.stack([a.sum(1), both.sum(1)]))
-            columns += torch.stack([b.sum(0), both.sum(0)])
-        return torch.cat(rows, 1), columns
-
-    of_rows, of_columns = zip(*by_threads(log_a, survey), strict=True)
-    (mean_x, closed_x), (mean_y, closed_y) = torch.cat(of_rows, 1), torch.stack(of_columns).sum(0)
-    return (mean_x, closed_x), (mean_y, closed_y)
-
-
-def taken_whole(tokens: int) -> bool:
-    """Whether all tokens of a blank are likely ones."""
-    return tokens <= 3 * LIKELY
-
-
-def _largest(measures: list[Tensor]) -> Tensor:
-    size = len(measures[0])
-    if taken_whole(size):
-        return torch.arange(size, device=measures[0].device)
-    chosen: Tensor = torch.cat([measure.topk(LIKELY).indices for measure in measures]).unique()
-    return chosen
+    return _Factors(own_u=own_u, p=p, q=q, inverse_schur=inverses(schur))
 
 
 def inverses(matrices: Float[Tensor, "rows n n"]) -> Float[Tensor, "rows n n"]:
-    """Inverses, one by one on a CPU: with several threads torch 2.13 loses the pivots of a
-    batch of large matrices.
+    """Inverses, one by one on a CPU: with several threads torch 2.13 loses the pivots of a batch
+    of large matrices.
     """
     if matrices.is_cuda:
         return torch.linalg.inv_ex(matrices)[0]

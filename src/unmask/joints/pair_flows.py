@@ -98,7 +98,7 @@ class PairFlows:
         """The sums over y, in float64, for some rows."""
         sums = self.row_sums[:, :, : len(a)]
         self._add(sums, p=a, q=b, u=self.u[:, rows], other=self.terms_of_v, over_x=False)
-        return sums.double()
+        return sums.to(torch.float64, copy=True)  # the next rows are summed in the same memory
 
     def of_columns(self, a: Tensor, b: Tensor, u: Site) -> Float[Tensor, "3 m y"]:
         """The sums over the x of `u`. The next call overwrites them."""

@@ -16,9 +16,10 @@ from threading import Thread
 import torch
 
 from unmask.joints.members import Members, Site, flat, start
-from unmask.joints.newton import LIKELY, inverses, taken_whole
+from unmask.joints.newton import inverses
 from unmask.joints.registry import Member
 from unmask.joints.rules import ALIGNED, Linear, PairForm, Stack
+from unmask.joints.strips import LIKELY, taken_whole
 from unmask.models.batching import release_memory
 from unmask.tables.unary import Tables
 

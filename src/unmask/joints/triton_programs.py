@@ -13,12 +13,17 @@ or for one member of the pair after the other, so that members share the read an
 exponentials. Partial sums of blocks are added in float64 in a fixed order, so that a run
 repeats itself to the last bit. A launch takes several pairs, each with its own numbers; a row's
 sums do not depend on the other rows. All tables are float32.
+
+In the programs x and y are numbers of tokens of the two blanks, la and lb cells of the tables
+log A and log B, a and b their exponentials. `log_a` and `log_b` are the addresses of the first
+tables, and `places_a`, `places_b` and `begins` are those of a `Stack`. `own_...` is an address that
+this program writes to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -33,15 +38,13 @@ from unmask.joints.rules import CHANGING, PairForm, Stack
 from unmask.tables.unary import Tables
 
 LOG2_E = tl.constexpr(1.4426950408889634)
-LOWEST = tl.constexpr(-3e38)
-SMALLEST = tl.constexpr(
-    1e-37
-)  # The lowest number, which differs from -inf, and the smallest that does not count as zero
+LOWEST = tl.constexpr(-3e38)  # Stands in for -inf, which minus -inf is NaN
+SMALLEST = tl.constexpr(1e-37)  # Stands in for a positive number that `exp` returns as zero
+# Cells of one program: ROWS x COLUMNS, SLAB rows at a time, or TALL x WIDE.
 TABLE_PROGRAM = {"ROWS": 256, "COLUMNS": 128, "SLAB": 4, "num_warps": 4}
 RULE_PROGRAM = {"ROWS": 512, "COLUMNS": 128, "SLAB": 4, "num_warps": 4}
 ROW_PROGRAM = {"TALL": 2, "WIDE": 1024, "num_warps": 4}
 COLUMN_PROGRAM = {"TALL": 128, "WIDE": 32, "num_warps": 4}
-"""Cells of one program: ROWS x COLUMNS, SLAB rows at a time, or TALL x WIDE."""
 
 
 @triton.jit
@@ -52,8 +55,8 @@ def exp(x):
 
 @triton.jit
 def weighed(log_q, r):
-    """q r, which is 0 where q = 0, also for an r of -inf, and -inf for that r elsewhere,
-    however small q is.
+    """q r. It is 0 where q = 0, also for an r of -inf. For such an r it is -inf elsewhere, however
+    small q is.
     """
     return tl.where(log_q == float("-inf"), 0.0, tl.maximum(exp(log_q), SMALLEST) * r)
 
@@ -67,11 +70,11 @@ def reciprocal(x):
 
 @triton.jit
 def log_add(p, q):
-    """log(e^p + e^q) = max + log(1 + t), t = e^-|p - q|; log(1 + t) / t is a polynomial here,
-    within 1.4e-7 for t from 0 to 1.
+    """log(e^p + e^q) = max(p, q) + log(1 + t) with t = e^-|p - q|; -inf if p and q are -inf.
 
-    Of two zeros it is -inf.
+    log(1 + t) / t is a polynomial here, within 1.4e-7 for t from 0 to 1.
     """
+    # With a p of -inf and a q of -inf the difference would be NaN
     t = exp(-tl.abs(tl.maximum(p, LOWEST) - q))
     s = 0.036084711 + t * -0.0064526298
     s = 0.16764854 + t * (-0.095323034 + t * s)
@@ -82,8 +85,12 @@ def log_add(p, q):
 
 @dataclass(frozen=True)
 class Sums:
-    """Along one axis, in float64; `information` is sum q log q of the table whose contexts
-    these are.
+    """For each token of one blank, sums over the tokens of the other, in float64.
+
+    a, b         of A and of B
+    both         of A B
+    information  of q log q, with q the table that is a distribution over the other blank
+    ratio        of A / B
     """
 
     a: Float[Tensor, " n"]
@@ -94,39 +101,46 @@ class Sums:
 
 
 class TableSums(NamedTuple):
-    """Over y for each x (rows), and over x for each y (columns)."""
+    """Of one pair: over y for each x (rows), and over x for each y (columns)."""
 
     rows: Sums
     columns: Sums
 
 
 _SUMMED: WeakKeyDictionary[Tables, TableSums] = WeakKeyDictionary()
+"""Tables never change, so each is summed once: by the solver that needs it or by the metrics."""
 
 
 def table_sums(blocks: Sequence[Tables]) -> list[TableSums]:
-    """Of the tables of pairs of one shape, those of all that were not summed before in one
+    """The sums of the tables of pairs of one shape. All pairs that were not summed before share one
     launch.
     """
-    if missing := [tables for tables in dict.fromkeys(blocks) if tables not in _SUMMED]:
-        a, b = (Stack.of([tables.log_q[t] for tables in missing]) for t in range(2))
-        n, m = a.shape
-        across, down = (
-            triton.cdiv(m, TABLE_PROGRAM["COLUMNS"]),
-            triton.cdiv(n, TABLE_PROGRAM["ROWS"]),
-        )
-        row_parts, column_parts = (
-            a.first.new_empty((5, len(a), across, n)),
-            a.first.new_empty((5, len(a), down, m)),
-        )
-        _table_sums[(across, down, len(a))](
-            *a.read_with(b), row_parts, column_parts, **TABLE_PROGRAM, **a.known
-        )
-        rows, columns = (
-            parts.sum(2, dtype=torch.float64).unbind(1) for parts in (row_parts, column_parts)
-        )
-        for tables, of_rows, of_columns in zip(missing, rows, columns, strict=True):
-            _SUMMED[tables] = TableSums(Sums(*of_rows), Sums(*of_columns))
+    missing = [tables for tables in dict.fromkeys(blocks) if tables not in _SUMMED]
+    if missing:
+        _SUMMED.update(zip(missing, _new_table_sums(missing), strict=True))
     return [_SUMMED[tables] for tables in blocks]
+
+
+def _new_table_sums(blocks: Sequence[Tables]) -> list[TableSums]:
+    """The sums of the tables of several pairs, in one launch."""
+    a = Stack.of([tables.log_q[0] for tables in blocks])
+    b = Stack.of([tables.log_q[1] for tables in blocks])
+    n, m = a.shape
+    across = triton.cdiv(m, TABLE_PROGRAM["COLUMNS"])
+    down = triton.cdiv(n, TABLE_PROGRAM["ROWS"])
+    kinds = len(fields(Sums))
+    row_parts = a.first.new_empty((kinds, len(a), across, n))
+    column_parts = a.first.new_empty((kinds, len(a), down, m))
+    _table_sums[(across, down, len(a))](
+        *a.read_with(b), row_parts, column_parts, **TABLE_PROGRAM, **a.known
+    )
+    rows = row_parts.sum(2, dtype=torch.float64).unbind(1)
+    columns = column_parts.sum(2, dtype=torch.float64).unbind(1)
+    sums = []
+    for of_rows, of_columns in zip(rows, columns, strict=True):
+        # The program has the kinds in the order of the fields of `Sums`
+        sums.append(TableSums(rows=Sums(*of_rows), columns=Sums(*of_columns)))
+    return sums
 
 
 @triton.jit(do_not_specialize=CHANGING)
@@ -146,11 +160,16 @@ def _table_sums(
     ALIGNED: tl.constexpr,
     EVEN: tl.constexpr,
 ):
-    across, down, pair = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    """Partial sums of one block: row_parts (kind, pair, block across, x) and column_parts (kind,
+    pair, block down, y), with the kinds in the order of the fields of `Sums`.
+    """
+    across = tl.program_id(0)
+    down = tl.program_id(1)
+    pair = tl.program_id(2).to(tl.int64)
     pairs = tl.num_programs(2).to(tl.int64)
-    at_a = tl.multiple_of(tl.load(places_a + pair), ALIGNED)
-    at_b = tl.multiple_of(tl.load(places_b + pair), ALIGNED)
-    m = m // EVEN * EVEN
+    place_a = tl.multiple_of(tl.load(places_a + pair), ALIGNED)
+    place_b = tl.multiple_of(tl.load(places_b + pair), ALIGNED)
+    m = m // EVEN * EVEN  # m itself, which the compiler so knows to be a multiple of EVEN
     y = across * COLUMNS + tl.arange(0, COLUMNS)
     in_y = y < m
     own_rows = row_parts + (pair * tl.num_programs(0) + across) * n
@@ -167,9 +186,10 @@ def _table_sums(
         in_x = x < n
         inside = in_x[:, None] & in_y[None, :]
         cell = x.to(tl.int64)[:, None] * m + y[None, :]
-        la = tl.load(log_a + at_a + cell, inside, float("-inf"))
-        lb = tl.load(log_b + at_b + cell, inside, float("-inf"))
-        a, b = exp(la), exp(lb)
+        la = tl.load(log_a + place_a + cell, inside, float("-inf"))
+        lb = tl.load(log_b + place_b + cell, inside, float("-inf"))
+        a = exp(la)
+        b = exp(lb)
         ratio = tl.where(inside, exp(la - lb), 0.0)
         sum_a += a
         sum_b += b
@@ -190,11 +210,11 @@ def _table_sums(
 
 @dataclass(frozen=True)
 class PairSums:
-    """Of each pair, a row each: over y for each x (rows) and over x for each y (columns), in
+    """Sums for each pair: over y for each x (row_...) and over x for each y (column_...), in
     float64.
 
-    mass: of exp(r - shift), or of r^2 with `square`; cross, where asked for: of B r (rows) and
-    of A r (columns).
+    mass   of exp(r - shift), or of r^2 with `square`
+    cross  of B r (rows) and of A r (columns); the masses again if `cross` was not asked for
     """
 
     row_mass: Float[Tensor, "pairs n"]
@@ -211,25 +231,31 @@ def pair_sums(
     cross: bool = False,
     square: bool = False,
 ) -> PairSums:
-    """One read of the tables, which are float32. `form` and `shift` have a row for each pair."""
-    (n, m), pairs = a.shape, len(a)
-    blocks = (triton.cdiv(n, RULE_PROGRAM["ROWS"]), triton.cdiv(m, RULE_PROGRAM["COLUMNS"]))
+    """The sums of a rule by one read of the tables, which are float32.
+
+    `form` and `shift` have a row for each pair; without a shift it is zero.
+    """
+    n, m = a.shape
+    pairs = len(a)
+    down = triton.cdiv(n, RULE_PROGRAM["ROWS"])
+    across = triton.cdiv(m, RULE_PROGRAM["COLUMNS"])
     kinds = 2 if cross else 1
-    row_parts = a.first.new_empty((kinds, pairs, blocks[1], n))
-    column_parts = a.first.new_empty((kinds, pairs, blocks[0], m))
-    nothing = a.first.new_zeros(pairs * max(n, m))
-    second = form.second or form.first
-    vectors = (form.first.f, form.first.e, second.f, second.e, *(form.below or (None, None)), shift)
-    _block_sums[(blocks[1], blocks[0], pairs)](
+    row_parts = a.first.new_empty((kinds, pairs, across, n))
+    column_parts = a.first.new_empty((kinds, pairs, down, m))
+    first = form.first
+    second = form.second or first  # any vectors: with TWO false they are not used
+    g, h = form.below or (None, None)
+    zeros = a.first.new_zeros(pairs * max(n, m))  # as long as the longest vector
+    vectors = []
+    for vector in (first.f, first.e, second.f, second.e, g, h, shift):
+        vectors.append(zeros if vector is None else vector.to(torch.float32).contiguous())
+    _block_sums[(across, down, pairs)](
         *a.read_with(b),
-        *(
-            nothing if vector is None else vector.to(torch.float32).contiguous()
-            for vector in vectors
-        ),
+        *vectors,
         row_parts,
         column_parts,
-        float(form.first.a),
-        float(form.first.b),
+        float(first.a),
+        float(first.b),
         TWO=form.second is not None,
         BELOW=form.below is not None,
         CROSS=cross,
@@ -237,8 +263,11 @@ def pair_sums(
         **RULE_PROGRAM,
         **a.known,
     )
-    rows, columns = row_parts.sum(2, dtype=torch.float64), column_parts.sum(2, dtype=torch.float64)
-    return PairSums(rows[0], columns[0], rows[-1], columns[-1])
+    rows = row_parts.sum(2, dtype=torch.float64)
+    columns = column_parts.sum(2, dtype=torch.float64)
+    return PairSums(
+        row_mass=rows[0], column_mass=columns[0], row_cross=rows[-1], column_cross=columns[-1]
+    )
 
 
 @triton.jit
@@ -279,19 +308,23 @@ def _block_sums(
     ALIGNED: tl.constexpr,
     EVEN: tl.constexpr,
 ):
-    column_block, row_block, pair = (
-        tl.program_id(0),
-        tl.program_id(1),
-        tl.program_id(2).to(tl.int64),
-    )
-    column_blocks, row_blocks, pairs = (
-        tl.num_programs(0),
-        tl.num_programs(1),
-        tl.num_programs(2).to(tl.int64),
-    )
-    m = m // EVEN * EVEN
-    at_a = tl.multiple_of(tl.load(places_a + pair), ALIGNED)
-    at_b = tl.multiple_of(tl.load(places_b + pair), ALIGNED)
+    """Partial sums of a rule over one block, with the vectors f, e, g and h of `PairForm`:
+
+        r = log( exp(log A + f1[x] + e1[y]) + exp(log B + f2[x] + e2[y]) )              with TWO
+        r = power_a log A + power_b log B + f1[x] + e1[y]                               without
+
+    less log(exp g[x] + exp h[y]) with BELOW. They are row_parts (kind, pair, column block, x) and
+    column_parts (kind, pair, row block, y); the kinds are mass and, with CROSS, cross.
+    """
+    column_block = tl.program_id(0)
+    row_block = tl.program_id(1)
+    pair = tl.program_id(2).to(tl.int64)
+    column_blocks = tl.num_programs(0)
+    row_blocks = tl.num_programs(1)
+    pairs = tl.num_programs(2).to(tl.int64)
+    m = m // EVEN * EVEN  # m itself, which the compiler so knows to be a multiple of EVEN
+    place_a = tl.multiple_of(tl.load(places_a + pair), ALIGNED)
+    place_b = tl.multiple_of(tl.load(places_b + pair), ALIGNED)
     shift = tl.load(shifts + pair)
     y = column_block * COLUMNS + tl.arange(0, COLUMNS)
     in_y = y < m
@@ -307,11 +340,12 @@ def _block_sums(
         in_x = x < n
         inside = in_x[:, None] & in_y[None, :]
         cell = x.to(tl.int64)[:, None] * m + y[None, :]
-        la = tl.load(log_a + at_a + cell, inside, float("-inf"))
-        lb = tl.load(log_b + at_b + cell, inside, float("-inf"))
+        la = tl.load(log_a + place_a + cell, inside, float("-inf"))
+        lb = tl.load(log_b + place_b + cell, inside, float("-inf"))
         r = tl.load(f1 + pair * n + x, in_x, 0.0)[:, None] + ey1[None, :]
         if TWO:
-            r = log_add(r + la, tl.load(f2 + pair * n + x, in_x, 0.0)[:, None] + ey2[None, :] + lb)
+            r2 = tl.load(f2 + pair * n + x, in_x, 0.0)[:, None] + ey2[None, :] + lb
+            r = log_add(r + la, r2)
         else:
             r += _times(power_a, la) + _times(power_b, lb)
         if BELOW:
@@ -336,10 +370,17 @@ def row_flows(a: Stack, b: Stack, u: Site, v: Site, logs: bool = True) -> Float[
     hold logarithms.
     """
     n, m = a.shape
-    grid = (triton.cdiv(n, ROW_PROGRAM["TALL"]), triton.cdiv(m, ROW_PROGRAM["WIDE"]), len(a))
-    parts = a.first.new_empty((2, a.rows, grid[1], n))
-    _row_sums[grid](
-        *a.read_with(b), *_single(u, v), parts, a.rows, LOGS=logs, **a.known, **ROW_PROGRAM
+    down = triton.cdiv(n, ROW_PROGRAM["TALL"])
+    across = triton.cdiv(m, ROW_PROGRAM["WIDE"])
+    parts = a.first.new_empty((2, a.rows, across, n))
+    _row_sums[(down, across, len(a))](
+        *a.read_with(b),
+        *_terms(renewed=u, summed=v),
+        parts,
+        a.rows,
+        LOGS=logs,
+        **a.known,
+        **ROW_PROGRAM,
     )
     return parts.sum(2, dtype=torch.float64)
 
@@ -349,17 +390,24 @@ def column_flows(
 ) -> Float[Tensor, "2 rows m"]:
     """The two sums over x for every y, in float64, for each row."""
     n, m = a.shape
-    grid = (triton.cdiv(m, COLUMN_PROGRAM["WIDE"]), triton.cdiv(n, COLUMN_PROGRAM["TALL"]), len(a))
-    parts = a.first.new_empty((2, a.rows, grid[1], m))
-    _column_sums[grid](
-        *a.read_with(b), *_single(v, u), parts, a.rows, LOGS=logs, **a.known, **COLUMN_PROGRAM
+    across = triton.cdiv(m, COLUMN_PROGRAM["WIDE"])
+    down = triton.cdiv(n, COLUMN_PROGRAM["TALL"])
+    parts = a.first.new_empty((2, a.rows, down, m))
+    _column_sums[(across, down, len(a))](
+        *a.read_with(b),
+        *_terms(renewed=v, summed=u),
+        parts,
+        a.rows,
+        LOGS=logs,
+        **a.known,
+        **COLUMN_PROGRAM,
     )
     return parts.sum(2, dtype=torch.float64)
 
 
-def _single(renewed: Site, summed: Site) -> list[Tensor]:
-    """The terms of the sums: of the site that is renewed and of the one that is summed over, in
-    float32.
+def _terms(renewed: Site, summed: Site) -> list[Tensor]:
+    """The terms of the flows in float32, in the order in which the programs take them: two of the
+    site that is renewed, three of the one that is summed over.
     """
     vectors = (renewed.scale, renewed.added, summed.scale, summed.into, summed.out)
     return [vector.to(torch.float32).contiguous() for vector in vectors]
@@ -367,9 +415,11 @@ def _single(renewed: Site, summed: Site) -> list[Tensor]:
 
 @triton.jit
 def _cells(first, place, cell, inside, LOGS: tl.constexpr):
-    value = tl.load(first + place + cell, inside, float("-inf") if LOGS else 0.0)
+    """Probabilities at `cell` of the matrix `place` cells after `first`; zero outside."""
     if LOGS:
-        value = exp(value)
+        value = exp(tl.load(first + place + cell, inside, float("-inf")))
+    else:
+        value = tl.load(first + place + cell, inside, 0.0)
     return value
 
 
@@ -395,25 +445,36 @@ def _row_sums(
     ALIGNED: tl.constexpr,
     EVEN: tl.constexpr,
 ):
-    pair, block, blocks = tl.program_id(2), tl.program_id(1), tl.num_programs(1)
-    m = m // EVEN * EVEN
-    x, y = tl.program_id(0) * TALL + tl.arange(0, TALL), block * WIDE + tl.arange(0, WIDE)
-    in_x, in_y = x < n, y < m
+    """Partial sums over the y of one block, for each member of one pair: parts (in or out, row,
+    block, x).
+    """
+    pair = tl.program_id(2)
+    block = tl.program_id(1)
+    blocks = tl.num_programs(1)
+    m = m // EVEN * EVEN  # m itself, which the compiler so knows to be a multiple of EVEN
+    x = tl.program_id(0) * TALL + tl.arange(0, TALL)
+    y = block * WIDE + tl.arange(0, WIDE)
+    in_x = x < n
+    in_y = y < m
     inside = in_x[:, None] & in_y[None, :]
     cell = x.to(tl.int64)[:, None] * m + y[None, :]
-    a = _cells(log_a, tl.multiple_of(tl.load(places_a + pair), ALIGNED), cell, inside, LOGS)
-    b = _cells(log_b, tl.multiple_of(tl.load(places_b + pair), ALIGNED), cell, inside, LOGS)
+    place_a = tl.multiple_of(tl.load(places_a + pair), ALIGNED)
+    place_b = tl.multiple_of(tl.load(places_b + pair), ALIGNED)
+    a = _cells(log_a, place_a, cell, inside, LOGS=LOGS)
+    b = _cells(log_b, place_b, cell, inside, LOGS=LOGS)
     for row in range(tl.load(begins + pair), tl.load(begins + pair + 1)):
-        ux = tl.load(scale_u + row * n + x, in_x, 1.0)[:, None]
-        rx = tl.load(added_u + row * n + x, in_x, 0.0)[:, None]
-        vy = tl.load(scale_v + row * m + y, in_y, 1.0)[None, :]
-        k = reciprocal(ux + vy)
+        scale_x = tl.load(scale_u + row * n + x, in_x, 1.0)[:, None]
+        added_x = tl.load(added_u + row * n + x, in_x, 0.0)[:, None]
+        scale_y = tl.load(scale_v + row * m + y, in_y, 1.0)[None, :]
+        k = reciprocal(scale_x + scale_y)
         kb = k * b
-        above = k * a * tl.load(into_v + row * m + y, in_y, 0.0)[None, :] + kb * vy * rx
-        below = kb * tl.load(out_v + row * m + y, in_y, 1.0)[None, :]
+        into_y = tl.load(into_v + row * m + y, in_y, 0.0)[None, :]
+        out_y = tl.load(out_v + row * m + y, in_y, 1.0)[None, :]
+        flow_in = k * a * into_y + kb * scale_y * added_x
+        flow_out = kb * out_y
         own = parts + (row * blocks + block) * n + x
-        tl.store(own, tl.sum(above, 1), in_x)
-        tl.store(own + rows.to(tl.int64) * blocks * n, tl.sum(below, 1), in_x)
+        tl.store(own, tl.sum(flow_in, 1), in_x)
+        tl.store(own + rows.to(tl.int64) * blocks * n, tl.sum(flow_out, 1), in_x)
 
 
 @triton.jit(do_not_specialize=[*CHANGING, "rows"])
@@ -438,22 +499,33 @@ def _column_sums(
     ALIGNED: tl.constexpr,
     EVEN: tl.constexpr,
 ):
-    pair, block, blocks = tl.program_id(2), tl.program_id(1), tl.num_programs(1)
-    m = m // EVEN * EVEN
-    x, y = block * TALL + tl.arange(0, TALL), tl.program_id(0) * WIDE + tl.arange(0, WIDE)
-    in_x, in_y = x < n, y < m
+    """Partial sums over the x of one block, for each member of one pair: parts (in or out, row,
+    block, y).
+    """
+    pair = tl.program_id(2)
+    block = tl.program_id(1)
+    blocks = tl.num_programs(1)
+    m = m // EVEN * EVEN  # m itself, which the compiler so knows to be a multiple of EVEN
+    x = block * TALL + tl.arange(0, TALL)
+    y = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
+    in_x = x < n
+    in_y = y < m
     inside = in_x[:, None] & in_y[None, :]
     cell = x.to(tl.int64)[:, None] * m + y[None, :]
-    a = _cells(log_a, tl.multiple_of(tl.load(places_a + pair), ALIGNED), cell, inside, LOGS)
-    b = _cells(log_b, tl.multiple_of(tl.load(places_b + pair), ALIGNED), cell, inside, LOGS)
+    place_a = tl.multiple_of(tl.load(places_a + pair), ALIGNED)
+    place_b = tl.multiple_of(tl.load(places_b + pair), ALIGNED)
+    a = _cells(log_a, place_a, cell, inside, LOGS=LOGS)
+    b = _cells(log_b, place_b, cell, inside, LOGS=LOGS)
     for row in range(tl.load(begins + pair), tl.load(begins + pair + 1)):
-        vy = tl.load(scale_v + row * m + y, in_y, 1.0)[None, :]
-        ry = tl.load(added_v + row * m + y, in_y, 0.0)[None, :]
-        ux = tl.load(scale_u + row * n + x, in_x, 1.0)[:, None]
-        k = reciprocal(ux + vy)
+        scale_y = tl.load(scale_v + row * m + y, in_y, 1.0)[None, :]
+        added_y = tl.load(added_v + row * m + y, in_y, 0.0)[None, :]
+        scale_x = tl.load(scale_u + row * n + x, in_x, 1.0)[:, None]
+        k = reciprocal(scale_x + scale_y)
         ka = k * a
-        above = k * b * tl.load(into_u + row * n + x, in_x, 0.0)[:, None] + ka * ux * ry
-        below = ka * tl.load(out_u + row * n + x, in_x, 1.0)[:, None]
+        into_x = tl.load(into_u + row * n + x, in_x, 0.0)[:, None]
+        out_x = tl.load(out_u + row * n + x, in_x, 1.0)[:, None]
+        flow_in = k * b * into_x + ka * scale_x * added_y
+        flow_out = ka * out_x
         own = parts + (row * blocks + block) * m + y
-        tl.store(own, tl.sum(above, 0), in_y)
-        tl.store(own + rows.to(tl.int64) * blocks * m, tl.sum(below, 0), in_y)
+        tl.store(own, tl.sum(flow_in, 0), in_y)
+        tl.store(own + rows.to(tl.int64) * blocks * m, tl.sum(flow_out, 0), in_y)

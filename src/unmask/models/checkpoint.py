@@ -21,7 +21,8 @@ from unmask.common.files import first_line
 from unmask.models import checkpoint_files as files
 from unmask.models.checkpoint_files import LOADING, Source, quiet_transformers
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
-from unmask.models.heads import refuse_causal, refuse_type
+from unmask.models.model_types import refuse_type
+from unmask.models.probes import refuse_causal
 from unmask.models.text.tokenizer_checks import (
     refuse_foreign_tokenizer,
     refuse_other_vocabulary,

@@ -1,11 +1,13 @@
 """The look at the first text that a model gets: three passes, once per model.
 
-A model that is read wrong still gives numbers, and they look wrong. Every verb looks at the first
-text that a model gets (`look_at_first`). Each of LOOKED_ROWS rows masks every LOOKED_ROWS-th token
-that the text shows, and the mean of -log q(token | rest) is compared with log V. A model that is
-read right lies far below, even on a text of another language; with another model's tokenizer it
-lies several nats above. A mean above log V by more than ERRORS standard errors is reported. So is
-a text of amino acids or bases under a model of words.
+A model that is read wrong still gives numbers, and they look wrong. So every verb calls
+`look_at_first`, which warns of two things:
+
+worse than uniform  The model predicts the text worse than a uniform distribution: by more than
+                    ERRORS standard errors, the mean of -log q(token | rest) is above log V. A
+                    model that is read right lies far below, even on a text of another language;
+                    with another model's tokenizer it lies several nats above.
+sequence            The text is a protein or DNA, and the model reads words.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from math import inf, log
+from math import ceil, inf, log
 from weakref import WeakSet
 
 import torch
@@ -24,109 +26,158 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer
 
 LOOKED_ROWS = 3
-
-
-LEAST_LOOKED, MOST_LOOKED, TEXTS_LOOKED = 6, 48, 64
-"""Tokens of a text that are looked at; of the first TEXTS_LOOKED texts, those with fewer than
-LEAST_LOOKED are skipped.
+"""Passes of a look: each masks every third token that the text shows."""
+TEXTS_LOOKED = 64
+"""Of the first 64 texts, the first that is long enough is looked at."""
+LEAST_LOOKED = 6
+MOST_LOOKED = 48
+"""Tokens of a text that are looked at: texts that show fewer than 6 are skipped, and of more than
+48 only some are predicted.
 """
-
-
 ERRORS = 2.0
 """Standard errors by which a mean must lie above log V."""
 
+AMINO_ACIDS = set("ACDEFGHIKLMNPQRSTVWY")
+BASES = set("ACGT")
+LEAST_LETTERS = 10
+MOST_LETTERS = 60
+"""Letters of a sequence that are looked at: shorter texts are none, and of longer ones only the
+beginning is cut into tokens.
+"""
+LETTERS_PER_TOKEN = 2
+MORE_TOKENS_WITHOUT_Q = 1.5
+"""A sequence of n letters is cut into more than n / 2 tokens; without a Q, into more than
+n / 2 + 1.5. With these numbers 104 texts in capitals, English and others, are no sequences.
+"""
+COMMON_WORDS = ("the", "Ġthe", "▁the")
+"""A token of every tokenizer of words, as WordPiece, byte-level BPE and SentencePiece write it."""
 
-_seen, _seen_sequence = WeakSet[MaskedLM](), WeakSet[MaskedLM]()
-
-
-AMINO_ACIDS, BASES = set("ACDEFGHIKLMNPQRSTVWY"), set("ACGT")
-
-
-LEAST_LETTERS, MOST_LETTERS = 10, 60
-"""Letters of a sequence that are looked at."""
+_looked_at = WeakSet[MaskedLM]()
+_warned_of_sequence = WeakSet[MaskedLM]()
 
 
 def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
-    """Warn, once per model, if the first text is a sequence and the model reads words, and if
-    the model predicts what the first text shows worse than a uniform distribution; `texts`:
-    token ids."""
-    special, longest = set(model.special_ids), model.max_length or inf
-    for ids in islice(texts, TEXTS_LOOKED):
-        shown = [place for place, i in enumerate(ids) if i not in special]
-        if len(shown) >= LEAST_LOOKED and len(ids) <= longest:
-            break
-    else:
+    """Warn, once per model, if it predicts a text worse than a uniform distribution, and if it
+    reads words and the text is a sequence.
+
+    texts   token ids; the first that is long enough is looked at. If none is, the next call of a
+            verb looks again
+    """
+    text = _first_to_look_at(model, texts)
+    if text is None:
         return
     problem = None
-    if model not in _seen_sequence and is_sequence(model.words, model.text(ids)):
-        _seen_sequence.add(model)
+    # This one takes no pass: it is made at the first text of each call, until it has warned.
+    if model not in _warned_of_sequence and is_sequence(model.words, model.text(text)):
+        _warned_of_sequence.add(model)
         problem = (
             "it reads words, and the text looks like amino acids or bases: give a model of such"
             " sequences"
         )
-    elif model not in _seen:
-        nats, error = mean_and_error(_surprise(model, ids, shown[:: -(-len(shown) // MOST_LOOKED)]))
-        problem = worse_than_uniform(
-            "the tokens that the text shows", nats, error, log(len(model.regular_ids))
-        )
-        problem = problem and f"{problem}; unmask check --data with your own texts shows more"
-    _seen.add(model)
-    if problem:
+    elif model not in _looked_at:
+        problem = _worse_than_uniform_on(model, text)
+    _looked_at.add(model)
+    if problem is not None:
         warnings.warn(f"model {model.name!r}: {problem}", UnmaskWarning, stacklevel=4)
+
+
+def _first_to_look_at(model: MaskedLM, texts: Iterable[Sequence[int]]) -> Sequence[int] | None:
+    """The first text that shows LEAST_LOOKED tokens and fits the model; None if none does."""
+    longest = inf if model.max_length is None else model.max_length
+    for text in islice(texts, TEXTS_LOOKED):
+        if len(_shown(model, text)) >= LEAST_LOOKED and len(text) <= longest:
+            return text
+    return None
+
+
+def _shown(model: MaskedLM, text: Sequence[int]) -> list[int]:
+    """The positions of a text that hold a token which is not special."""
+    special = set(model.special_ids)
+    return [position for position, token in enumerate(text) if token not in special]
+
+
+def _worse_than_uniform_on(model: MaskedLM, text: Sequence[int]) -> str | None:
+    """What is wrong if the model predicts this text worse than a uniform distribution."""
+    shown = _shown(model, text)
+    step = ceil(len(shown) / MOST_LOOKED)
+    nats, error = mean_and_error(_surprise(model, text, shown[::step]))
+    uniform = log(len(model.regular_ids))
+    problem = worse_than_uniform("the tokens that the text shows", nats, error, uniform)
+    if problem is None:
+        return None
+    return f"{problem}; unmask check --data with your own texts shows more"
 
 
 def is_sequence(words: TextTokenizer, text: str) -> bool:
     """Whether a text is a protein or DNA that a tokenizer of words has to spell.
 
-    Without its blanks it is one run of capitals, or single capitals with spaces between them,
-    all of them amino acids. Also as small letters it is cut into pieces of less than two
-    letters; words and names in capitals are then cut into longer ones. Words spelled with amino
-    acids, which have no U, have no Q.
+    1. Its letters are one run of capitals, or single capitals with spaces between them. Blanks do
+       not count.
+    2. There are at least LEAST_LETTERS of them, all of them amino acids, and of more than 5 kinds
+       or exactly the 4 bases.
+    3. The tokenizer knows words.
+    4. It cuts the letters into tokens of less than two letters on average, also as small letters
+       and with one capital: words and names in capitals are then cut into longer tokens. Words
+       that are spelled with amino acids seldom have a Q, since these have no U: without a Q the
+       limit is stricter.
     """
-    text = text if words.cased else text.upper()
-    runs, letters = (
-        [run.split() for run in text.split(BLANK)],
-        "".join(text.replace(BLANK, "").split()),
-    )
-    kinds, alone = (
-        set(letters),
-        all(len(run) < 2 for run in runs) or all(len(part) == 1 for run in runs for part in run),
-    )
-    if (
-        not alone
-        or len(letters) < LEAST_LETTERS
-        or not (kinds == BASES or (len(kinds) > len(BASES) + 1 and kinds <= AMINO_ACIDS))
-    ):
+    if not words.cased:
+        text = text.upper()
+    parts = text.replace(BLANK, " ").split()  # what lies between blanks and spaces
+    letters = "".join(parts)
+    is_one_run = all(len(between.split()) <= 1 for between in text.split(BLANK))
+    is_spaced = all(len(part) == 1 for part in parts)
+    if not (is_one_run or is_spaced) or len(letters) < LEAST_LETTERS:
         return False
-    if words.by_character or not words.regular_tokens.keys() & {"the", "Ġthe", "▁the"}:
+    kinds = set(letters)
+    is_dna = kinds == BASES
+    is_protein = kinds <= AMINO_ACIDS and len(kinds) > len(BASES) + 1
+    if not (is_dna or is_protein):
         return False
-    letters = letters[:MOST_LETTERS]
-    cuts = [words.tokens_of(one).inside for one in (letters, letters.lower(), letters.capitalize())]
-    return min(stop - start for start, stop in cuts) > len(letters) / 2 + (
-        0 if "Q" in letters else 1.5
+    if words.by_character or not any(word in words.regular_tokens for word in COMMON_WORDS):
+        return False
+    beginning = letters[:MOST_LETTERS]
+    fewest_tokens = min(
+        _token_count(words, spelled)
+        for spelled in (beginning, beginning.lower(), beginning.capitalize())
     )
+    limit = len(beginning) / LETTERS_PER_TOKEN
+    if "Q" not in beginning:
+        limit += MORE_TOKENS_WITHOUT_Q
+    return fewest_tokens > limit
+
+
+def _token_count(words: TextTokenizer, text: str) -> int:
+    """The number of tokens of a text, without those that the tokenizer puts around it."""
+    start, stop = words.tokens_of(text).inside
+    return stop - start
 
 
 @torch.no_grad()
-def _surprise(model: MaskedLM, ids: Sequence[int], shown: Sequence[int]) -> list[float]:
-    """-log q of the tokens at these places, every LOOKED_ROWS-th of them masked in one row; the
-    last one or two are left out.
+def _surprise(model: MaskedLM, text: Sequence[int], positions: Sequence[int]) -> list[float]:
+    """-log q(token | rest) at these positions, in LOOKED_ROWS passes.
+
+    Row r masks the positions r, r + LOOKED_ROWS, ... of the list. The last one or two are left
+    out, so that all rows mask equally many.
     """
-    places = (
-        torch.tensor(shown[: len(shown) // LOOKED_ROWS * LOOKED_ROWS])
-        .view(-1, LOOKED_ROWS)
-        .T.contiguous()
-    )
-    rows = torch.tensor([list(ids)] * LOOKED_ROWS)
-    log_q = (
-        model.logits(rows.scatter(1, places, model.mask_id), places).double().log_softmax(-1).cpu()
-    )
-    return (-log_q.gather(2, rows.gather(1, places).unsqueeze(2))).flatten().tolist()
+    per_row = len(positions) // LOOKED_ROWS
+    used = torch.tensor(positions[: per_row * LOOKED_ROWS])
+    masked = used.view(per_row, LOOKED_ROWS).T.contiguous()
+    rows = torch.tensor([list(text)] * LOOKED_ROWS)
+    logits = model.logits(rows.scatter(1, masked, model.mask_id), masked)
+    log_q = logits.double().log_softmax(-1).cpu()
+    tokens = rows.gather(1, masked)
+    log_q_of_tokens = log_q.gather(2, tokens.unsqueeze(2))
+    return (-log_q_of_tokens).flatten().tolist()
 
 
 def worse_than_uniform(what: str, nats: float, error: float, uniform: float) -> str | None:
-    """The sentence about a model that predicts tokens worse than a uniform distribution by more
-    than ERRORS errors; else None.
+    """The sentence about a model that predicts worse than a uniform distribution; else None.
+
+    what      what it predicts
+    nats      the mean of -log q
+    error     its standard error; ERRORS of them must lie between `nats` and `uniform`
+    uniform   the entropy of a uniform distribution
     """
     if nats - ERRORS * error <= uniform:
         return None

@@ -85,7 +85,7 @@ def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -
     """`load` without its cache; device and dtype may be torch's own objects."""
     from unmask.models.checkpoint import is_pair_model, load_network, resolve_dtype
     from unmask.models.checkpoint_files import LOADING, Source, english_model_path
-    from unmask.models.heads import widen_output
+    from unmask.models.float32_logits import widen_output
     from unmask.models.masked_lm import MaskedLM
     from unmask.models.text.tokenizer_checks import warn_of_few_tokens
     from unmask.models.text.tokenizer_files import load_tokenizer

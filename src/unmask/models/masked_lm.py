@@ -1,9 +1,12 @@
-"""A Hugging Face masked language model as a conditional model: logits f_t(. | text) at the
-positions asked for.
+"""A Hugging Face masked language model as a conditional model: logits f_t(. | text) at chosen
+positions.
 
-q_t(x | rest) = softmax f_t(. | rest)[x]. All of `unmask` reads the model through `logits` (any
-rows, any positions) and `substitutions` (one text, a few tokens vary, one position predicted:
-the V rows of one side of a pair table).
+    q_t(x | rest) = softmax f_t(. | rest)[x]
+
+All of `unmask` reads the model in two ways:
+
+logits         any texts, any positions
+substitutions  one text in which a few tokens vary, one position: one side of a pair table
 """
 
 from __future__ import annotations
@@ -24,17 +27,16 @@ from unmask.common.signature import checked
 from unmask.models.batching import RowBatches, RowCost, default_budget, on_device, passes
 from unmask.models.checkpoint import input_size, longest_text
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.encoder.encoder import (
-    Encoder,
-    Substitution,
-    agree,
-    find_encoder,
-    plain_logits,
-    shared_logits,
-)
-from unmask.models.encoder.layers import HALF_TYPES
-from unmask.models.heads import FunctionNetwork, caution, head_of, refuse_causal, refuse_type
+from unmask.models.encoder.agreement import agree
+from unmask.models.encoder.architectures import find_encoder
+from unmask.models.encoder.encoder import Encoder
+from unmask.models.encoder.linear_maps import HALF_TYPES
+from unmask.models.encoder.substitution import Substitution, plain_logits, shared_logits
+from unmask.models.function_network import FunctionNetwork
+from unmask.models.heads import Head, head_of
 from unmask.models.load import load_uncached
+from unmask.models.model_types import caution_about, refuse_type
+from unmask.models.probes import refuse_causal
 from unmask.models.text.blanks import cloze_of
 from unmask.models.text.mask_token import with_mask
 from unmask.models.text.text_tokenizer import TextTokenizer, refuse_too_long
@@ -67,35 +69,44 @@ class MaskedLM(ConditionalModel):
         tokenizer: Any,
         name: str = "the model",
     ) -> None:
-        if not all(
-            hasattr(network, part) for part in ("config", "base_model", "get_input_embeddings")
-        ):
+        parts = ("config", "base_model", "get_input_embeddings")
+        if not all(hasattr(network, part) for part in parts):
             raise InputError(
                 f"network {checks.shown(network)} is not one of transformers: give what"
                 " from_pretrained returns"
             )
         refuse_tokenizer(tokenizer)
         refuse_type(network.config, name)
-        self.name, self.network, self.tokenizer = name, network.eval(), tokenizer
-        first = next(network.parameters())
-        self.device, self.dtype = first.device, first.dtype
+        self.name = name
+        self.network = network.eval()
+        self.tokenizer = tokenizer
+        first_parameter = next(network.parameters())
+        self.device = first_parameter.device
+        self.dtype = first_parameter.dtype
         self.max_length = longest_text(network, tokenizer)
         self.input_size = input_size(network)
         refuse_foreign_tokenizer(tokenizer, self.input_size, name)
-        self.head = head_of(network, name)
-        self.caution = caution(network.config, name, self.dtype)
-        self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
+        self.head = head_of(network, name, tokenizer.mask_token_id)
+        self.vocab_size = self.head.vocab_size
+        self.caution = caution_about(network.config, name, self.dtype)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
-        self.mask_id, self.special_ids = self.words.mask_id, self.words.special_ids
+        self.mask_id = self.words.mask_id
+        self.special_ids = self.words.special_ids
         if not self.regular_ids:
             raise ModelError(
                 f"the tokenizer of {name} has only special tokens: use the one that the model was"
                 " trained with"
             )
         self.batches = RowBatches(default_budget(self.device))
-        self.cost = RowCost.of(network, self.vocab_size, isinstance(network, FunctionNetwork))
-        self.encoder = find_encoder(network)
-        self._agreed: set[tuple[str, int]] = set()
+        self.cost = RowCost.of(
+            network, self.vocab_size, everywhere=isinstance(network, FunctionNetwork)
+        )
+        # None: no pass of ours is faster than the network's own. It is given up as soon as it
+        # differs from the network's own logits; another thread may do so at any time.
+        self.encoder: Encoder | None = None
+        if self.head.position_by_position:
+            self.encoder = find_encoder(network)
+        self._agreed: set[tuple[str, int]] = set()  # names of fast paths, and lengths of texts
 
     @classmethod
     @checked
@@ -127,18 +138,21 @@ class MaskedLM(ConditionalModel):
         tokenizer = with_mask(tokenizer, mask_id)
         if isinstance(function, nn.Module):
             function.eval()
-        network = FunctionNetwork(
-            function, tokenizer, None if device is None else resolve_device(device)
-        )
+        resolved = None if device is None else resolve_device(device)
+        network = FunctionNetwork(function, tokenizer, resolved)
         model = cls(network, tokenizer, name)
-        refuse_causal(network, model.mask_id, network.outputs, model.device, name)
+        refuse_causal(
+            network,
+            mask_id=model.mask_id,
+            vocab_size=model.vocab_size,
+            device=model.device,
+            name=name,
+        )
         return model
 
     def __repr__(self) -> str:
-        return (
-            f"MaskedLM({self.name!r}, {self.vocab_size:,} tokens,"
-            f" {str(self.dtype).removeprefix('torch.')} on {self.device})"
-        )
+        dtype = str(self.dtype).removeprefix("torch.")
+        return f"MaskedLM({self.name!r}, {self.vocab_size:,} tokens, {dtype} on {self.device})"
 
     @cached_property
     def regular_ids(self) -> tuple[int, ...]:
@@ -148,15 +162,17 @@ class MaskedLM(ConditionalModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the model: its weights and tokenizer; a function by its logits of a few
-        texts, too.
+        """A hash of the weights and the tokenizer.
+
+        That of a function also covers its mask token and its logits of a few texts, since it may
+        have no weights.
         """
+        weights = self.network.state_dict()
+        tokenizer = self.words.serialised()
         if isinstance(self.network, FunctionNetwork):
             probed = {"probed": self.network.probed(self.mask_id)}
-            return fingerprint(
-                self.network.state_dict() | probed, self.words.serialised(), str(self.mask_id)
-            )
-        return fingerprint(self.network.state_dict(), self.words.serialised())
+            return fingerprint(weights | probed, tokenizer, str(self.mask_id))
+        return fingerprint(weights, tokenizer)
 
     @checked
     def cloze(
@@ -198,51 +214,48 @@ class MaskedLM(ConditionalModel):
     ) -> Float[Tensor, "n p V"]:
         """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""
         refuse_outside(ids, positions, self.input_size)
-        refuse_too_long(ids.shape[1], self.max_length)
-        # as indices, numbers of eight bits would be masks
-        ids, positions = ids.to(self.device, torch.long), positions.to(self.device, torch.long)
         n, p = positions.shape
-        encoder = self._for_one_position(ids, positions) if p == 1 and n else None
+        tokens = ids.shape[1]
+        refuse_too_long(tokens, self.max_length)
+        if n == 0:
+            return torch.empty((0, p, self.vocab_size), dtype=torch.float32, device=self.device)
+        # Ids may come in eight bits, and as indices torch would read these as a mask.
+        ids = ids.to(self.device, torch.long)
+        positions = positions.to(self.device, torch.long)
+        encoder = self._for_one_position(ids, positions) if p == 1 else None
         forward = self.head if encoder is None else partial(self._at_one, encoder)
-        cost, most = self.cost.bytes(ids.shape[1], p), self.rows_at_once(ids.shape[1], p)
-        parts = self.batches.run(n, cost, lambda rows: forward(ids[rows], positions[rows]), most)
-        whole: Tensor | None = None
-        for rows, part in parts if self.device.type == "cuda" else self._finite(parts):
-            if len(part) == n:
-                whole = part
-                continue
-            whole = part.new_empty((n, p, part.shape[-1])) if whole is None else whole
-            whole[rows] = part
-        return (
-            torch.empty((0, p, self.vocab_size), dtype=torch.float32, device=self.device)
-            if whole is None
-            else whole
+        batches = self.batches.run(
+            total=n,
+            bytes_per_row=self.cost.bytes(tokens, p),
+            compute=lambda rows: forward(ids[rows], positions[rows]),
+            most=self.rows_at_once(tokens, p),
         )
+        if self.device.type != "cuda":  # there each call would wait for its logits
+            batches = self._finite(batches)
+        return _joined(batches, n)
 
     @passes()
     def offers_states(self, ids: Int[Tensor, "n T"]) -> bool:
         """Whether `states` and `logits_of` work for texts like these: a known architecture that
         gave the right answer here.
-
-        States as wide as the vocabulary are not offered: those who keep conditionals tell
-        states from logits by their width.
         """
-        first, ends = (
-            ids[:1].to(self.device),
-            torch.tensor([[0, ids.shape[1] - 1]], device=self.device),
-        )
-        if self.cost.width == self.vocab_size or self._for_one_position(first, ends[:, :1]) is None:
+        if self.cost.width == self.vocab_size:
+            return False  # callers that keep either tell states from logits by their width
+        first_text = ids[:1].to(self.device)
+        ends = torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
+        first_end = ends[:, :1]
+        if self._for_one_position(first_text, first_end) is None:
             return False
-        return self._agree(
-            self.logits_of(self.states(first, ends)[0]), lambda head: head(first, ends)[0]
-        )
+        states = self.states(first_text, ends)[0]
+        return self._agree(self.logits_of(states), lambda head: head(first_text, ends)[0])
 
     @passes()
     def states(
         self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
     ) -> Float[Tensor, "n p d"]:
-        """Last hidden states at `positions`, in one call and without waiting for a GPU; see
-        `offers_states`.
+        """Last hidden states at `positions`, in one call and without waiting for a GPU.
+
+        Only for texts like those for which `offers_states` is true.
         """
         assert self.encoder
         return self.encoder.hidden_at(ids, positions)
@@ -253,42 +266,25 @@ class MaskedLM(ConditionalModel):
         return self.head.of_hidden(states.unsqueeze(1))[:, 0]
 
     def multiplications(self, tokens: int) -> int:
-        """About how many numbers a pass of a text of `tokens` tokens multiplies: the encoder's
-        matrices at every token.
+        """About how many numbers a pass of a text of `tokens` tokens multiplies.
+
+        These are the encoder's matrices at every token, and the output layer at one.
         """
-        tables = {
+        lookup_tables = {
             id(part.weight) for part in self.network.modules() if isinstance(part, nn.Embedding)
         }
-        encoder = sum(
-            w.numel() for w in self.head.encoder.parameters() if w.dim() > 1 and id(w) not in tables
-        )
-        return tokens * encoder + self.cost.width * self.vocab_size
+        per_token = 0
+        for weight in self.head.base_model.parameters():
+            is_matrix = weight.dim() > 1 and id(weight) not in lookup_tables
+            if is_matrix:
+                per_token += weight.numel()
+        return tokens * per_token + self.cost.width * self.vocab_size
 
     def rows_at_once(self, tokens: int, predicted: int) -> int:
         """The most rows that one call of the network takes; a row's last bits depend on how
         many there are.
         """
         return min(self.cost.rows(tokens), self.batches.rows(self.cost.bytes(tokens, predicted)))
-
-    def _at_one(
-        self, encoder: Encoder, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]
-    ) -> Float[Tensor, "n 1 V"]:
-        return self.head.of_hidden(encoder.hidden_at(ids, positions))
-
-    def _for_one_position(
-        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]
-    ) -> Encoder | None:
-        """The encoder if its last layer may run at one position only: known architecture, and
-        the same answer on a first row.
-
-        Another thread may give `self.encoder` up at any time.
-        """
-        encoder = self.encoder
-        if encoder is None or not self.head.position_by_position or encoder.has_padding(ids):
-            return None
-        row, at = ids[:1], positions[:1]
-        fast, slow = partial(self._at_one, encoder, row, at), lambda head: head(row, at)
-        return encoder if self._agreed_at("one", ids.shape[1], fast, slow) else None
 
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
@@ -297,28 +293,31 @@ class MaskedLM(ConditionalModel):
         batches and in order; maybe NaN.
         """
         refuse_too_long(len(ids), self.max_length)
-        text, places = (on_device(whole, self.device, torch.long) for whole in (ids, vary))
+        text = on_device(ids, self.device, torch.long)
+        varied = on_device(vary, self.device, torch.long)
         values = values.to(self.device)
         with passes():
-            plain = partial(plain_logits, self.head, text, places, predict)
-            logits_of = self._shared(text, places, predict, values) or plain
+            logits_of = self._shared(text, varied, predict, values)
+        if logits_of is None:
+            logits_of = partial(plain_logits, self.head, text, varied, predict)
 
         def compute(rows: slice) -> Tensor:
-            with passes():
+            with passes():  # not around the loop, whose body is the caller's
                 return logits_of(values[rows])
 
         return self.batches.run(
-            len(values), self.cost.bytes(len(text), 1), compute, self.cost.rows(len(text))
+            total=len(values),
+            bytes_per_row=self.cost.bytes(len(text), 1),
+            compute=compute,
+            most=self.cost.rows(len(text)),
         )
 
-    def _finite(self, parts: Iterator[tuple[slice, Tensor]]) -> Iterator[tuple[slice, Tensor]]:
-        """Yield the parts unchanged; raise at the end if a logit was NaN or +inf (-inf, for an
-        excluded token, is allowed).
-
-        It waits for a GPU only at the end.
+    def _finite(self, batches: Iterator[tuple[slice, Tensor]]) -> Iterator[tuple[slice, Tensor]]:
+        """Yield the batches unchanged, and raise ModelError after the last if a logit was NaN or
+        +inf; -inf, for an excluded token, is allowed.
         """
         largest: list[Tensor] = []
-        for rows, logits in parts:
+        for rows, logits in batches:
             largest.append(logits.amax())
             yield rows, logits
         if largest and not bool(torch.stack(largest).isfinite().all()):
@@ -340,55 +339,107 @@ class MaskedLM(ConditionalModel):
             )
         return super().not_finite()
 
+    def _at_one(
+        self, encoder: Encoder, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]
+    ) -> Float[Tensor, "n 1 V"]:
+        """Logits by `encoder`, whose last layer runs at one position of each text only."""
+        return self.head.of_hidden(encoder.hidden_at(ids, positions))
+
+    def _for_one_position(
+        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n 1"]
+    ) -> Encoder | None:
+        """The encoder, if `_at_one` is right for texts of this length; n is 1 or more."""
+        encoder = self.encoder
+        if encoder is None or encoder.has_padding(ids):
+            return None
+        text = ids[:1]
+        position = positions[:1]
+        is_right = self._agreed_at(
+            "one position",
+            tokens=ids.shape[1],
+            fast=partial(self._at_one, encoder, text, position),
+            slow=lambda head: head(text, position),
+        )
+        return encoder if is_right else None
+
     def _shared(
-        self, text: Tensor, vary: Tensor, predict: int, values: Tensor
+        self,
+        text: Int[Tensor, " T"],
+        vary: Int[Tensor, " v"],
+        predict: int,
+        values: Int[Tensor, "n v"],
     ) -> Callable[[Tensor], Tensor] | None:
-        """Logits at `predict` with what all rows share computed once; None if the architecture
-        does not allow it.
+        """A function from rows of values to logits at `predict`, which computes once what all
+        rows share; None if it is not right for texts of this length.
         """
         encoder = self.encoder
         if encoder is None or encoder.unseen is not None or encoder.has_padding(text):
             return None
         logits_of = partial(shared_logits, self.head, Substitution(encoder, text, vary, predict))
-        sample = torch.cat([values[:1], values[len(values) // 2 :][:1]])
-        fast, slow = (
-            partial(logits_of, sample),
-            lambda head: plain_logits(head, text, vary, predict, sample),
+        if len(values) == 0:
+            return logits_of
+        # Slices, since a list of two indices would wait for a GPU.
+        middle = len(values) // 2
+        two_rows = torch.cat([values[:1], values[middle : middle + 1]])
+        is_right = self._agreed_at(
+            "shared",
+            tokens=len(text),
+            fast=partial(logits_of, two_rows),
+            slow=lambda head: plain_logits(head, text, vary, predict, two_rows),
         )
-        return (
-            logits_of
-            if not len(values) or self._agreed_at("shared", len(text), fast, slow)
-            else None
-        )
+        return logits_of if is_right else None
 
     def _agreed_at(
-        self, path: str, tokens: int, fast: Callable[[], Tensor], slow: Callable[[Any], Tensor]
+        self, path: str, tokens: int, fast: Callable[[], Tensor], slow: Callable[[Head], Tensor]
     ) -> bool:
-        """Whether a fast path gives the network's own logits for a first text of this length;
-        if not, all are given up.
+        """Whether a fast path gave the network's own logits for a first text of this length.
+
+        If it does not, all fast paths are given up for good.
+
+        path   its name
+        fast   its logits of that text
+        slow   the network's own
         """
-        if (path, tokens) not in self._agreed:
-            if not self._agree(fast(), slow):
-                self.encoder = None
-                return False
-            self._agreed.add((path, tokens))
+        if (path, tokens) in self._agreed:
+            return True
+        if not self._agree(fast(), slow):
+            self.encoder = None
+            return False
+        self._agreed.add((path, tokens))
         return True
 
-    def _agree(self, fast: Tensor, slow: Callable[[Any], Tensor]) -> bool:
-        """Whether the fast path gives the logits `slow(head)` of the network's own forward pass."""
+    def _agree(self, fast: Tensor, slow: Callable[[Head], Tensor]) -> bool:
+        """Whether logits are those of `slow(head)`, the network's own forward pass."""
 
-        def wide() -> Tensor:
-            return slow(head_of(copy.deepcopy(self.network).float(), self.name))
+        def in_float32() -> Tensor:
+            network = copy.deepcopy(self.network).float()
+            return slow(head_of(network, self.name, self.mask_id))
 
-        return agree(fast, slow(self.head), self.dtype, type(self.network).__name__, wide)
+        network_type = type(self.network).__name__
+        return agree(fast, slow(self.head), self.dtype, network_type, in_float32)
+
+
+def _joined(batches: Iterator[tuple[slice, Tensor]], n: int) -> Tensor:
+    """The results of all batches, in a tensor of `n` rows."""
+    joined: Tensor | None = None
+    for rows, part in batches:
+        if len(part) == n:  # the only batch: it needs no copy
+            joined = part
+            continue
+        if joined is None:
+            joined = part.new_empty((n, *part.shape[1:]))
+        joined[rows] = part
+    assert joined is not None, "there is a batch if there are rows"
+    return joined
 
 
 def refuse_tokenizer(tokenizer: Any, masked: bool = True) -> None:
-    """Raise for what is not a tokenizer, or has no mask token."""
-    if not all(
-        hasattr(tokenizer, name)
-        for name in ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")
-    ):
+    """Raise for what is no tokenizer of transformers.
+
+    masked   whether a tokenizer without a mask token is refused, too
+    """
+    parts = ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")
+    if not all(hasattr(tokenizer, part) for part in parts):
         raise InputError(
             f"tokenizer {checks.shown(tokenizer)} is not one of transformers: give what"
             " from_pretrained returns"
@@ -401,27 +452,28 @@ def refuse_tokenizer(tokenizer: Any, masked: bool = True) -> None:
 
 
 def refuse_outside(ids: Tensor, positions: Tensor, input_size: int) -> None:
-    """Raise for token ids and positions that are not there; those on a GPU are not looked at,
-    since that would wait for it.
+    """Raise InputError for token ids that the model does not know, and for positions outside the
+    texts.
     """
-    for name, what, rows, size in (
-        ("ids", "token id", ids, input_size),
-        ("positions", "position", positions, ids.shape[-1:].numel()),
-    ):
-        if (
-            rows.dim() != 2
-            or rows.is_floating_point()
-            or rows.is_complex()
-            or rows.dtype == torch.bool
-        ):
-            raise InputError(
-                f"{name} {checks.shown(rows)} are not rows of whole numbers: give a tensor such as"
-                " [[3, 4]]"
-            )
-        for value in rows.aminmax() if rows.device.type == "cpu" and rows.numel() else ():
-            checks.whole(what, value, 0, size - 1)
+    _refuse_others("ids", "token id", ids, input_size)
+    _refuse_others("positions", "position", positions, ids.shape[1])
     if len(ids) != len(positions):
         raise InputError(
             f"{len(ids)} texts and {len(positions)} rows of positions were given: give one row for"
             " each text"
         )
+
+
+def _refuse_others(name: str, what: str, rows: Tensor, count: int) -> None:
+    """Raise InputError unless `rows` are rows of whole numbers from 0 to `count` - 1."""
+    is_whole = not (rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool)
+    if rows.dim() != 2 or not is_whole:
+        raise InputError(
+            f"{name} {checks.shown(rows)} are not rows of whole numbers: give a tensor such as"
+            " [[3, 4]]"
+        )
+    if rows.device.type != "cpu" or rows.numel() == 0:
+        return  # to look at those on a GPU would wait for it
+    least, largest = rows.aminmax()
+    checks.whole(what, least, 0, count - 1)
+    checks.whole(what, largest, 0, count - 1)

@@ -9,6 +9,9 @@ decoders/    rules that fill blanks: `decoder` ancestral and mask-predict, `reve
              with a law, `verified`
 engine/      `passes` how the model is asked, within a memory; `randomness` random numbers and
              drawn tokens
-chains/      `advance` groups of chains and their starts, `result` samples and checkpoints,
-             `diagnostics`
+chains/      a whole run. `drawing` takes it from the start to the end; `groups` says which chains
+             run side by side, `starts` where they start, `group_run` how they advance, `sharing`
+             how workers do it. What is kept: `snapshot`, `samples`, `keeper`, `sample_folder`.
+             The result is `sample_run`. How far to trust it: `diagnosis`, with `functionals`,
+             `verdict`, `judge` and `figure`.
 """

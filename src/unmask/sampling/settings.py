@@ -49,7 +49,7 @@ class Start:
     def __post_init__(self) -> None:
         object.__setattr__(self, "init", start_texts(self.init))
         if not _left_out(self.alphabet):
-            from unmask.models.text.blanks import alphabet_tokens
+            from unmask.models.text.alphabet import alphabet_tokens
 
             alphabet = self.alphabet
             if not isinstance(alphabet, str | os.PathLike):

@@ -27,47 +27,46 @@ import torch
 from torch import Tensor
 
 from unmask.common import checks
+from unmask.common.batches import grouped
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
+from unmask.tables.conditional_table import rows_at_once
 from unmask.tables.conditionals import regular_tokens, token_sets
-from unmask.tables.unary import grouped, masked_logits, pass_count, rows_at_once
+from unmask.tables.unary import masked_logits, pass_count
 
 SMALL_VOCABULARY = 64
 """A vocabulary of at most this many regular tokens (amino acids, characters) is taken whole, if
 the limits allow it.
 """
-LARGEST_DEFAULT = 512
-MOST_PASSES = 1500
-LEAST_PASSES = 24
-# Limits of a default answer: passes, and seconds as `seconds_per_pass` estimates them; mostly
-# about two
+LARGEST_DEFAULT = 512  # candidates of a blank
+MOST_PASSES = 1500  # of a default answer's tables, if they take no more than SECONDS
+LEAST_PASSES = 24  # a default answer's tables may take these, however slow the model is
 SECONDS = 3.5
+"""Limit of a default answer, as `seconds_per_pass` estimates it; answers take about two mostly."""
 MAX_PASSES = 200_000
 MAX_CELLS = 1_000_000_000
 """Beyond these a joint is refused unless asked for with force: hours on a CPU, and gigabytes
 for each table.
 """
-MOST_CANDIDATES = 10**7
-SPEED = {
-    "cpu": 50e9,
-    "cuda": 1e13,
-}  # Multiplications per second of two ordinary cores, and of an ordinary GPU
-# How many likely tokens of every other blank the second term of the score looks at; a slow
-# model takes fewer
+MOST_CANDIDATES = 10**7  # that an argument may name
+SPEED = {"cpu": 50e9, "cuda": 1e13}
+"""Multiplications per second of two ordinary cores, and of an ordinary GPU."""
 NEIGHBOURS = 64
+"""Likely tokens of every other blank that the second term of the score looks at; fewer with a slow
+model.
+"""
 
 
 @dataclass(frozen=True)
 class CandidatePlan:
     """Which tokens each blank of a cloze may take, before any pass of the model.
 
-    allowed   token ids allowed in a blank
-    sets      the candidates of each blank where they are known already; None where the
-              likeliest are to be found
-    size      how many candidates per blank
-    neighbours  how many likely tokens of every other blank their score looks at
+    allowed     token ids allowed in a blank
+    sets        the candidates of each blank; None before the likeliest of those allowed are found
+    size        the number of candidates per blank, of the blank that has most
+    neighbours  how many likely tokens of every other blank the score looks at
     """
 
     cloze: Cloze
@@ -79,20 +78,16 @@ class CandidatePlan:
     @property
     def passes(self) -> int:
         """Passes of the model that finding the candidates takes."""
-        return (
-            0
-            if self.sets is not None
-            else 1 + len(self.cloze.block) * min(self.neighbours, len(self.allowed))
-        )
+        if self.sets is not None:
+            return 0
+        return 1 + len(self.cloze.block) * min(self.neighbours, len(self.allowed))
 
     @property
     def sizes(self) -> list[int]:
         """How many candidates each blank has."""
-        return (
-            [self.size] * len(self.cloze.block)
-            if self.sets is None
-            else [len(c) for c in self.sets]
-        )
+        if self.sets is not None:
+            return [len(tokens) for tokens in self.sets]
+        return [self.size] * len(self.cloze.block)
 
 
 def choose_candidates(
@@ -106,9 +101,9 @@ def choose_candidates(
     """Token ids for each blank: every regular token if `exact`, the given sets, or the
     `candidates` most likely of each, the gold ones always among them. `alphabet`: the token ids
     allowed in a blank."""
-    return find_candidates(
-        model, [plan_candidates(model, cloze, candidates, exact, force, alphabet)]
-    )[0]
+    plan = plan_candidates(model, cloze, candidates, exact=exact, force=force, alphabet=alphabet)
+    (sets,) = find_candidates(model, [plan])
+    return sets
 
 
 def plan_candidates(
@@ -122,40 +117,42 @@ def plan_candidates(
     """The plan of `choose_candidates`, before any pass; raises for arguments that contradict
     each other and too many passes.
     """
-    allowed = (
-        regular_tokens(model)
-        if alphabet is None
-        else _alphabet(alphabet, regular_tokens(model), cloze)
-    )
-    k = len(cloze.block)
+    allowed = regular_tokens(model)
+    if alphabet is not None:
+        allowed = _alphabet(alphabet, allowed, cloze)
     if exact and candidates is not None:
         raise InputError(
             "exact and candidates were both given: exact takes every regular token, so leave"
             " candidates out"
         )
-    if (
-        candidates is not None
-        and not isinstance(candidates, int | str)
-        and hasattr(candidates, "__len__")
-    ):
-        sets = _given_sets(candidates, allowed, k)
-        check_feasible([len(c) for c in sets], len(allowed), force)
-        return CandidatePlan(cloze, allowed, sets, max(len(c) for c in sets))
+    k = len(cloze.block)
+    # a text is refused below
+    if not isinstance(candidates, int | str | None) and hasattr(candidates, "__len__"):
+        sets = _own_sets(candidates, allowed, k)
+        sizes = [len(tokens) for tokens in sets]
+        check_feasible(sizes, len(allowed), force)
+        return CandidatePlan(cloze=cloze, allowed=allowed, sets=sets, size=max(sizes))
     if candidates is not None:
         candidates = checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
-    small = candidates is None and len(allowed) <= SMALL_VOCABULARY and _fits([len(allowed)] * k)
     neighbours = NEIGHBOURS
-    if exact or k == 1 or small:
+    if exact or k == 1:  # a single blank takes 2 passes, whatever its candidates
         size = len(allowed)
     elif candidates is not None:
         size = min(candidates, len(allowed))
+    elif len(allowed) <= SMALL_VOCABULARY and _fits([len(allowed)] * k):
+        size = len(allowed)
     elif alphabet is not None:
         size = _largest(k, len(allowed))
     else:
-        size, neighbours = _affordable(k, len(allowed), seconds_per_pass(model, len(cloze.ids)))
+        seconds = seconds_per_pass(model, len(cloze.ids))
+        size, neighbours = _affordable(k, len(allowed), seconds)
     check_feasible([size] * k, len(allowed), force, exact)
     return CandidatePlan(
-        cloze, allowed, (allowed,) * k if size == len(allowed) else None, size, neighbours
+        cloze=cloze,
+        allowed=allowed,
+        sets=(allowed,) * k if size == len(allowed) else None,
+        size=size,
+        neighbours=neighbours,
     )
 
 
@@ -163,32 +160,35 @@ def find_candidates(
     model: ConditionalModel, plans: Sequence[CandidatePlan], progress: Progress | None = None
 ) -> list[tuple[Tensor, ...]]:
     """The candidates of several clozes; the passes of texts of one length run together."""
-    sets = [plan.sets for plan in plans]
-    done, total = 0, sum(plan.passes for plan in plans)
-    for members in grouped(
-        plans,
-        lambda plan: (
-            plan.sets is None,
-            len(plan.cloze.ids),
-            len(plan.cloze.block),
-            plan.neighbours,
-        ),
-    ):
-        group = [plans[i] for i in members]
-        if group[0].sets is not None:
-            continue
+    found: dict[int, tuple[Tensor, ...]] = {}
+    unknown: list[int] = []
+    for i, plan in enumerate(plans):
+        if plan.sets is None:
+            unknown.append(i)
+        else:
+            found[i] = plan.sets
+
+    def alike(i: int) -> object:
+        plan = plans[i]
+        return len(plan.cloze.ids), len(plan.cloze.block), plan.neighbours
+
+    total = sum(plan.passes for plan in plans)
+    done = 0
+    for members in grouped(unknown, alike):
+        group = [unknown[place] for place in members]
         scores = _scores(
             model,
-            [plan.cloze for plan in group],
-            [plan.allowed for plan in group],
-            group[0].neighbours,
+            [plans[i].cloze for i in group],
+            [plans[i].allowed for i in group],
+            plans[group[0]].neighbours,
         )
-        for i, plan, score in zip(members, group, scores, strict=True):
-            sets[i] = _best(plan.cloze, score, plan.allowed, plan.size)
-        done += sum(plan.passes for plan in group)
+        for i, score in zip(group, scores, strict=True):
+            plan = plans[i]
+            found[i] = _best(plan.cloze, score, plan.allowed, plan.size)
+            done += plan.passes
         if progress:
             progress(done, total, "passes for candidates")
-    return [of_blanks for of_blanks in sets if of_blanks is not None]
+    return [found[i] for i in range(len(plans))]
 
 
 def default_size(sites: int, passes: int = MOST_PASSES) -> int:
@@ -206,105 +206,146 @@ def check_feasible(
     """
     if force or _fits(sizes):
         return
-    fits = _largest(len(sizes), vocabulary)
-    use = (
-        f"{'leave out exact and use' if exact else 'use'} candidates={fits} or fewer"
-        if fits > 1
-        else "use fewer blanks"
-    )
+    feasible = _largest(len(sizes), vocabulary)
+    if feasible == 1:
+        use = "use fewer blanks"
+    elif exact:
+        use = f"leave out exact and use candidates={feasible} or fewer"
+    else:
+        use = f"use candidates={feasible} or fewer"
+    shown = " x ".join(f"{size:,}" for size in sizes)
     raise InputError(
-        f"{len(sizes)} blanks with {' x '.join(f'{n:,}' for n in sizes)} candidates need"
-        f" {pass_count(sizes):,} passes of the model and {prod(sizes):,} cells per table (limits"
-        f" {MAX_PASSES:,} and {MAX_CELLS:,}): {use}, or force=True"
+        f"{len(sizes)} blanks with {shown} candidates need {pass_count(sizes):,} passes of the"
+        f" model and {prod(sizes):,} cells per table (limits {MAX_PASSES:,} and {MAX_CELLS:,}):"
+        f" {use}, or force=True"
     )
 
 
 def likely_tokens(
     model: ConditionalModel, cloze: Cloze, size: int, regular: Tensor, neighbours: int = NEIGHBOURS
 ) -> tuple[Tensor, ...]:
-    """The `size` tokens of each blank with the highest score (see above), best first."""
-    return _best(cloze, _scores(model, [cloze], [regular], neighbours)[0], regular, size)
+    """The `size` tokens of each blank with the highest score, best first."""
+    (score,) = _scores(model, [cloze], [regular], neighbours)
+    return _best(cloze, score, regular, size)
 
 
 def _scores(
     model: ConditionalModel, clozes: Sequence[Cloze], allowed: Sequence[Tensor], neighbours: int
 ) -> list[Tensor]:
-    """For each cloze, all of one length and one number of blanks, the score (k, allowed tokens)."""
+    """For each cloze, all of one length and one number of blanks k, the score (k, n) of its n
+    allowed tokens.
+    """
     k = len(clozes[0].block)
-    masked = [
-        m.float().softmax(-1)[:, a]
-        for m, a in zip(masked_logits(model, clozes), allowed, strict=True)
-    ]
+    masked: list[Tensor] = []  # m_t of the allowed tokens (k, n)
+    for logits, tokens in zip(masked_logits(model, clozes), allowed, strict=True):
+        masked.append(logits.float().softmax(-1)[:, tokens])
     likely = [m.topk(min(neighbours, m.shape[1])) for m in masked]
     scores = [m / 2 for m in masked]
     for s in range(k):
-        beside = [t for t in range(k) if t != s]
-        rows, positions = [], []
-        for cloze, (_, place), tokens in zip(clozes, likely, allowed, strict=True):
-            texts = torch.tensor([cloze.ids], device=model.device).repeat(place.shape[1], 1)
-            texts[:, cloze.block[s]] = tokens[place[s]]
+        others = [t for t in range(k) if t != s]
+        rows: list[Tensor] = []
+        positions: list[Tensor] = []
+        for cloze, of_blanks, tokens in zip(clozes, likely, allowed, strict=True):
+            y = tokens[of_blanks.indices[s]]
+            texts = torch.tensor([cloze.ids], device=model.device).repeat(len(y), 1)
+            texts[:, cloze.block[s]] = y
             rows.append(texts)
-            positions.append(
-                torch.tensor([[cloze.block[t] for t in beside]], device=model.device).expand(
-                    len(texts), -1
-                )
-            )
+            places = torch.tensor([[cloze.block[t] for t in others]], device=model.device)
+            positions.append(places.expand(len(y), -1))
         for i, logits in enumerate(_in_calls(model, rows, positions)):
             weight = likely[i].values[s]
-            q = logits.float().softmax(-1)[..., allowed[i]]
-            scores[i][beside] += torch.einsum("y,ytx->tx", weight / weight.sum(), q) / (2 * (k - 1))
+            weight = weight / weight.sum()  # w_s
+            q = logits.float().softmax(-1)[..., allowed[i]]  # (y, t, x)
+            scores[i][others] += torch.einsum("y,ytx->tx", weight, q) / (2 * (k - 1))
     return scores
 
 
 def _in_calls(
     model: ConditionalModel, rows: Sequence[Tensor], positions: Sequence[Tensor]
 ) -> Iterator[Tensor]:
-    """The logits of each text's rows; as many texts per call as fill a batch of the model."""
-    waiting: list[int] = []
+    """The logits of each cloze's rows; as many clozes per call as fill a batch of the model."""
     most = rows_at_once(model, rows[0].shape[1])
-    for i in range(len(rows)):
-        waiting.append(i)
-        if i + 1 == len(rows) or sum(len(rows[j]) for j in [*waiting, i + 1]) > most:
-            logits = model.logits(
-                torch.cat([rows[j] for j in waiting]), torch.cat([positions[j] for j in waiting])
-            )
-            yield from logits.split([len(rows[j]) for j in waiting])
-            waiting = []
+    batch: list[int] = []
+    size = 0
+    for i, of_cloze in enumerate(rows):
+        if batch and size + len(of_cloze) > most:
+            yield from _one_call(model, [rows[j] for j in batch], [positions[j] for j in batch])
+            batch = []
+            size = 0
+        batch.append(i)
+        size += len(of_cloze)
+    yield from _one_call(model, [rows[j] for j in batch], [positions[j] for j in batch])
+
+
+def _one_call(
+    model: ConditionalModel, rows: list[Tensor], positions: list[Tensor]
+) -> Sequence[Tensor]:
+    logits = model.logits(torch.cat(rows), torch.cat(positions))
+    return logits.split([len(of_cloze) for of_cloze in rows])
 
 
 def _best(cloze: Cloze, score: Tensor, allowed: Tensor, size: int) -> tuple[Tensor, ...]:
+    """The `size` allowed tokens of each blank with the highest score (k, n), best first. Gold
+    tokens come before all others.
+    """
     if cloze.gold is not None:
-        score[allowed == torch.tensor(cloze.gold, device=allowed.device)[:, None]] = torch.inf
-    return tuple(allowed[row.topk(size).indices] for row in score)
+        gold = torch.tensor(cloze.gold, device=allowed.device)
+        score = score.masked_fill(allowed == gold[:, None], torch.inf)
+    return tuple(allowed[of_blank.topk(size).indices] for of_blank in score)
 
 
 def _alphabet(alphabet: Sequence[int], regular: Tensor, cloze: Cloze) -> Tensor:
-    known, ids = set(regular.tolist()), list(dict.fromkeys(int(i) for i in alphabet))
-    wrong = [i for i in ids if i not in known]
-    if wrong or not ids:
-        what = f"has {wrong[0]}, which is not a regular token of the model" if wrong else "is empty"
-        raise InputError(f"the alphabet {what}: name tokens that a text can have")
-    missing = [i for i in cloze.gold or () if i not in set(ids)]
-    if missing:
-        raise InputError(
-            f"the target with token id {missing[0]} is not in the alphabet: add it, or choose"
-            " another target"
-        )
+    """An alphabet's tokens, each once; raises if one is no regular token, or a gold one is not
+    among them.
+    """
+    known = set(regular.tolist())
+    ids = list(dict.fromkeys(int(i) for i in alphabet))
+    if not ids:
+        raise InputError("the alphabet is empty: name tokens that a text can have")
+    for i in ids:
+        if i not in known:
+            raise InputError(
+                f"the alphabet has {i}, which is not a regular token of the model: name tokens"
+                " that a text can have"
+            )
+    for i in cloze.gold or ():
+        if i not in ids:
+            raise InputError(
+                f"the target with token id {i} is not in the alphabet: add it, or choose"
+                " another target"
+            )
     return torch.tensor(ids, device=regular.device)
+
+
+def _own_sets(
+    candidates: Sequence[Sequence[int]], regular: Tensor, sites: int
+) -> tuple[Tensor, ...]:
+    """The sets of candidates that a user gives; raises if one has a token that is not regular."""
+    known = set(regular.tolist())
+
+    def check(blank: int, token: int) -> None:
+        if token not in known:
+            raise InputError(
+                f"candidate {token} of blank {blank} is not a regular token of the model: take"
+                " it out"
+            )
+
+    sets = token_sets("candidate", candidates, sites, check)
+    return tuple(tokens.to(regular.device) for tokens in sets)
 
 
 def _affordable(sites: int, vocabulary: int, seconds: float) -> tuple[int, int]:
     """Candidates per blank, and neighbours that their score looks at: MOST_PASSES halved until
-    the answer takes SECONDS.
+    the answer takes SECONDS, at `seconds` per pass.
     """
     passes = MOST_PASSES
     while True:
         size = min(default_size(sites, passes), vocabulary)
-        neighbours = min(max(2, NEIGHBOURS * passes // MOST_PASSES), vocabulary)
-        if (
-            passes <= LEAST_PASSES
-            or seconds * (1 + sites * neighbours + pass_count([size] * sites)) <= SECONDS
-        ):
+        neighbours = max(2, NEIGHBOURS * passes // MOST_PASSES)
+        neighbours = min(neighbours, vocabulary)
+        of_scores = 1 + sites * neighbours
+        of_tables = pass_count([size] * sites)
+        if passes <= LEAST_PASSES or seconds * (of_scores + of_tables) <= SECONDS:
             return size, neighbours
         passes //= 2
 
@@ -316,28 +357,14 @@ def _fits(sizes: Sequence[int], passes: int = MAX_PASSES) -> bool:
 
 def _largest(sites: int, most: int, passes: int = MAX_PASSES) -> int:
     """The largest n <= most that fits with n candidates at each of `sites` blanks; at least 1."""
-    return max(
-        1, bisect_left(range(1, most + 1), True, key=lambda n: not _fits([n] * sites, passes))
-    )
-
-
-def _given_sets(
-    candidates: Sequence[Sequence[int]], regular: Tensor, sites: int
-) -> tuple[Tensor, ...]:
-    known = set(regular.tolist())
-
-    def check(blank: int, token: int) -> None:
-        if token not in known:
-            raise InputError(
-                f"candidate {token} of blank {blank} is not a regular token of the model: take"
-                " it out"
-            )
-
-    return tuple(
-        tokens.to(regular.device) for tokens in token_sets("candidate", candidates, sites, check)
-    )
+    sizes = range(1, most + 1)
+    fitting = bisect_left(sizes, True, key=lambda size: not _fits([size] * sites, passes))
+    return max(1, fitting)
 
 
 def seconds_per_pass(model: ConditionalModel, tokens: int) -> float:
-    """About how many seconds one pass of a text of `tokens` tokens takes, in batches."""
-    return (model.multiplications(tokens) or 0) / SPEED.get(model.device.type, SPEED["cuda"])
+    """About how many seconds one pass of a text of `tokens` tokens takes, in batches; 0 for a model
+    that does not say how much it computes.
+    """
+    speed = SPEED.get(model.device.type, SPEED["cuda"])
+    return (model.multiplications(tokens) or 0) / speed

@@ -71,7 +71,7 @@ def evaluate(
     >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs
     2
     """
-    from unmask.models.text.blanks import alphabet_tokens
+    from unmask.models.text.alphabet import alphabet_tokens
     from unmask.runs.folder import output_folder
     from unmask.studies.evaluation.run import KIND, evaluated
 

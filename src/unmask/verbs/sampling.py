@@ -102,9 +102,10 @@ def sample(
         start=start,
     )
     from unmask.runs.folder import output_folder
-    from unmask.sampling.chains.advance import SharedChains, draw_samples
-    from unmask.sampling.chains.diagnostics import write_diagnosis
-    from unmask.sampling.chains.result import KIND
+    from unmask.sampling.chains.diagnosis import write_diagnosis
+    from unmask.sampling.chains.drawing import draw_samples
+    from unmask.sampling.chains.sample_folder import KIND
+    from unmask.sampling.chains.sharing import SharedChains
 
     if out is not None:
         output_folder(out, KIND)
@@ -141,12 +142,8 @@ def diagnose(run: Run | Runs, judge: str | None = None) -> unmask.Diagnosis | un
     >>> unmask.diagnose(run).draws
     4
     """
-    from unmask.sampling.chains.diagnostics import (
-        CausalJudge,
-        Diagnoses,
-        judge_run,
-        write_diagnosis,
-    )
+    from unmask.sampling.chains.diagnosis import Diagnoses, write_diagnosis
+    from unmask.sampling.chains.judge import CausalJudge, judge_run
 
     runs = list(run) if isinstance(run, list | tuple) else [run]
     if not runs:
@@ -178,7 +175,8 @@ def _loaded(run: Any, which: str) -> unmask.SampleRun:
     """A run as `sample` returned it, or as its folder has it; an error begins with `which` run
     it is.
     """
-    from unmask.sampling.chains.result import SampleRun, load_run
+    from unmask.sampling.chains.sample_folder import load_run
+    from unmask.sampling.chains.sample_run import SampleRun
 
     if isinstance(run, SampleRun):
         return run

@@ -185,7 +185,7 @@ def dependence(
             ("text", "positions", "joint", "others", "alphabet", "figure", "force"),
             "profile",
         )
-        from unmask.verbs.answers.dependence import written_profile
+        from unmask.tables.profile_measurement import written_profile
 
         yield written_profile(model, profile, sentences, candidates, save, progress)
         return

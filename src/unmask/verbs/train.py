@@ -95,19 +95,19 @@ def train(
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder, output_folder
     from unmask.studies.training import run as runs
-    from unmask.studies.training.corpus import prepare
-    from unmask.studies.training.encoder import Start
-    from unmask.studies.training.parallel_corpus import prepare_parallel
-    from unmask.studies.training.processes import joined
-    from unmask.studies.training.settings import (
+    from unmask.studies.training.choosing import (
         BYTES_PER_TOKEN,
         Data,
+        announcement,
         choose,
-        planned,
-        refuse_what_does_not_fit,
         settle,
         suited_vocab,
     )
+    from unmask.studies.training.corpus import prepare
+    from unmask.studies.training.parallel_corpus import prepare_parallel
+    from unmask.studies.training.processes import joined
+    from unmask.studies.training.settings import refuse_what_does_not_fit
+    from unmask.studies.training.start import Start
     from unmask.studies.training.text_sources import one_source, parallel_sides, sources
     from unmask.studies.training.trainer import Trainer
 
@@ -175,7 +175,7 @@ def train(
             log = runs.RunLog(run_folder / "log.jsonl", trainer, checkpoint, done, progress)
             epochs = settings.steps / trainer.plan.steps_per_epoch
             if processes.leads:
-                logger.info(planned(settings, data, epochs, options, done))
+                logger.info(announcement(settings, data, epochs, options, done))
             if progress:
                 progress(done, settings.steps, "steps")
             status, step, figures = runs.run_steps(trainer, prepared.valid, log, max_minutes, done)

@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from unmask.models.encoder.encoder import ARCHITECTURES, Encoder, Substitution, find_encoder
+from unmask.models.encoder.architectures import ARCHITECTURES, find_encoder
+from unmask.models.encoder.encoder import Encoder
+from unmask.models.encoder.substitution import Substitution
 from unmask.models.masked_lm import MaskedLM
 
 TEXT = [2, 5, 7, 4, 13, 4, 14, 6, 9, 11, 30, 31, 32, 33, 20, 3]

@@ -14,7 +14,7 @@ if not os.environ.get("TRITON_INTERPRET"):
 
 
 from unmask.models import batching
-from unmask.models.encoder import layers, triton_programs
+from unmask.models.encoder import linear_maps, triton_programs
 from unmask.models.encoder.layers import Turn
 from unmask.models.encoder.triton_programs import (
     add_norm,
@@ -244,7 +244,7 @@ def test_a_network_runs_by_programs(
     with torch.no_grad():
         exact = network(input_ids=rows).logits[:, [5, 6]].log_softmax(-1)
         monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
-        monkeypatch.setattr(layers, "MANY", 1)
+        monkeypatch.setattr(linear_maps, "MANY", 1)
         monkeypatch.setattr(triton_programs, "serves", lambda *_: True)
         network.to(dtype)
         launched = [

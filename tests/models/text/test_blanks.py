@@ -1,4 +1,4 @@
-"""Text to ids and back: blanks, positions, targets, spaces, characters, and each error."""
+"""Text to ids and back: blanks, readings, positions, targets, spaces, characters, errors."""
 
 import pytest
 import torch
@@ -8,6 +8,7 @@ from transformers import BertTokenizer, EsmTokenizer
 from support.small_models import SPECIAL, random_bert, tokenizer_of
 from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.blanks import read_blanks, readings_of
 from unmask.models.text.mask_token import with_mask
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.vocabulary import tokenizer_from_vocabulary
@@ -319,3 +320,65 @@ def test_a_tokenizer_that_cuts_letters_itself_gets_no_spaces():
         (4, 5),
         (0, 0),
     ]
+
+
+def words_of(tokenizer):
+    return TextTokenizer(tokenizer, len(tokenizer))
+
+
+def test_readings_have_as_many_masks_as_the_lengths_say(make_word_tokenizer):
+    words = words_of(make_word_tokenizer())
+    text = "the [WORD] sat on [GAP:2-3] [MASK]."
+    blanks = read_blanks(words, text, pieces=2)
+    assert [(b.kind, b.least, b.most) for b in blanks] == [
+        ("word", 1, 2),
+        ("gap", 2, 3),
+        ("token", 1, 1),
+    ]
+    readings = readings_of(words, text, blanks)
+    assert [r.lengths for r in readings] == [(1, 2, 1), (1, 3, 1), (2, 2, 1), (2, 3, 1)]
+    for reading in readings:
+        assert len(reading.cloze.block) == sum(reading.lengths)
+        assert [len(part) for part in reading.parts(range(sum(reading.lengths)))] == list(
+            reading.lengths
+        )
+
+
+def test_contexts(make_byte_tokenizer):
+    words = words_of(make_byte_tokenizer())
+    first, second, third = read_blanks(words, "[WORD] ran ([WORD]) to [WORD].")
+    assert (first.at_start, first.after_space) == (True, False)
+    assert (second.at_start, second.after_space) == (False, False)
+    assert (third.at_start, third.after_space) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "said"),
+    [
+        ("the cat", 3, "has no blank"),
+        ("the [GAP:5-2] cat", 3, r"\[GAP:5-2\] is not understood"),
+        ("the [GAP:0-2] cat", 3, "is not understood"),
+        ("the [GAP] cat", 3, "is not understood"),
+        ("the [GAP:a-b] cat", 3, "is not understood"),
+        ("the [WORD]s", 3, "touches 's'"),
+        ("un[WORD]", 3, "touches 'n'"),
+        ("[WORD] [WORD] [WORD] [WORD]", 3, "more than 64 ways"),
+        (
+            "the [GAP:30-40]",
+            3,
+            "the blanks alone have 30 tokens at their shortest and the model takes 24",
+        ),
+    ],
+)
+def test_bad_blanks(make_word_tokenizer, text, pieces, said):
+    words = words_of(make_word_tokenizer())
+    with pytest.raises(InputError, match=said):
+        readings_of(words, text, read_blanks(words, text, pieces), max_length=24)
+
+
+def test_lengths_too_long_for_the_model_are_left_out_with_a_warning(make_word_tokenizer, caplog):
+    words = words_of(make_word_tokenizer())
+    text = "the [GAP:1-5]"
+    readings = readings_of(words, text, read_blanks(words, text), max_length=6)
+    assert [r.lengths for r in readings] == [(1,), (2,), (3,)]
+    assert "2 of 5 lengths" in caplog.text

@@ -10,9 +10,9 @@ import torch
 from sampling.test_sample_command import unmask
 from support.sampling_cases import settings_of
 from unmask.common.errors import InputError, ModelError
-from unmask.sampling.chains.advance import draw_samples
-from unmask.sampling.chains.diagnostics import CausalJudge, judge_run
-from unmask.sampling.chains.result import load_run
+from unmask.sampling.chains.drawing import draw_samples
+from unmask.sampling.chains.judge import CausalJudge, judge_run
+from unmask.sampling.chains.sample_folder import load_run
 
 
 @pytest.fixture(scope="module")

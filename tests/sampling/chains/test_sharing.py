@@ -19,8 +19,9 @@ from support.workers import Losing, workers
 from unmask.common.errors import InputError, UnmaskError
 from unmask.common.files import read_object
 from unmask.runs.engine import Processes, RayWorkers
-from unmask.sampling.chains import advance
-from unmask.sampling.chains.advance import SharedChains, draw_samples
+from unmask.sampling.chains import sharing
+from unmask.sampling.chains.drawing import draw_samples
+from unmask.sampling.chains.sharing import SharedChains
 
 same = pandas.testing.assert_frame_equal
 SETTINGS = {
@@ -38,7 +39,7 @@ def shared(monkeypatch, tiny):
         return SharedChains(settings, RayWorkers(3, "cpu"), lambda: tiny, **more)
 
     made.losing = Losing()
-    monkeypatch.setattr(advance, "each", made.losing)
+    monkeypatch.setattr(sharing, "each", made.losing)
     return made
 
 
@@ -81,7 +82,7 @@ def test_a_run_changes_engines_in_the_middle(shared, tiny, tmp_path, stop_at):
 def test_a_failure_on_a_worker_is_the_error_of_the_run(shared, tiny, monkeypatch):
     settings = settings_of(**SETTINGS["mh"])
     monkeypatch.setattr(
-        advance.ChainWorker,
+        sharing.ChainWorker,
         "__call__",
         lambda *_: (_ for _ in ()).throw(UnmaskError("no memory: give more")),
     )

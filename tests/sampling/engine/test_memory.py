@@ -8,8 +8,9 @@ import torch
 from support.sampling_cases import settings_of
 from unmask.common.errors import InputError
 from unmask.runs.engine import RayWorkers
-from unmask.sampling.chains.advance import draw_samples, group_runs
-from unmask.sampling.chains.result import load_run
+from unmask.sampling.chains.drawing import draw_samples
+from unmask.sampling.chains.groups import group_runs
+from unmask.sampling.chains.sample_folder import load_run
 from unmask.sampling.engine.passes import Passes, chains_that_fit
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.metropolis import MetropolisHastings

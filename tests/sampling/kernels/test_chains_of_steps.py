@@ -20,7 +20,7 @@ from support.sampling_cases import (
 )
 from unmask.common.errors import ModelError
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.chains.advance import group_runs
+from unmask.sampling.chains.groups import group_runs
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import PseudoGibbs, SweepPlan

@@ -283,7 +283,7 @@ def test_pairs_by_triton_from_the_logits_to_the_numbers(tiny, corpus, monkeypatc
 def test_every_launch_of_a_precompilation_runs_before_a_text_is_read(tiny, corpus, monkeypatch):
     began = []
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
-    monkeypatch.setattr("unmask.models.encoder.layers.MANY", 16)
+    monkeypatch.setattr("unmask.models.encoder.linear_maps.MANY", 16)
     monkeypatch.setattr(
         Measurer, "precompile", lambda self: began.extend(launch() for launch in self._launches())
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from support.made_up import made_up_lines
-from unmask.studies.training.packing import Vocabulary
+from unmask.studies.training.packed_text import Vocabulary
 from unmask.studies.training.word_piece_training import train_tokenizer
 
 

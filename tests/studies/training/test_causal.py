@@ -14,11 +14,12 @@ from support import flat
 from support.made_up import made_up_lines, packed_text, toy_vocabulary
 from unmask.common.errors import UnmaskError
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.chains.diagnostics import CausalJudge
-from unmask.studies.training.encoder import PackedBert, new_model
+from unmask.sampling.chains.judge import CausalJudge
+from unmask.studies.training.encoder import PackedBert
 from unmask.studies.training.objectives import CausalTasks
-from unmask.studies.training.packing import PackedText
+from unmask.studies.training.packed_text import PackedText
 from unmask.studies.training.settings import TrainSettings
+from unmask.studies.training.start import new_model
 
 VOCABULARY = toy_vocabulary()
 CAUSAL = {key: value for key, value in SMALL.items() if key != "masking"} | {"objective": "causal"}

@@ -14,11 +14,12 @@ from safetensors.torch import load_file
 
 from support import flat
 from unmask.common.errors import InputError
+from unmask.studies.training.choosing import SIZES, Data, choose, settle
 from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.recipe import OBJECTIVES, Masked, Optimisation, Shape
 from unmask.studies.training.run import TrainingRun, advice
-from unmask.studies.training.settings import SIZES, Data, TrainSettings, choose, settle
-from unmask.studies.training.trainer import Validation
+from unmask.studies.training.settings import TrainSettings
+from unmask.studies.training.validation import Validation
 
 LEFT_OUT: dict[str, Any] = {**vars(Shape()), **vars(Masked()), **vars(Optimisation()), "init": None}
 

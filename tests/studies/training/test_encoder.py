@@ -1,19 +1,13 @@
-"""The training forward pass against the plain definition, one order of sums, and the
-optimisers' steps.
-"""
-
-import copy
-import itertools
+"""The training forward pass against the plain definition."""
 
 import pytest
 import torch
-from torch.utils import deterministic
 
 from support.made_up import packed_text, toy_vocabulary
-from unmask.studies.training.encoder import PackedBert, Slots, compile_options, new_model, one_order
-from unmask.studies.training.packing import PackedText
+from unmask.studies.training.encoder import PackedBert, Slots
+from unmask.studies.training.packed_text import PackedText
 from unmask.studies.training.settings import TrainSettings
-from unmask.studies.training.trainer import WEIGHT_DECAY, make_optimisers, rate_at
+from unmask.studies.training.start import new_model
 
 VOCABULARY = toy_vocabulary()
 SEGMENTS = [[5, 9, 3], [20], [1, 1, 12]]
@@ -81,94 +75,12 @@ def test_nll_and_its_gradient_at_gathered_positions_are_those_of_plain_indexing(
     )
     hidden = bert.hidden(text.ids, text).detach().requires_grad_()
     nll, hit = bert.nll(hidden, slots, target)
-    (found,) = torch.autograd.grad((nll * weight).sum(), hidden)
+    (gradient,) = torch.autograd.grad((nll * weight).sum(), hidden)
     logits = bert.logits(hidden[slots.position])
     log_q = logits.log_softmax(-1).gather(1, target.unsqueeze(1)).squeeze(1)
     assert torch.allclose(nll, -log_q, atol=1e-10)
     assert torch.equal(hit, logits.argmax(-1) == target)
     (plain,) = torch.autograd.grad((-log_q * weight).sum(), hidden)
-    assert (found - plain).abs().max() < 1e-12
-    assert found[2].abs().max() > 1e-3
-    assert int((found != 0).any(1).sum()) == min(4, capacity)
-
-
-CPU = torch.device("cpu")
-
-
-def in_force():
-    return (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-        deterministic.fill_uninitialized_memory,
-        torch.get_float32_matmul_precision(),
-        torch.backends.cuda.cudnn_sdp_enabled(),
-    )
-
-
-def test_what_was_set_before_is_set_afterwards_also_after_an_error():
-    before = in_force()
-    with pytest.raises(ZeroDivisionError), one_order(torch.device("cuda")):
-        assert in_force() == (True, False, False, "high", False)
-        raise ZeroDivisionError
-    assert in_force() == before
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    try:
-        with one_order(CPU):
-            assert in_force()[:3] == (True, False, False)
-        assert in_force()[:2] == (True, True)
-    finally:
-        torch.use_deterministic_algorithms(False)
-
-
-def test_compiled_code_is_not_chosen_by_a_stopwatch():
-    options = compile_options()
-    assert options
-    assert set(options) <= set(torch._inductor.list_options())
-
-
-def test_rate_rises_linearly_and_falls_to_zero_by_a_cosine():
-    rates = [rate_at(s, 110, 10, 0.5) for s in range(111)]
-    assert rates[0] == pytest.approx(0.05)
-    assert rates[9] == pytest.approx(0.5)
-    assert rates[10] == pytest.approx(0.5)
-    assert rates[60] == pytest.approx(0.25)
-    assert rates[110] == pytest.approx(0.0, abs=1e-12)
-    assert all(a >= b for a, b in itertools.pairwise(rates))
-
-
-def test_a_step_of_a_layers_matrix_is_that_of_torch_and_has_the_root_mean_square_of_an_adamw_step():
-    model = new_model(TrainSettings(layers=1, width=64, heads=2, vocab=64), 64)
-    stacked = make_optimisers(model, "muon", 1.0)[0]
-    plain = torch.optim.Muon(
-        copy.deepcopy(stacked.param_groups[0]["params"]),
-        1.0,
-        WEIGHT_DECAY,
-        adjust_lr_fn="match_rms_adamw",
-    )
-    generator = torch.Generator().manual_seed(1)
-    for ours, theirs in zip(
-        stacked.param_groups[0]["params"], plain.param_groups[0]["params"], strict=True
-    ):
-        ours.grad = torch.randn(ours.shape, generator=generator)
-        theirs.grad = ours.grad.clone()
-        ours.data.zero_(), theirs.data.zero_()
-    stacked.step(), plain.step()
-    for ours, theirs in zip(
-        stacked.param_groups[0]["params"], plain.param_groups[0]["params"], strict=True
-    ):
-        assert 0.14 < ours.detach().square().mean().sqrt() < 0.26
-        assert (ours * ours.grad).sum() < 0
-        assert (ours - theirs).norm() < 0.02 * theirs.norm()  # torch orthogonalises in bfloat16
-
-
-def test_every_parameter_is_stepped_by_exactly_one_optimiser_and_only_matrices_decay():
-    model = new_model(TrainSettings(layers=1, width=16, heads=2, vocab=64), 64)
-    for name in ("adamw", "muon"):
-        groups = [g for o in make_optimisers(model, name, 0.1) for g in o.param_groups]
-        stepped = [id(p) for g in groups for p in g["params"]]
-        assert sorted(stepped) == sorted(id(p) for p in model.parameters())
-        assert all(
-            (g["weight_decay"] == WEIGHT_DECAY) == (p.dim() == 2)
-            for g in groups
-            for p in g["params"]
-        )
+    assert (gradient - plain).abs().max() < 1e-12
+    assert gradient[2].abs().max() > 1e-3
+    assert int((gradient != 0).any(1).sum()) == min(4, capacity)

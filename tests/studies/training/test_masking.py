@@ -20,7 +20,7 @@ from unmask.studies.training.objectives import (
     hide,
     parse_scheme,
 )
-from unmask.studies.training.packing import PackedText
+from unmask.studies.training.packed_text import PackedText
 
 VOCABULARY = toy_vocabulary()
 ROWS = st.lists(

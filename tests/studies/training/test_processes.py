@@ -21,7 +21,7 @@ from support.made_up import made_up_lines
 from support.together import SECONDS, started, together
 from unmask.common.errors import InputError
 from unmask.studies.training.corpus import prepare
-from unmask.studies.training.packing import PackedText
+from unmask.studies.training.packed_text import PackedText
 from unmask.studies.training.parallel_corpus import prepare_parallel
 from unmask.studies.training.processes import Processes, device_of
 from unmask.studies.training.settings import TrainSettings

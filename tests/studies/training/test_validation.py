@@ -20,11 +20,12 @@ from unmask.common.errors import UnmaskWarning
 from unmask.models.text.word_pieces import special_id
 from unmask.studies.training.corpus import prepare
 from unmask.studies.training.objectives import CausalTasks, FixedRate, MaskedTasks
-from unmask.studies.training.packing import Vocabulary
+from unmask.studies.training.packed_text import Vocabulary
 from unmask.studies.training.parallel_corpus import prepare_parallel
 from unmask.studies.training.settings import TrainSettings
 from unmask.studies.training.text_sources import one_source, parallel_sides, sources
-from unmask.studies.training.trainer import Trainer, Validation, log_unigram
+from unmask.studies.training.trainer import Trainer
+from unmask.studies.training.validation import Validation, log_unigram
 
 TRAIN, VALID = (
     made_up_lines(200),

@@ -6,11 +6,8 @@ Layer       a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),
 Head        logits = D LayerNorm(act(W h)) + b
             (D: the word embeddings, if the two are tied)
 
-The forward pass is the plain definition, without dropout; no position attends to the token
-`BertEncoder.unseen`, if there is one (padding between a source and its translation). With a
-`KeyCache` new tokens also attend to those that were read before. Importing transformers would
-take longer than a small model's answer. With any unknown setting `BertShape.of` gives None, and
-the caller takes transformers' own code instead.
+The forward pass is the plain definition, without dropout. transformers is not imported: that
+would take longer than a small model's answer.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from unmask.models.encoder.encoder import BERT, layer_of
+from unmask.models.encoder.architectures import BERT, layer_of
 from unmask.models.encoder.layers import Stream
 
 ACTIVATIONS = {
@@ -75,34 +72,31 @@ class BertShape:
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> BertShape | None:
         """The shape that a config.json states, or None if it states anything that is not
-        understood here.
+        understood here. The caller then takes transformers' own code.
         """
         ours = {field.name for field in fields(cls)}
-        if (
-            config.get("model_type") != "bert"
-            or set(config) - ours - set(ONLY_AS_HERE) - WITHOUT_EFFECT
-        ):
+        unknown = set(config) - ours - set(ONLY_AS_HERE) - WITHOUT_EFFECT
+        if config.get("model_type") != "bert" or unknown:
             return None
-        if any(
-            config[key] not in allowed for key, allowed in ONLY_AS_HERE.items() if key in config
-        ):
-            return None
+        for key, allowed in ONLY_AS_HERE.items():
+            if key in config and config[key] not in allowed:
+                return None
         try:
             shape = cls(**{key: config[key] for key in ours if key in config})
-        except TypeError:
+        except TypeError:  # a setting without a default is missing
             return None
-        return shape if shape._sound() else None
+        return shape if shape._is_valid() else None
 
-    def _sound(self) -> bool:
+    def _is_valid(self) -> bool:
+        """Whether every setting has the type and the range that a network needs."""
         counts = [getattr(self, field.name) for field in fields(self) if field.type == "int"]
-        return (
-            all(type(count) is int and count > 0 for count in counts)
-            and self.hidden_size % self.num_attention_heads == 0
-            and isinstance(self.hidden_act, str)
-            and self.hidden_act in ACTIVATIONS
-            and type(self.layer_norm_eps) is float
-            and type(self.tie_word_embeddings) is bool
-        )
+        if not all(type(count) is int and count > 0 for count in counts):  # True is no count
+            return False
+        if self.hidden_size % self.num_attention_heads != 0:
+            return False
+        if not isinstance(self.hidden_act, str) or self.hidden_act not in ACTIVATIONS:
+            return False
+        return type(self.layer_norm_eps) is float and type(self.tie_word_embeddings) is bool
 
 
 def _table(rows: int, width: int) -> nn.Embedding:
@@ -117,7 +111,8 @@ class BertMaskedLM(nn.Module):
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
-        self.config, self.outputs = config, config.vocab_size
+        self.config = config
+        self.outputs = config.vocab_size
         with torch.device("meta"):
             self.bert = BertEncoder(config)
             self.cls: Any = nn.Module()
@@ -139,7 +134,8 @@ class BertMaskedLM(nn.Module):
 
     def set_output_embeddings(self, decoder: nn.Linear) -> None:
         """Another last linear map."""
-        self.cls.predictions.decoder, self.cls.predictions.bias = decoder, decoder.bias
+        self.cls.predictions.decoder = decoder
+        self.cls.predictions.bias = decoder.bias
 
     def forward(self, input_ids: Int[Tensor, "n T"]) -> SimpleNamespace:
         """Logits at all positions."""
@@ -161,9 +157,9 @@ class BertMaskedLM(nn.Module):
 
     def tie(self) -> None:
         """Make each of those tensors the parameter that it is the same as."""
-        for name, of in self.tied().items():
-            place, _, last = name.rpartition(".")
-            setattr(self.get_submodule(place), last, self.get_parameter(of))
+        for name, original in self.tied().items():
+            module, _, attribute = name.rpartition(".")
+            setattr(self.get_submodule(module), attribute, self.get_parameter(original))
 
     def without_positions(self, first: int, end: int) -> BertMaskedLM:
         """The same network, its weights shared, for texts that leave out the positions `first`
@@ -171,10 +167,8 @@ class BertMaskedLM(nn.Module):
         table = self.bert.embeddings.position_embeddings.weight
         remaining = torch.cat([table[:first], table[end:]])
         network = BertMaskedLM(replace(self.config, max_position_embeddings=len(remaining)))
-        network.load_state_dict(
-            self.state_dict() | {"bert.embeddings.position_embeddings.weight": remaining},
-            assign=True,
-        )
+        weights = {**self.state_dict(), "bert.embeddings.position_embeddings.weight": remaining}
+        network.load_state_dict(weights, assign=True)
         network.set_output_embeddings(self.get_output_embeddings())
         network.bert.unseen = self.bert.unseen
         return network.eval()
@@ -182,7 +176,10 @@ class BertMaskedLM(nn.Module):
 
 class KeyCache:
     """Keys and values of n texts that were read, for each layer, and which of their tokens may
-    be attended to.
+    be attended to. `T` counts the tokens that were read, `t` those that are added.
+
+    layers   keys and values (n, T, d) of each layer
+    seen     whether each token may be attended to (n, T); None before any is read
     """
 
     def __init__(self) -> None:
@@ -190,30 +187,33 @@ class KeyCache:
         self.seen: Tensor | None = None
 
     def see(self, seen: Bool[Tensor, "n t"]) -> Bool[Tensor, "n T"]:
-        """Add tokens that may, or may not, be attended to; all of them."""
+        """Add tokens that may, or may not, be attended to. Returns `seen` of all tokens."""
         self.seen = seen if self.seen is None else torch.cat([self.seen, seen], 1)
         return self.seen
 
     def add(
         self, layer: int, key: Float[Tensor, "n t d"], value: Float[Tensor, "n t d"]
     ) -> tuple[Tensor, Tensor]:
-        """Add the keys and values of these tokens in a layer; those of all tokens."""
-        if layer < len(self.layers):
-            key, value = (
-                torch.cat([old, new], 1)
-                for old, new in zip(self.layers[layer], (key, value), strict=True)
-            )
-        self.layers[layer : layer + 1] = [(key, value)]
-        return key, value
+        """Add the keys and values of these tokens in a layer. Returns those of all tokens."""
+        if layer == len(self.layers):  # the first tokens
+            self.layers.append((key, value))
+        else:
+            keys, values = self.layers[layer]
+            self.layers[layer] = (torch.cat([keys, key], 1), torch.cat([values, value], 1))
+        return self.layers[layer]
 
     def take(self, rows: Int[Tensor, " m"]) -> None:
         """Keep some rows, each as often as it is named."""
-        self.layers = [(key[rows], value[rows]) for key, value in self.layers]
+        self.layers = [(keys[rows], values[rows]) for keys, values in self.layers]
         self.seen = None if self.seen is None else self.seen[rows]
 
 
 class BertEncoder(nn.Module):
-    """Embeddings and layers; no position attends to the token `unseen`, if there is one."""
+    """Embeddings and layers.
+
+    unseen   the token that no position attends to, if there is one: padding between a source
+             and its translation
+    """
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
@@ -227,20 +227,23 @@ class BertEncoder(nn.Module):
     def forward(
         self, input_ids: Int[Tensor, "n T"], first: int = 0, cache: KeyCache | None = None
     ) -> Float[Tensor, "n T d"]:
-        """Last hidden states of tokens from position `first` on; a cache is read, and then
-        holds these tokens, too.
+        """Last hidden states of tokens from position `first` on.
+
+        With a cache these tokens also attend to those that were read before, and are added to
+        it.
         """
         states = self.embeddings(input_ids, first)
         seen = None if self.unseen is None else input_ids != self.unseen
         if cache is not None:
-            seen = cache.see(torch.ones_like(input_ids, dtype=torch.bool) if seen is None else seen)
+            if seen is None:
+                seen = torch.ones_like(input_ids, dtype=torch.bool)
+            seen = cache.see(seen)
         for number, layer in enumerate(self.encoder.layer):
             query, key, value = layer.parts.project(states)
             if cache is not None:
                 key, value = cache.add(number, key, value)
-            states = layer.parts.after_attention(
-                Stream(states, states), layer.parts.attend(query, key, value, seen)
-            ).normed
+            mixed = layer.parts.attend(query, key, value, seen)
+            states = layer.parts.after_attention(Stream(states, states), mixed).normed
         return states
 
 
@@ -256,10 +259,9 @@ class Embeddings(nn.Module):
 
     def forward(self, input_ids: Int[Tensor, "n t"], first: int = 0) -> Float[Tensor, "n t d"]:
         """The first layer's input, for tokens from position `first` on."""
-        placed = self.word_embeddings(input_ids) + self.token_type_embeddings.weight[0]
-        normed: Tensor = self.LayerNorm(
-            placed + self.position_embeddings.weight[first : first + input_ids.shape[1]]
-        )
+        end = first + input_ids.shape[1]
+        typed = self.word_embeddings(input_ids) + self.token_type_embeddings.weight[0]
+        normed: Tensor = self.LayerNorm(typed + self.position_embeddings.weight[first:end])
         return normed
 
 
@@ -270,7 +272,8 @@ class BertLayer(nn.Module):
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
-        width, inner = config.hidden_size, nn.Linear(config.hidden_size, config.intermediate_size)
+        width = config.hidden_size
+        inner = nn.Linear(width, config.intermediate_size)
         self.attention: Any = nn.Module()
         self.attention.self = nn.ModuleDict(
             {name: nn.Linear(width, width) for name in ("query", "key", "value")}
@@ -297,12 +300,12 @@ class Predictions(nn.Module):
 
     def forward(self, hidden: Float[Tensor, "... d"]) -> Float[Tensor, "... V"]:
         """Logits."""
-        logits: Tensor = self.decoder(
-            self.transform["LayerNorm"](self.activation(self.transform["dense"](hidden)))
-        )
+        transformed = self.activation(self.transform["dense"](hidden))
+        logits: Tensor = self.decoder(self.transform["LayerNorm"](transformed))
         return logits
 
 
 def _dense_and_norm(inputs: int, config: BertShape) -> nn.ModuleDict:
+    """A linear map from `inputs` numbers to a state, and the norm of it or of a sum with it."""
     norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
     return nn.ModuleDict({"dense": nn.Linear(inputs, config.hidden_size), "LayerNorm": norm})

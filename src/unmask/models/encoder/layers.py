@@ -9,16 +9,15 @@ layer's, or the network's last. Both kinds are then one computation on a `Stream
 is added to, and what is read. With norms after, both are the same.
 
 A layer runs at every token, at some of them, at one of each text, or at new tokens that attend
-to a cache of keys and values, by torch's plain operations (the reference) or by fused ones. On
-a CPU the plain `linear` writes the bias, then the product, then reads all of it again for the
-activation, which costs as much as the product itself. torch carries oneDNN's fused products for
-its compiler; they are called here directly, on the module's own weights. On a GPU, Triton
-programs do the same.
+to a cache of keys and values, by torch's plain operations (the reference) or by fused ones
+(`linear_maps`, `triton_programs`).
+
+Shapes: n texts of T tokens, states of d numbers; heads of e numbers each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -28,124 +27,22 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.models.batching import triton_wanted
+from unmask.models.encoder import linear_maps
+from unmask.models.encoder.linear_maps import (
+    HALF_TYPES,
+    activated,
+    linear_plus,
+    on_gpu,
+    programs,
+    rows_of,
+)
 
-FUSED_TYPES = (torch.float32, torch.bfloat16)
-HALF_TYPES = (torch.float16, torch.bfloat16)
-MANY = 2**14  # Rows from which a program of ours is faster on a GPU than two operations
-KINDS = (16, 32, 64)
-SHORT = KINDS[-1]
-"""Texts of at most SHORT tokens have their own attention on a GPU; KINDS: the lengths that it
-is compiled for.
-"""
+COMPILED_LENGTHS = (16, 32, 64)  # Tokens for which attention of short texts on a GPU is compiled
+SHORT = COMPILED_LENGTHS[-1]  # Texts of at most this many tokens have it
 HEAD_WIDTHS = {
     torch.float32: (16, 32, 64),
     **dict.fromkeys(HALF_TYPES, (16, 32, 64, 128)),
-}  # Of a head, for which it works
-
-
-class Rows(NamedTuple):
-    """Some of a linear map's rows."""
-
-    weight: Tensor
-    bias: Tensor | None
-
-
-def rows_of(modules: Sequence[nn.Linear], number: int, of: int = 3) -> Rows:
-    """Map `number` of `of`, which are modules of their own or equal parts of one."""
-    if len(modules) == of:
-        return Rows(modules[number].weight, modules[number].bias)
-    size = modules[0].out_features // of
-    part, bias = slice(number * size, (number + 1) * size), modules[0].bias
-    return Rows(modules[0].weight[part], None if bias is None else bias[part])
-
-
-def activated(
-    module: nn.Linear,
-    activation: Callable[[Tensor], Tensor],
-    x: Tensor,
-    gates: bool = False,
-    fused: bool = True,
-) -> Tensor:
-    """activation(W x); or with gates activation(G x) * (U x), the two maps halves of one."""
-    name = _fused_name(activation) if fused else None
-    if name is not None and _by_program(module, x):
-        return programs().linear_activated(module, name, x, gates)
-    if name is None or not _fusible(module.weight, x):
-        first, *second = module(x).chunk(2 if gates else 1, -1)
-        return activation(first) * second[0] if gates else activation(first)
-    opened, up = (rows_of((module,), 0, 2), rows_of((module,), 1, 2)) if gates else (module, None)
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(
-        x, opened.weight, opened.bias, name, [], "none"
-    )
-    return (
-        product
-        if up is None
-        else torch.ops.mkldnn._linear_pointwise.binary(x, product, up.weight, up.bias, "mul")
-    )
-
-
-def linear_plus(
-    module: nn.Linear | Rows, x: Tensor, residual: Tensor | None = None, fused: bool = True
-) -> Tensor:
-    """module(x) + residual."""
-    if fused and residual is None and x.dtype == torch.float32 and _by_program(module, x):
-        return programs().linear_activated(module, "none", x)
-    if not fused or not _fusible(module.weight, x):
-        product = functional.linear(x, module.weight, module.bias)
-        return product if residual is None else product.add_(residual)
-    if residual is None:
-        total: Tensor = torch.ops.mkldnn._linear_pointwise(
-            x, module.weight, module.bias, "none", [], "none"
-        )
-    else:
-        total = torch.ops.mkldnn._linear_pointwise.binary(
-            x, residual, module.weight, module.bias, "add"
-        )
-    return total
-
-
-def _fused_name(activation: Callable[[Tensor], Tensor]) -> str | None:
-    plain = getattr(activation, "act", activation)
-    if isinstance(activation, nn.ReLU):
-        return "relu"
-    if type(activation).__name__ in ("SiLU", "SiLUActivation"):
-        return "swish"
-    if plain is functional.gelu or (
-        isinstance(activation, nn.GELU) and activation.approximate == "none"
-    ):
-        return "gelu"
-    return None
-
-
-def on_gpu(x: Tensor) -> bool:
-    """Whether the programs of `triton_programs` work on this tensor."""
-    return triton_wanted(x) and (
-        x.dtype in HALF_TYPES or (x.dtype == torch.float32 and programs().read_float32(x.device))
-    )
-
-
-def _by_program(module: nn.Linear | Rows, x: Tensor) -> bool:
-    """Whether a linear map of so many rows is faster by a program of ours."""
-    return x.numel() >= MANY * x.shape[-1] and on_gpu(x) and programs().serves(module, x)
-
-
-def programs() -> Any:
-    """`triton_programs`, imported when a GPU needs it."""
-    from unmask.models.encoder import triton_programs
-
-    return triton_programs
-
-
-def _fusible(weight: Tensor, x: Tensor) -> bool:
-    return (
-        x.device.type == "cpu"
-        and x.dtype in FUSED_TYPES
-        and x.dtype == weight.dtype
-        and torch.backends.mkldnn.is_available()
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-        and (x.dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    )
+}  # Of a head, for which attention by our programs works
 
 
 class Stream(NamedTuple):
@@ -182,9 +79,10 @@ class Rotary:
     def turn(self, positions: Int[Tensor, " t"], dtype: torch.dtype) -> Turn:
         """The turn of each position."""
         frequencies = getattr(self.module, self.name).to(positions.device, torch.float32)
-        scaling = getattr(self.module, self.name.replace("inv_freq", "attention_scaling"), 1.0)
-        angles = (positions[:, None].float() * frequencies).repeat(1, 2)
-        return Turn((angles.cos() * scaling).to(dtype), (angles.sin() * scaling).to(dtype))
+        name_of_scaling = self.name.replace("inv_freq", "attention_scaling")
+        scaling = getattr(self.module, name_of_scaling, 1.0)
+        angles = (positions[:, None].float() * frequencies).repeat(1, 2)  # of both halves of a head
+        return Turn(cos=(angles.cos() * scaling).to(dtype), sin=(angles.sin() * scaling).to(dtype))
 
 
 @dataclass(frozen=True)
@@ -193,7 +91,9 @@ class Layer:
 
     projections  queries, keys, values; or one module for all three
     inner        W_1; or, if `gates`, G and U in one
+    before       whether the norms come before each half
     window       the largest distance that attention spans, if any
+    fused        whether fused operations are used where they work
     """
 
     projections: tuple[nn.Linear, ...]
@@ -216,13 +116,16 @@ class Layer:
         """The stream after this layer at every token; each attends to the tokens that are
         `seen`.
         """
-        return self.after_attention(stream, self.attend(*self.project(stream.normed), seen, turn))
+        queries, keys, values = self.project(stream.normed)
+        return self.after_attention(stream, self.attend(queries, keys, values, seen, turn))
 
     def project(self, normed: Float[Tensor, "n t d"]) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, not turned."""
         parts = [linear_plus(part, normed, fused=self.fused) for part in self.projections]
-        query, key, value = parts if len(parts) == 3 else parts[0].chunk(3, -1)
-        return query, key, value
+        if len(parts) == 1:  # one module for all three
+            parts = list(parts[0].chunk(3, -1))
+        queries, keys, values = parts
+        return queries, keys, values
 
     def attend(
         self,
@@ -235,35 +138,31 @@ class Layer:
         """softmax(Q K^T / sqrt(e)) V per head, over the keys that are `seen` and within the
         window.
         """
-        length, window = (
-            keys.shape[1],
-            self.window if self.window is not None and self.window < keys.shape[1] - 1 else None,
-        )
-        width, scale = queries.shape[2] // self.heads, None
+        length = keys.shape[1]
+        width = queries.shape[2] // self.heads
+        window = self._window_within(length)
         by_program = (
             self.fused and seen is None and on_gpu(queries) and width in HEAD_WIDTHS[queries.dtype]
         )
         if by_program and length <= SHORT:
             return programs().short_attention(queries, keys, values, self.heads, turn, window)
+        scale = None  # torch's own, 1 / sqrt(e)
         if turn is not None:
-            if self._early(queries):
-                queries, scale = queries * width**-0.5, 1.0
-            queries, keys = self._turned(queries, turn), self._turned(keys, turn)
+            if self._scales_early(queries):
+                queries = queries * width**-0.5
+                scale = 1.0
+            queries = self._turned(queries, turn)
+            keys = self._turned(keys, turn)
         if by_program and window is not None and queries.dtype in HALF_TYPES:
             return programs().long_attention(queries, keys, values, self.heads, window)
-        query, key, value = (
-            x.unflatten(-1, (-1, width)).transpose(1, 2) for x in (queries, keys, values)
+        mixed = functional.scaled_dot_product_attention(
+            _heads_first(queries, width),
+            _heads_first(keys, width),
+            _heads_first(values, width),
+            attn_mask=_mask(seen, window, length, keys.device),
+            scale=scale,
         )
-        mask = None if seen is None else seen[:, None, None, :]
-        if window is not None:
-            places = torch.arange(length, device=keys.device)
-            near = (places[:, None] - places).abs() <= window
-            mask = near if mask is None else mask & near
-        return (
-            functional.scaled_dot_product_attention(query, key, value, mask, scale=scale)
-            .transpose(1, 2)
-            .flatten(2)
-        )
+        return mixed.transpose(1, 2).flatten(2)
 
     def at(
         self,
@@ -275,9 +174,11 @@ class Layer:
         """Hidden states after this layer at some positions of each row; the feed-forward runs
         there only.
         """
-        mixed = self.attend(*self.project(stream.normed), seen, turn)
-        at = (torch.arange(len(positions), device=positions.device)[:, None], positions)
-        return self.after_attention(self._there(stream, at), mixed[at]).normed
+        queries, keys, values = self.project(stream.normed)
+        mixed = self.attend(queries, keys, values, seen, turn)
+        rows = torch.arange(len(positions), device=positions.device)[:, None]
+        there = self._stream_at(stream, rows, positions)
+        return self.after_attention(there, mixed[rows, positions]).normed
 
     def at_one(
         self,
@@ -297,21 +198,23 @@ class Layer:
         The constant drops out of the softmax and the weights w sum to 1, so 2 T d^2
         multiplications become 2 d^2 + 2 T d heads.
         """
-        here = self._there(stream, (torch.arange(len(places), device=places.device), places))
+        rows = torch.arange(len(places), device=places.device)
+        here = self._stream_at(stream, rows, places)
         scores = self._scores(stream.normed, here.normed, places, turn)
-        if self.window is not None and self.window < scores.shape[-1] - 1:
-            near = (
-                torch.arange(scores.shape[-1], device=places.device) - places[:, None]
-            ).abs() <= self.window
+        window = self._window_within(scores.shape[-1])
+        if window is not None:
+            tokens = torch.arange(scores.shape[-1], device=places.device)
+            near = (tokens - places[:, None]).abs() <= window
             seen = near if seen is None else seen & near
-        weights = (
-            scores if seen is None else scores.masked_fill(~seen.unsqueeze(1), -torch.inf)
-        ).softmax(-1)
-        mixed = torch.bmm(weights, stream.normed).transpose(0, 1)
-        weight, bias = rows_of(self.projections, 2)
-        out = torch.bmm(mixed, self._per_head(weight).transpose(1, 2)).transpose(0, 1).flatten(1)
-        if bias is not None:
-            out = out + self._per_head(bias).flatten()
+        if seen is not None:
+            scores = scores.masked_fill(~seen.unsqueeze(1), -torch.inf)
+        weights = scores.softmax(-1)
+        mixed = torch.bmm(weights, stream.normed).transpose(0, 1)  # sum_j w_j h_j, heads first
+        value = rows_of(self.projections, 2)
+        w_v = self._per_head(value.weight)
+        out = torch.bmm(mixed, w_v.transpose(1, 2)).transpose(0, 1).flatten(1)
+        if value.bias is not None:
+            out = out + self._per_head(value.bias).flatten()
         return self.after_attention(here, out).normed
 
     def after_attention(self, stream: Stream, mixed: Float[Tensor, "*n d"]) -> Stream:
@@ -319,36 +222,34 @@ class Layer:
         their norms.
         """
         attended = self._added(self.attention_norm, self.attention_out, mixed, stream.total)
-        inner = activated(self.inner, self.activation, attended.normed, self.gates, self.fused)
+        inner = activated(
+            self.inner, self.activation, attended.normed, gates=self.gates, fused=self.fused
+        )
         return self._added(self.norm, self.outer, inner, attended.total)
 
     def launches(self) -> list[Callable[[], object]]:
         """One of each operation for which a GPU may have to compile a program."""
         weight = self.attention_out.weight
-        texts = [
-            torch.zeros((1, length, len(weight)), dtype=weight.dtype, device=weight.device)
-            for length in KINDS
-        ]
-        many = Stream(texts[0][:, 0].expand(MANY, -1), texts[0][:, 0].expand(MANY, -1))
-        turns = [
-            (
-                None
-                if self.rotary is None
-                else self.rotary.turn(torch.arange(len(x[0]), device=x.device), x.dtype)
-            )
-            for x in texts
-        ]
-        return [
-            *(
-                partial(self, Stream(x, x), None, turn)
-                for x, turn in zip(texts, turns, strict=True)
-            ),
-            partial(
-                self.after_attention,
-                many,
-                many.normed.new_zeros(MANY, self.attention_out.in_features),
-            ),
-        ]
+        like: dict[str, Any] = {"dtype": weight.dtype, "device": weight.device}
+        width = len(weight)
+        launches: list[Callable[[], object]] = []
+        for length in COMPILED_LENGTHS:
+            states = torch.zeros((1, length, width), **like)
+            turn = None
+            if self.rotary is not None:
+                positions = torch.arange(length, device=weight.device)
+                turn = self.rotary.turn(positions, weight.dtype)
+            launches.append(partial(self, Stream(states, states), None, turn))
+        rows = torch.zeros((1, width), **like).expand(linear_maps.MANY, -1)
+        mixed = torch.zeros((linear_maps.MANY, self.attention_out.in_features), **like)
+        launches.append(partial(self.after_attention, Stream(rows, rows), mixed))
+        return launches
+
+    def _window_within(self, length: int) -> int | None:
+        """The window in a text of `length` tokens; None if all of its tokens see each other."""
+        if self.window is None or self.window >= length - 1:
+            return None
+        return self.window
 
     def _scores(
         self,
@@ -358,37 +259,63 @@ class Layer:
         turn: Turn | None,
     ) -> Float[Tensor, "n h T"]:
         """Scaled dot products of one token's queries with the keys of all tokens, per head."""
-        query = functional.linear(here, *rows_of(self.projections, 0))
+        of_queries = rows_of(self.projections, 0)
+        query = functional.linear(here, of_queries.weight, of_queries.bias)
+        if turn is None:
+            return self._scores_without_keys(states, query)
+        return self._scores_turned(states, query, places, turn)
+
+    def _scores_without_keys(
+        self, states: Float[Tensor, "n T d"], query: Float[Tensor, "n k"]
+    ) -> Float[Tensor, "n h T"]:
+        """(W_k^T q) . h_j / sqrt(e), without the constant."""
+        scale = (query.shape[-1] // self.heads) ** -0.5
+        per_head = query.unflatten(-1, (self.heads, -1)).transpose(0, 1) * scale
+        w_k = self._per_head(rows_of(self.projections, 1).weight)
+        w_k_q = torch.bmm(per_head, w_k).transpose(0, 1)
+        return torch.bmm(w_k_q, states.transpose(1, 2))
+
+    def _scores_turned(
+        self,
+        states: Float[Tensor, "n T d"],
+        query: Float[Tensor, "n k"],
+        places: Int[Tensor, " n"],
+        turn: Turn,
+    ) -> Float[Tensor, "n h T"]:
+        """q . k_j / sqrt(e), both turned by their positions."""
         width = query.shape[-1] // self.heads
         scale = width**-0.5
-        if turn is None:
-            absorbed = torch.bmm(
-                query.unflatten(-1, (self.heads, -1)).transpose(0, 1) * scale,
-                self._per_head(rows_of(self.projections, 1)[0]),
-            )
-            return torch.bmm(absorbed.transpose(0, 1), states.transpose(1, 2))
-        key = linear_plus(rows_of(self.projections, 1), states, fused=self.fused)
-        if self._early(query):
-            query, scale = query * scale, 1.0
-        own = Turn(turn.cos[places], turn.sin[places])
-        query, key = self._turned(query.unsqueeze(0), own).squeeze(0), self._turned(key, turn)
-        query, key = (
-            query.unflatten(-1, (self.heads, 1, width)),
-            key.unflatten(-1, (-1, width)).transpose(1, 2),
-        )
-        return torch.matmul(query * scale, key.transpose(2, 3)).squeeze(2)
+        if self._scales_early(query):
+            query = query * scale
+            scale = 1.0
+        keys = linear_plus(rows_of(self.projections, 1), states, fused=self.fused)
+        turn_of_query = Turn(cos=turn.cos[places], sin=turn.sin[places])
+        query = self._turned(query.unsqueeze(0), turn_of_query).squeeze(0)
+        keys = self._turned(keys, turn)
+        per_head = query.unflatten(-1, (self.heads, 1, width)) * scale
+        scores = torch.matmul(per_head, _heads_first(keys, width).transpose(2, 3))
+        return scores.squeeze(2)
 
-    def _early(self, queries: Tensor) -> bool:
+    def _scales_early(self, queries: Tensor) -> bool:
+        """Whether queries are scaled before they are turned, as the network does.
+
+        Only in float64: elsewhere the order changes no more than rounding does.
+        """
         return self.rotary is not None and self.rotary.early and queries.dtype == torch.float64
 
     def _turned(self, x: Float[Tensor, "n t d"], turn: Turn) -> Float[Tensor, "n t d"]:
         """Each head (x_1, x_2) of each token turned: (x_1 cos - x_2 sin, x_2 cos + x_1 sin)."""
         if self.fused and on_gpu(x):
             return programs().turned(x, turn)
-        cos, sin = turn.cos.unsqueeze(-2), turn.sin.unsqueeze(-2)
-        half, dtype = cos.shape[-1] // 2, x.dtype
-        x = x.float() if (self.rotary and self.rotary.narrow) or dtype != torch.float64 else x
-        heads = x.to(torch.promote_types(x.dtype, cos.dtype)).unflatten(-1, (-1, 2 * half))
+        dtype = x.dtype
+        narrow = self.rotary is not None and self.rotary.narrow
+        if narrow or dtype != torch.float64:
+            x = x.float()
+        cos = turn.cos.unsqueeze(-2)
+        sin = turn.sin.unsqueeze(-2)
+        half = cos.shape[-1] // 2
+        x = x.to(torch.promote_types(x.dtype, cos.dtype))
+        heads = x.unflatten(-1, (-1, 2 * half))
         out = heads * cos
         out[..., :half].addcmul_(heads[..., half:], sin[..., :half], value=-1)
         out[..., half:].addcmul_(heads[..., :half], sin[..., half:])
@@ -398,14 +325,35 @@ class Layer:
         """The rows of each head's keys or values."""
         return weight.unflatten(0, (self.heads, -1))
 
-    def _there(self, stream: Stream, at: tuple[Tensor, Tensor]) -> Stream:
-        total = stream.total[at]
-        return Stream(total, stream.normed[at] if self.before else total)
+    def _stream_at(self, stream: Stream, rows: Tensor, positions: Tensor) -> Stream:
+        """The stream at `positions` of each row."""
+        total = stream.total[rows, positions]
+        normed = stream.normed[rows, positions] if self.before else total
+        return Stream(total, normed)
 
     def _added(self, norm: nn.Module, linear: nn.Linear, x: Tensor, residual: Tensor) -> Stream:
         """residual + linear(x), and norm of it."""
         if self.fused and on_gpu(x):
-            return Stream(*programs().add_norm(norm, linear_plus(linear, x), residual, self.before))
+            product = linear_plus(linear, x)
+            total, normed = programs().add_norm(norm, product, residual, self.before)
+            return Stream(total, normed)
         total = linear_plus(linear, x, residual, self.fused)
         normed = norm(total)
         return Stream(total if self.before else normed, normed)
+
+
+def _heads_first(x: Float[Tensor, "n t k"], width: int) -> Float[Tensor, "n h t e"]:
+    """The heads, each of `width` numbers, on an axis before the tokens."""
+    return x.unflatten(-1, (-1, width)).transpose(1, 2)
+
+
+def _mask(
+    seen: Bool[Tensor, "n T"] | None, window: int | None, length: int, device: torch.device
+) -> Bool[Tensor, "*n T"] | None:
+    """Which tokens attend to which: (n, 1, 1, T), (T, T) or (n, 1, T, T); None if all to all."""
+    of_seen = None if seen is None else seen[:, None, None, :]
+    if window is None:
+        return of_seen
+    places = torch.arange(length, device=device)
+    near = (places[:, None] - places).abs() <= window
+    return near if of_seen is None else of_seen & near

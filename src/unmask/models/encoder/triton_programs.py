@@ -39,7 +39,8 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from unmask.models.encoder.layers import SHORT, Rows, Turn
+from unmask.models.encoder.layers import SHORT, Turn
+from unmask.models.encoder.linear_maps import Rows
 
 PROGRAM = {"TALL": 128, "WIDE": 256, "DEEP": 64, "TOGETHER": 8, "num_warps": 8, "num_stages": 3}
 """A tile has TALL x WIDE numbers, computed with DEEP terms of each at a time; TOGETHER lines of

@@ -38,9 +38,9 @@ from unmask.common.files import first_line
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.joint import Joint
 from unmask.joints.metrics import BlockMetrics, metrics_of_blocks
-from unmask.joints.newton import LIKELY
 from unmask.joints.precompile import Launch, precompile
 from unmask.joints.registry import PUBLISHED_STEPS, named
+from unmask.joints.strips import LIKELY
 from unmask.models.batching import halving, is_out_of_memory, release_memory, triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.first_look import look_at_first

@@ -19,7 +19,7 @@ from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import read_bytes, write_atomically
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, model_name, shared_model
-from unmask.models.text.blanks import alphabet_ids
+from unmask.models.text.alphabet import alphabet_ids
 from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress
 from unmask.studies.evaluation.measure import Engine, Failed, Measurer, measured_by_workers

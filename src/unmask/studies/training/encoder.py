@@ -1,204 +1,34 @@
-"""The network of a run, new or read from a folder, and its training forward pass: packed rows,
-head only where needed.
+"""The training forward pass: packed rows, head only where needed.
 
-Post-norm layers as in BERT: h = LN(x + attention(x)), out = LN(h + W_2 gelu(W_1 h)); logits = E
-LN(gelu(W h)) + bias with E the word embeddings. Three differences from the plain definition in
-`models/encoder/bert.py`, none in what is computed: attention is limited to the segment by a
-bias; the head runs on a static number of gathered positions only; and each of the three stages
-(embed, one layer, head and loss) is compiled once and reused for all layers, with weights cast
-to `dtype` inside.
+Post-norm layers as in BERT:
 
-Equal commands give equal bits on one kind of device, a GPU included. Floating-point sums depend
-on their order. On a GPU many threads add to one number by atomic additions, in the order in
-which they happen to arrive, and compiled code chooses among equivalent programs by a stopwatch.
-Within `one_order` torch sums in a fixed order or refuses, and compiled code is chosen by rule.
-Two lookups would be slow that way, so they avoid such sums: rows are looked up outside compiled
-code, where the gradient of a table sorts its rows, and the gradient of gathered rows is a
-gather.
+    h = LN(x + attention(x)),    out = LN(h + W_2 gelu(W_1 h))
+    logits = E LN(gelu(W h)) + bias,    E the word embeddings
+
+Three things differ from the plain definition in `models/encoder/bert.py`, none in what is computed:
+
+1. A bias limits attention to the segment.
+2. The head runs on a static number of gathered positions only.
+3. Each of the three stages (embed, one layer, head and loss) is compiled once and reused for all
+   layers, with weights cast to `dtype` inside.
+
+Two lookups would be slow where sums have a fixed order (`fixed_order`), so they avoid such sums.
+Rows of tables are looked up outside compiled code, where the gradient of a table sorts its rows.
+The gradient of gathered rows is a gather.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
-import torch.utils.deterministic
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unmask.common.errors import InputError
-from unmask.models.checkpoint import read_own_bert
-from unmask.models.checkpoint_files import Source, refuse_non_finite
-from unmask.models.encoder.bert import BertMaskedLM, BertShape
-from unmask.models.text.tokenizer_checks import refuse_other_vocabulary
-from unmask.models.text.word_pieces import load_word_pieces, tokenizer_difference
-from unmask.runs.fingerprint import fingerprint
-from unmask.studies.training.packing import PackedText
-
-if TYPE_CHECKING:
-    from unmask.studies.training.settings import TrainSettings
-
-WORKSPACE, FIXED_WORKSPACES = "CUBLAS_WORKSPACE_CONFIG", (":4096:8", ":16:8")
-"""cuBLAS reads it: matrix products are reproducible in workspaces of fixed number and size."""
-INITIAL_DEVIATION = 0.02
-
-
-def new_model(settings: TrainSettings, vocab_size: int, pad: int = 0) -> BertMaskedLM:
-    """A network with one type of segment and tied embeddings.
-
-    Weights are normal of deviation 0.02, biases 0. They are drawn in the order in which Hugging
-    Face's BertForMaskedLM draws its own (for the encoder and then for the head: torch's
-    defaults, and the normals over them), so that a seed gives the model that it gives there.
-    """
-    shape = BertShape(
-        vocab_size=vocab_size,
-        hidden_size=settings.width,
-        num_hidden_layers=settings.layers,
-        num_attention_heads=settings.heads,
-        intermediate_size=4 * settings.width,
-        hidden_act="gelu",
-        max_position_embeddings=settings.max_length,
-        type_vocab_size=1,
-        layer_norm_eps=1e-12,
-    )
-    network = BertMaskedLM(shape).to_empty(device="cpu")
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(settings.seed)
-        for part in (network.bert, network.cls):
-            drawn = [
-                m for m in part.modules() if isinstance(m, nn.Linear | nn.Embedding | nn.LayerNorm)
-            ]
-            for module in drawn:
-                module.reset_parameters()
-            for module in drawn:
-                if not isinstance(module, nn.LayerNorm):
-                    module.weight.normal_(0.0, INITIAL_DEVIATION)
-        for name, parameter in network.named_parameters():
-            if name.endswith("bias"):
-                parameter.zero_()
-        network.get_input_embeddings().weight[pad] = 0.0
-    network.tie()
-    return network
-
-
-@dataclass(frozen=True)
-class Start:
-    """A model to start from: its network in float32, which the run trains in place, and the
-    fingerprint of its first weights.
-    """
-
-    folder: Path
-    network: BertMaskedLM
-    weights: str
-
-    @classmethod
-    def read(cls, folder: Path, causal: bool = False) -> Start:
-        """The masked (or causal) language model of a folder; raises InputError if it is not a
-        BERT with a tokenizer.json.
-        """
-        if not (folder / "tokenizer.json").is_file():
-            raise InputError(
-                f"init {str(folder)!r} has no tokenizer.json: give a folder that `unmask train`"
-                " wrote"
-            )
-        source = Source(str(folder))
-        if causal != bool(source.config.get("is_decoder")):
-            what = (
-                "not a causal model: give one, or leave out"
-                if causal
-                else "a causal model: give a masked one, or"
-            )
-            raise InputError(f"init {str(folder)!r} is {what} --objective causal")
-        refuse_other_vocabulary(load_word_pieces(folder), source)
-        network = read_own_bert(source, torch.float32, decoder=causal)
-        if (
-            network is None
-            or network.config.hidden_act != "gelu"
-            or not network.config.tie_word_embeddings
-        ):
-            raise InputError(
-                f"init {str(folder)!r} is not a BERT (gelu, tied words): give a folder that `unmask"
-                " train` wrote"
-            )
-        refuse_non_finite(network, source.name)
-        return cls(folder, network, fingerprint(network.state_dict()))
-
-    @property
-    def shape(self) -> dict[str, int]:
-        """The settings that this model fixes."""
-        c = self.network.config
-        values = (c.num_hidden_layers, c.hidden_size, c.num_attention_heads, c.vocab_size)
-        return dict(zip(("layers", "width", "heads", "vocab"), values, strict=True))
-
-    def refuse_other_tokenizer(self, path: Path) -> None:
-        """Raise InputError if the tokenizer at `path` gives other ids: every weight would
-        belong to another word.
-        """
-        if difference := tokenizer_difference(
-            load_word_pieces(self.folder), load_word_pieces(path)
-        ):
-            raise InputError(
-                f"the tokenizer {str(path)!r} is not that of init {str(self.folder)!r}"
-                f" ({difference}): leave out --tokenizer, or leave out --init to train a new model"
-                " with it"
-            )
-
-    def refuse_other_sizes(self, max_length: int, vocab_size: int) -> None:
-        """Raise InputError if texts or tokens would have no embeddings."""
-        config = self.network.config
-        if max_length > config.max_position_embeddings:
-            raise InputError(
-                f"max_length {max_length} is more than the {config.max_position_embeddings}"
-                f" positions of {str(self.folder)!r}: give a smaller --max-length"
-            )
-        if vocab_size > config.vocab_size:
-            raise InputError(
-                f"the tokenizer of {str(self.folder)!r} has {vocab_size:,} tokens and the model"
-                f" {config.vocab_size:,}: use the tokenizer that the model was trained with"
-            )
-
-
-@contextmanager
-def one_order(device: torch.device) -> Iterator[None]:
-    """Sums in a fixed order; on a GPU also TF32 products, and attention with a reproducible
-    gradient. All restored afterwards.
-    """
-    if device.type == "cuda" and os.environ.get(WORKSPACE) not in FIXED_WORKSPACES:
-        os.environ[WORKSPACE] = FIXED_WORKSPACES[0]
-    before = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
-    deterministic: Any = torch.utils.deterministic
-    filled, precision = (
-        deterministic.fill_uninitialized_memory,
-        torch.get_float32_matmul_precision(),
-    )
-    cudnn = torch.backends.cuda.cudnn_sdp_enabled()
-    torch.use_deterministic_algorithms(True)
-    deterministic.fill_uninitialized_memory = False
-    if device.type == "cuda":
-        torch.set_float32_matmul_precision("high")
-        torch.backends.cuda.enable_cudnn_sdp(False)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        deterministic.fill_uninitialized_memory = filled
-        torch.set_float32_matmul_precision(precision)
-        torch.backends.cuda.enable_cudnn_sdp(cudnn)
-
-
-def compile_options() -> dict[str, Any]:
-    """Options of torch.compile that keep measured times from deciding the order of sums."""
-    known = torch._inductor.list_options()
-    return {"deterministic": True} if "deterministic" in known else {"shape_padding": False}
+from unmask.studies.training.fixed_order import compile_options
+from unmask.studies.training.packed_text import PackedText
 
 
 class Affine(NamedTuple):
@@ -206,6 +36,11 @@ class Affine(NamedTuple):
 
     weight: Float[Tensor, ...]
     bias: Float[Tensor, " out"]
+
+    @classmethod
+    def of(cls, module: nn.Module) -> Affine:
+        """Those of a module."""
+        return cls(module.weight, module.bias)  # type: ignore[arg-type]
 
 
 class LayerWeights(NamedTuple):
@@ -220,17 +55,38 @@ class LayerWeights(NamedTuple):
     narrow: Affine
     out_norm: Affine
 
+    @classmethod
+    def of(cls, layer: Any) -> LayerWeights:
+        """Those of a layer of BERT."""
+        attention = layer.attention
+        return cls(
+            query=Affine.of(attention.self.query),
+            key=Affine.of(attention.self.key),
+            value=Affine.of(attention.self.value),
+            attended=Affine.of(attention.output.dense),
+            attended_norm=Affine.of(attention.output.LayerNorm),
+            widen=Affine.of(layer.intermediate.dense),
+            narrow=Affine.of(layer.output.dense),
+            out_norm=Affine.of(layer.output.LayerNorm),
+        )
+
 
 class HeadWeights(NamedTuple):
-    """The prediction head; `words` is tied to the word embeddings."""
+    """The prediction head; the weight of `words` is tied to the word embeddings."""
 
     dense: Affine
     norm: Affine
     words: Affine
 
-
-def _affine(module: nn.Module) -> Affine:
-    return Affine(module.weight, module.bias)  # type: ignore[arg-type]
+    @classmethod
+    def of(cls, model: Any) -> HeadWeights:
+        """Those of a masked language model."""
+        predictions = model.cls.predictions
+        return cls(
+            dense=Affine.of(predictions.transform.dense),
+            norm=Affine.of(predictions.transform.LayerNorm),
+            words=Affine(model.bert.embeddings.word_embeddings.weight, predictions.bias),
+        )
 
 
 def _linear(x: Float[Tensor, "*n D"], w: Affine) -> Float[Tensor, "*n out"]:
@@ -238,6 +94,7 @@ def _linear(x: Float[Tensor, "*n D"], w: Affine) -> Float[Tensor, "*n out"]:
 
 
 def _norm(x: Float[Tensor, "*n D"], w: Affine, eps: float) -> Float[Tensor, "*n D"]:
+    """LN(x), computed in the type of the weights, float32."""
     return F.layer_norm(x.to(w.weight.dtype), w.weight.shape, w.weight, w.bias, eps).to(x.dtype)
 
 
@@ -248,14 +105,18 @@ def _dropped(x: Float[Tensor, "R L D"], share: float) -> Float[Tensor, "R L D"]:
 def embed(
     word: Float[Tensor, "R L D"],
     position: Float[Tensor, "R L D"],
-    same: Bool[Tensor, "R L L"],
+    seen: Bool[Tensor, "R L L"],
     kind: Float[Tensor, "types D"],
     norm: Affine,
     dtype: torch.dtype,
     eps: float,
 ) -> tuple[Float[Tensor, "R L D"], Float[Tensor, "R 1 L L"]]:
-    """Input of the first layer, and the attention bias: 0 within a segment, -inf across."""
-    bias = torch.zeros(same.shape, dtype=dtype, device=same.device).masked_fill(~same, -torch.inf)
+    """Input of the first layer, and the attention bias: 0 where a token is seen, else -inf.
+
+    seen   seen[r, i, j]: i may attend to j
+    kind   embeddings of types of segments; all tokens have the first
+    """
+    bias = torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, -torch.inf)
     return _norm(word + position + kind[0], norm, eps).to(dtype), bias.unsqueeze(1)
 
 
@@ -269,22 +130,23 @@ def encoder_layer(
 ) -> Float[Tensor, "R L D"]:
     """One post-norm layer; `dropout` acts on what the layer adds to its input."""
     rows, length, width = x.shape
-    joint = Affine(
+    all_three = Affine(  # one matrix product for queries, keys and values
         torch.cat([w.query.weight, w.key.weight, w.value.weight]),
         torch.cat([w.query.bias, w.key.bias, w.value.bias]),
     )
-    q, k, v = _linear(x, joint).view(rows, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+    by_head = _linear(x, all_three).view(rows, length, 3, heads, width // heads)
+    q, k, v = by_head.permute(2, 0, 3, 1, 4)  # each of shape (R, heads, L, D / heads)
     attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
     mixed = _linear(attended.transpose(1, 2).reshape(rows, length, width), w.attended)
     h = _norm(x + _dropped(mixed, dropout), w.attended_norm, eps)
-    return _norm(
-        h + _dropped(_linear(F.gelu(_linear(h, w.widen)), w.narrow), dropout), w.out_norm, eps
-    )
+    widened = F.gelu(_linear(h, w.widen))
+    return _norm(h + _dropped(_linear(widened, w.narrow), dropout), w.out_norm, eps)
 
 
 def head(hidden: Float[Tensor, "m D"], w: HeadWeights, eps: float) -> Float[Tensor, "m V"]:
     """Logits over the vocabulary."""
-    return _linear(_norm(F.gelu(_linear(hidden, w.dense)), w.norm, eps), w.words)
+    transformed = _norm(F.gelu(_linear(hidden, w.dense)), w.norm, eps)
+    return _linear(transformed, w.words)
 
 
 def head_loss(
@@ -296,17 +158,16 @@ def head_loss(
 ) -> tuple[Float[Tensor, " m"], Bool[Tensor, " m"]]:
     """-log q of the targets at gathered positions, and whether each is the most probable token."""
     logits = head(gathered, w, eps).to(w.words.weight.dtype)
-    return (
-        F.cross_entropy(logits, target, reduction="none", label_smoothing=smoothing),
-        logits.argmax(-1) == target,
-    )
+    nll = F.cross_entropy(logits, target, reduction="none", label_smoothing=smoothing)
+    return nll, logits.argmax(-1) == target
 
 
 class Slots(NamedTuple):
-    """A static number of slots for positions of packed rows: the flat position in each, 0 in
-    those that are not `filled`.
+    """A static number of slots for positions of packed rows.
 
-    `of` is the way back: the slot of each position, or the number of slots if it has no slot.
+    position   the flat position in each slot; 0 in those that are not filled
+    filled     whether a slot has a position
+    of         the way back: the slot of each flat position, or the number of slots if it has none
     """
 
     position: Int[Tensor, " m"]
@@ -320,8 +181,10 @@ class Slots(NamedTuple):
         count = flat.cumsum(0)
         slot = torch.arange(capacity, device=mask.device)
         filled = slot < count[-1]
+        # Slot s has the first position at which s + 1 of the mask have been counted.
         position = torch.where(filled, torch.searchsorted(count, slot + 1), 0)
-        return cls(position, filled, torch.where(flat, count - 1, capacity).clamp(max=capacity))
+        of = torch.where(flat, count - 1, capacity).clamp(max=capacity)
+        return cls(position=position, filled=filled, of=of)
 
 
 class _Gathered(torch.autograd.Function):
@@ -339,7 +202,8 @@ class _Gathered(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Float[Tensor, "m D"]) -> tuple[Float[Tensor, "n D"], None]:  # type: ignore[override]
         (of,) = ctx.saved_tensors
-        return torch.cat([gradient, gradient.new_zeros(1, gradient.shape[1])])[of], None
+        zero = gradient.new_zeros(1, gradient.shape[1])  # of the positions without a slot
+        return torch.cat([gradient, zero])[of], None
 
 
 class PackedBert:
@@ -355,70 +219,51 @@ class PackedBert:
         """`causal`: no position sees those after it, except a source, which every position of
         its pair sees.
         """
-        self.model, self.dtype, self.compiled, self.causal = model, dtype, compile, causal
-        self.heads, self.eps = (
-            int(model.config.num_attention_heads),
-            float(model.config.layer_norm_eps),
-        )
-        wrap: Callable[[Any], Any] = (
-            torch.compile(dynamic=False, options=compile_options()) if compile else lambda f: f
-        )
-        self._embed, self._layer = wrap(embed), wrap(encoder_layer)
-        self._head, self._head_loss = wrap(head), wrap(head_loss)
-        self.layer_weights = [
-            LayerWeights(
-                *[
-                    _affine(m)
-                    for m in (
-                        layer.attention.self.query,
-                        layer.attention.self.key,
-                        layer.attention.self.value,
-                    )
-                ],
-                *[
-                    _affine(m)
-                    for m in (layer.attention.output.dense, layer.attention.output.LayerNorm)
-                ],
-                *[
-                    _affine(m)
-                    for m in (layer.intermediate.dense, layer.output.dense, layer.output.LayerNorm)
-                ],
-            )
-            for layer in model.bert.encoder.layer
-        ]
-        p = model.cls.predictions
-        words = Affine(model.bert.embeddings.word_embeddings.weight, p.bias)
-        self.head_weights = HeadWeights(
-            _affine(p.transform.dense), _affine(p.transform.LayerNorm), words
-        )
+        self.model = model
+        self.dtype = dtype
+        self.compiled = compile
+        self.causal = causal
+        self.heads = int(model.config.num_attention_heads)
+        self.eps = float(model.config.layer_norm_eps)
+        self._embed: Callable[..., Any] = embed
+        self._layer: Callable[..., Any] = encoder_layer
+        self._head: Callable[..., Any] = head
+        self._head_loss: Callable[..., Any] = head_loss
+        if compile:
+            compiled: Any = torch.compile(dynamic=False, options=compile_options())
+            self._embed = compiled(embed)
+            self._layer = compiled(encoder_layer)
+            self._head = compiled(head)
+            self._head_loss = compiled(head_loss)
+        self.layer_weights = [LayerWeights.of(layer) for layer in model.bert.encoder.layer]
+        self.head_weights = HeadWeights.of(model)
 
     def hidden(
         self, ids: Int[Tensor, "R L"], text: PackedText, dropout: float = 0.0
     ) -> Float[Tensor, "n D"]:
-        """Last hidden states of all tokens, flattened; `ids` is what the model sees of `text`.
-        A source is seen whole.
-        """
-        seen = (
-            text.same.tril() | (text.same & text.source.unsqueeze(1)) if self.causal else text.same
-        )
-        e = self.model.bert.embeddings
-        word, position = (
-            F.embedding(ids, e.word_embeddings.weight),
-            F.embedding(text.position, e.position_embeddings.weight),
-        )
+        """Last hidden states of all tokens, flattened; `ids` is what the model sees of `text`."""
+        embeddings = self.model.bert.embeddings
         x, bias = self._embed(
-            word,
-            position,
-            seen,
-            e.token_type_embeddings.weight,
-            _affine(e.LayerNorm),
-            self.dtype,
-            self.eps,
+            word=F.embedding(ids, embeddings.word_embeddings.weight),
+            position=F.embedding(text.position, embeddings.position_embeddings.weight),
+            seen=self._seen(text),
+            kind=embeddings.token_type_embeddings.weight,
+            norm=Affine.of(embeddings.LayerNorm),
+            dtype=self.dtype,
+            eps=self.eps,
         )
         x = _dropped(x, dropout)
         for weights in self.layer_weights:
-            x = self._layer(x, bias, weights, self.heads, self.eps, dropout)
+            x = self._layer(x, bias, weights, heads=self.heads, eps=self.eps, dropout=dropout)
         return x.flatten(0, 1)
+
+    def _seen(self, text: PackedText) -> Bool[Tensor, "R L L"]:
+        """seen[r, i, j]: i may attend to j. A causal model sees sources whole."""
+        if not self.causal:
+            return text.same
+        before = text.same.tril()
+        sources = text.same & text.source.unsqueeze(1)
+        return before | sources
 
     def nll(
         self,

@@ -57,7 +57,7 @@ from unmask.common.checks import MOST_TOKENS
 from unmask.common.checks import shown as as_shown
 from unmask.common.errors import InputError
 from unmask.studies.training.encoder import Slots
-from unmask.studies.training.packing import PackedText, Vocabulary
+from unmask.studies.training.packed_text import PackedText, Vocabulary
 
 if TYPE_CHECKING:
     from unmask.studies.training.settings import TrainSettings

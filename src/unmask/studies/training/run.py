@@ -42,12 +42,15 @@ from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.text.word_pieces import load_word_pieces, special_id
 from unmask.runs.progress import Progress, stopping_signals
+from unmask.studies.training.batches import seed_for
 from unmask.studies.training.corpus import Prepared
-from unmask.studies.training.encoder import INITIAL_DEVIATION, Start
-from unmask.studies.training.packing import PackedRows, seed_for
+from unmask.studies.training.optimisers import rate_at
+from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.recipe import PathLike
 from unmask.studies.training.settings import TrainSettings
-from unmask.studies.training.trainer import StepNumbers, Trainer, Validation, rate_at
+from unmask.studies.training.start import INITIAL_DEVIATION, Start
+from unmask.studies.training.trainer import StepNumbers, Trainer
+from unmask.studies.training.validation import Validation
 from unmask.studies.training.word_piece_training import config_to_save
 from unmask.studies.translation.pairs import fit_length_head
 

@@ -54,7 +54,7 @@ from unmask.common.results import Result
 from unmask.models.checkpoint import load_network, read_own_bert, resolve_dtype
 from unmask.models.checkpoint_files import Source as Folder
 from unmask.models.encoder.bert import BertMaskedLM, KeyCache
-from unmask.models.heads import widen_output
+from unmask.models.float32_logits import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.models.text.word_pieces import UNKNOWN
@@ -64,9 +64,10 @@ from unmask.runs.fingerprint import fingerprint
 from unmask.runs.folder import RunFolder
 from unmask.runs.lines import source_name, text_lines
 from unmask.runs.progress import Progress
-from unmask.sampling.chains.advance import Group, group_run, random_texts
-from unmask.sampling.chains.diagnostics import stutter_rate, stutters
-from unmask.sampling.chains.result import COUNTS
+from unmask.sampling.chains.functionals import stutter_rate, stutters
+from unmask.sampling.chains.group_run import Group, group_run
+from unmask.sampling.chains.snapshot import COUNTS
+from unmask.sampling.chains.starts import random_texts
 from unmask.sampling.decoders.decoder import Ancestral
 from unmask.sampling.engine.passes import CPU_BYTES, Passes, chains_that_fit
 from unmask.sampling.engine.randomness import ChainStreams

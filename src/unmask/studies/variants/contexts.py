@@ -25,14 +25,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.common.batches import cut, grouped
 from unmask.common.cloze import blanked
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import OF_VARIANTS, PAIRS, chosen_of_variants
 from unmask.studies.variants.parent_scores import EPISTASIS, ParentScores
+from unmask.tables.conditional_table import ROWS, enough_rows
 from unmask.tables.lattice import random_orders
-from unmask.tables.unary import ROWS, cut, enough_rows, grouped
 
 SiteSet = int
 """A set of sites as a number: bit i is 1 if site i is in it."""

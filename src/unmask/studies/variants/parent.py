@@ -12,7 +12,7 @@ from unmask.common.checks import MOST_SHOWN, shown
 from unmask.common.errors import InputError
 from unmask.models.load import Model, model_name
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import letter_ids
+from unmask.models.text.alphabet import letter_ids
 from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.studies.variants.naming import CHANGE
 from unmask.tables.candidates import SMALL_VOCABULARY

@@ -27,8 +27,8 @@ from unmask.common.signature import description, summary
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import WordMarks
 from unmask.models.text.text_tokenizer import TextTokenizer
+from unmask.models.text.word_marks import WordMarks
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
 from unmask.scoring.registry import SCORES

@@ -23,7 +23,7 @@ from unmask.common.formats import percent_at_least, percent_at_most
 from unmask.common.results import Result
 from unmask.joints.joint import Joint, not_converged
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import Alphabet, letter_ids
+from unmask.models.text.alphabet import Alphabet, letter_ids
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import CandidatePlan, find_candidates, plan_candidates
 from unmask.tables.conditionals import regular_tokens
@@ -212,7 +212,7 @@ class Filling(Result):
                   over the same tables
 
     By a search over the whole vocabulary there is no table. Rounding is allowed for in mass,
-    bound, certain and ranks (`unmask.tables.lattice`):
+    bound, certain and ranks (`unmask.tables.rounding`):
 
     best          the best fillings found, best first
     answers       the fillings named in `answers`, with rank and odds beside log_prob

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from unmask.common.batches import of_one_key
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import user_path
 from unmask.common.intervals import mean_and_error
@@ -34,12 +35,11 @@ from unmask.common.results import Result
 from unmask.models.checkpoint_files import LeftOut, TokenizerAbove
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.first_look import worse_than_uniform
-from unmask.models.heads import FunctionNetwork
+from unmask.models.function_network import FunctionNetwork
 from unmask.models.load import Model, reload
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
-from unmask.tables.unary import of_one_key
 
 if TYPE_CHECKING:
     import pandas

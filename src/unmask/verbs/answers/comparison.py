@@ -26,7 +26,8 @@ from unmask.common.texts import for_each
 from unmask.joints.deriving import derive_all
 from unmask.joints.incompatibility import incompatibility
 from unmask.joints.joint import Joint, not_converged, refuse_impossible_contexts
-from unmask.joints.metrics import block_metrics, read_joints
+from unmask.joints.metrics import block_metrics
+from unmask.joints.reading import read_joints
 from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model

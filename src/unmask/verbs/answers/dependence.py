@@ -17,40 +17,25 @@ If the model's conditionals come from one joint p, D is I_p(x_a; x_b | visible) 
 case and I_p(x_a; x_b | all the rest as in the text) in the second. The two are different
 quantities: under strong coupling the second falls to zero, because the rest determines both
 tokens, while the first grows.
-
-The dependence profile of a model (`unmask.tables.profile`) is measured on texts. In every text
-a random number of tokens, from 2 to all, is hidden at random, and one hidden site i is chosen.
-With its likeliest tokens a put there in turn, and q_i renormalised over them,
-
-    I_ij = sum_a q_i(a) KL(q_j(. | x_i = a) || m_j) = H(m_j) - sum_a q_i(a) H(q_j(. | x_i = a))
-    m_j  = sum_a q_i(a) q_j(. | x_i = a)
-
-for other hidden sites j: as many passes as tokens, and one for the entropies H_i. i is random,
-so that the mean over pairs (i, j) at one distance is that of the symmetrised information. f(d)
-= mean I_ij / mean min(H_i, H_j) at distance d. Fewer tokens see less of a site: I_ij is at most
-log of their number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from html import escape
 from itertools import combinations
 from math import comb, exp, isnan
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from unmask import __version__
+from unmask.common.batches import grouped
 from unmask.common.cloze import Cloze, blanked
 from unmask.common.errors import InputError
-from unmask.common.files import output_file, user_path
 from unmask.common.results import Result
 from unmask.common.texts import for_each
 from unmask.joints.deriving import derive_blocks
@@ -60,14 +45,12 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import Alphabet
+from unmask.models.text.alphabet import Alphabet
 from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
-from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
-from unmask.tables.conditionals import Conditionals, logit_rows, regular_tokens
-from unmask.tables.profile import Profile
-from unmask.tables.unary import grouped, of_one_key, pass_count, tables_of
+from unmask.tables.conditionals import regular_tokens
+from unmask.tables.unary import pass_count, tables_of
 from unmask.verbs.answers.blanked_text import allowed_tokens
 from unmask.verbs.answers.plots import figure_path, save_figure
 
@@ -89,21 +72,6 @@ FEWEST, MOST = 32, 256
 """The candidates of a default answer: as many as keep it within DEFAULT_PASSES, but never fewer
 or more than these.
 """
-
-USUAL_CANDIDATES = 16
-NEAR, MOST_OTHERS = 4, 16
-"""Sites j of one site i: those up to NEAR tokens away, and random others up to MOST_OTHERS in
-all. Means are by distance.
-"""
-LEAST = -1e4
-"""Bound of log q from below, so that q log q is 0 where q is 0."""
-Row = tuple[list[int], list[bool]]
-"""Ids of a text, and which of its tokens may be hidden: two or more regular ones."""
-FEWEST_PAIRS, ENOUGH = 20, 100
-"""Pairs of neighbours that a profile needs, and pairs that a distance needs to have a value of
-its own.
-"""
-TEXTS_AT_ONCE = 32
 
 
 class PairMatrix(NamedTuple):
@@ -425,222 +393,3 @@ def _rows(matrix: Tensor) -> list[list[float | None]]:
         [None if i == j or isnan(value) else value for j, value in enumerate(row)]
         for i, row in enumerate(matrix.tolist())
     ]
-
-
-@dataclass
-class Sums:
-    """Sums over pairs by distance, from 0 on: informations, smaller entropies, pairs; and the
-    mass of the tokens tried.
-    """
-
-    totals: Float[Tensor, "3 D"]
-    mass: float = 0.0
-    texts: int = 0
-
-    def add(
-        self,
-        distance: Int[Tensor, " m"],
-        information: Float[Tensor, " m"],
-        entropy: Float[Tensor, " m"],
-    ) -> None:
-        """Pairs at these distances."""
-        values = torch.stack(
-            [information.double(), entropy.double(), torch.ones_like(entropy, dtype=torch.float64)]
-        )
-        self.totals.index_add_(1, distance.cpu(), values.cpu())
-
-    @property
-    def longest(self) -> int:
-        """The largest distance that has a pair."""
-        return int(self.totals[2].nonzero().max()) if bool(self.totals[2].any()) else 0
-
-    def by_distance(self) -> tuple[float, ...]:
-        """f from distance 1 to the largest; a distance with few pairs takes in the nearest,
-        until there are enough.
-        """
-        ratios = []
-        for distance in range(1, self.longest + 1):
-            for width in range(self.longest + 1):
-                information, entropy, pairs = (
-                    self.totals[:, max(1, distance - width) : distance + width + 1].sum(1).tolist()
-                )
-                if pairs >= ENOUGH:
-                    break
-            ratios.append(round(max(0.0, information / max(entropy, 1e-12)), 6))
-        return tuple(ratios)
-
-
-def written_profile(
-    model: Model,
-    data: str | PathLike[str] | Sequence[str],
-    sentences: int,
-    candidates: int | None,
-    out: str | PathLike[str] | None,
-    progress: Progress | None,
-) -> Profile:
-    """The profile of a model on the first `sentences` texts that have two known tokens or more,
-    written to `out`.
-    """
-    file = (
-        None
-        if out is None
-        else output_file("save", out, (data, model), {"": (b'{\n  "by_distance"',)})
-    )
-    lm = as_model(model)
-    rows, skipped = _readable(lm, data, sentences)
-    if isinstance(data, str | PathLike):
-        name = Path(source_name(user_path(data, "profile"))).name
-    else:
-        name = f"{len(data):,} texts given"
-    if not rows:
-        raise InputError(
-            f"{name} has no text of two known tokens: give texts of the kind that the model was"
-            " trained on"
-        )
-    look_at_first(lm, (ids for ids, _ in rows))
-    profile = profile_of(lm, rows, name, candidates, progress=progress, skipped=skipped)
-    if file is not None:
-        profile.save(file)
-    return profile
-
-
-def profile_of(
-    model: MaskedLM,
-    rows: Sequence[Row],
-    name: str,
-    candidates: int | None = None,
-    progress: Progress | None = None,
-    skipped: int = 0,
-) -> Profile:
-    """The profile of a model on texts whose sites are given; other tokens are never hidden.
-    `name`: of the texts.
-    """
-    tried = min(candidates or USUAL_CANDIDATES, len(model.regular_ids))
-    sums = Sums(torch.zeros((3, max(len(ids) for ids, _ in rows)), dtype=torch.float64))
-    draw = torch.Generator().manual_seed(0)
-    most = min(TEXTS_AT_ONCE, logit_rows(model, tried * MOST_OTHERS))
-    if progress:
-        progress(0, len(rows), "texts")
-    for group in of_one_key(rows, lambda row: len(row[0]), most):
-        ids = torch.tensor([row for row, _ in group], device=model.device)
-        free = torch.tensor([sites for _, sites in group], device=model.device)
-        add_pairs(sums, model, ids, *hidden_sites(ids, free, draw), tried)
-        if progress:
-            progress(sums.texts, len(rows), "texts")
-    if sums.totals[2, 1] < FEWEST_PAIRS:
-        raise InputError(
-            f"{len(rows):,} texts of {name} have fewer than {FEWEST_PAIRS} pairs of hidden"
-            " neighbours: give more"
-        )
-    *means, pairs = sums.totals[:, 1 : sums.longest + 1]
-    information, entropy = (
-        [round(x, 6) for x in (mean / pairs.clamp(min=1)).tolist()] for mean in means
-    )
-    about = {
-        "measured": datetime.now(UTC).date().isoformat(),
-        "unmask": __version__,
-        "data": name,
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "candidates": tried,
-        "seed": 0,
-        "skipped_texts": skipped,
-        "mass_of_candidates": round(sums.mass / sums.texts, 4),
-        "pairs": [int(n) for n in pairs.tolist()],
-        "information": information,
-        "smaller_entropy": entropy,
-    }
-    return Profile(sums.by_distance(), model.fingerprint, len(rows), about)
-
-
-@torch.no_grad()
-def add_pairs(
-    sums: Sums,
-    model: ConditionalModel,
-    ids: Int[Tensor, "n T"],
-    hidden: Bool[Tensor, "n T"],
-    site: Int[Tensor, " n"],
-    chance: Float[Tensor, "n T"],
-    candidates: int,
-) -> None:
-    """Add the pairs of texts of one length: `site` of each with the hidden positions near it,
-    and others in order of `chance`.
-    """
-    n, others = len(ids), hidden.scatter(1, site.unsqueeze(1), False)
-    rows = ids.masked_fill(hidden, model.mask_id)
-    distance = (torch.arange(ids.shape[1], device=ids.device) - site.unsqueeze(1)).abs()
-    first = torch.where(others, chance - 2.0 * (distance <= NEAR), torch.inf)
-    most = min(MOST_OTHERS, int(others.sum(1).max()))
-    places = first.topk(most, 1, largest=False).indices
-    there = others.gather(1, places)
-    conditionals = Conditionals(model, regular_tokens(model))
-    entropy = torch.special.entr(
-        conditionals.distributions(rows, torch.cat([places, site.unsqueeze(1)], 1)).exp()
-    ).sum(2)
-    weight, tokens = (
-        conditionals.distributions(rows, site.unsqueeze(1))[:, 0].exp().topk(candidates, 1)
-    )
-    sums.mass += float(weight.sum())
-    weight = weight / weight.sum(1, keepdim=True)
-    tried = rows.repeat_interleave(candidates, 0)
-    tried[torch.arange(len(tried), device=ids.device), site.repeat_interleave(candidates)] = (
-        tokens.flatten()
-    )
-    log_q = conditionals.distributions(tried, places.repeat_interleave(candidates, 0)).unflatten(
-        0, (n, candidates)
-    )
-    q = log_q.exp()
-    after = torch.einsum(
-        "nc,ncp->np", weight, -torch.einsum("ncpv,ncpv->ncp", q, log_q.clamp(min=LEAST))
-    )
-    information = torch.special.entr(torch.einsum("nc,ncpv->npv", weight, q)).sum(2) - after
-    sums.add(
-        distance.gather(1, places)[there],
-        information[there],
-        torch.minimum(entropy[:, :-1], entropy[:, -1:])[there],
-    )
-    sums.texts += n
-
-
-def hidden_sites(
-    ids: Int[Tensor, "n T"], free: Bool[Tensor, "n T"], draw: torch.Generator
-) -> tuple[Bool[Tensor, "n T"], Int[Tensor, " n"], Float[Tensor, "n T"]]:
-    """Random hidden sets of 2 or more of the `free` positions of each text, one position of
-    each, and random numbers.
-    """
-    count = free.sum(1)
-    score = torch.rand(ids.shape, generator=draw).to(ids.device).masked_fill(~free, 2.0)
-    hide = 2 + (torch.rand(len(ids), generator=draw).to(ids.device) * (count - 1)).long()
-    rank = score.argsort(1).argsort(1)
-    return (
-        rank < hide.unsqueeze(1),
-        rank.argmin(1),
-        torch.rand(ids.shape, generator=draw).to(ids.device),
-    )
-
-
-def _readable(
-    model: MaskedLM, data: str | PathLike[str] | Sequence[str], most: int
-) -> tuple[list[Row], int]:
-    """Texts with 2 regular tokens or more, cut to what the model takes; and the number of other
-    texts.
-    """
-    special, rows, skipped = {*model.special_ids, model.mask_id}, list[Row](), 0
-    _, after = model.around()
-    for text in (
-        data if not isinstance(data, str | PathLike) else plain_texts(user_path(data, "profile"))
-    ):
-        if len(rows) == most:
-            break
-        try:
-            ids = model.words.encode(text)
-        except InputError:
-            skipped += 1
-            continue
-        if model.max_length is not None and len(ids) > model.max_length:
-            ids = [*ids[: model.max_length - len(after)], *after]
-        free = [i not in special for i in ids]
-        if sum(free) < 2:
-            skipped += 1
-        else:
-            rows.append((ids, free))
-    return rows, skipped

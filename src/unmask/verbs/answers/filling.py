@@ -52,14 +52,15 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import (
     Blank,
     TextReading,
-    WordMarks,
     has_several_lengths,
     read_blanks,
     readings_of,
 )
+from unmask.models.text.word_marks import WordMarks
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.conditionals import Conditionals
-from unmask.tables.lattice import Rounding, Variant
+from unmask.tables.exploration import Variant
+from unmask.tables.rounding import Rounding
 from unmask.verbs.answers.blanked_text import (
     BlankedText,
     Completion,

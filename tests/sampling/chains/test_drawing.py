@@ -15,10 +15,8 @@ from support.enumeration import energies
 from support.sampling_cases import settings_of
 from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.folder import read_parts
-from unmask.sampling.chains import result
-from unmask.sampling.chains.advance import draw_samples
-from unmask.sampling.chains.result import load_run
+from unmask.sampling.chains.drawing import draw_samples
+from unmask.sampling.chains.sample_folder import load_run
 from unmask.sampling.registry import KERNELS
 
 SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "passes": 3, "seed": 7}
@@ -210,33 +208,3 @@ def test_passes_are_those_that_the_model_is_asked_for(tiny):
     )
     assert int(run.rates["scoring_passes"].sum()) == 0
     assert asked <= sum(rows) <= asked + 7 * 100
-
-
-def test_an_unfinished_run_can_be_read(tiny, tmp_path, stop_at):
-    with pytest.raises(KeyboardInterrupt):
-        draw_samples(settings_of(**SMALL), tiny, tmp_path, progress=stop_at(2))
-    run = load_run(tmp_path)
-    assert run.samples["sweep"].max() == 2
-    assert run.settings == settings_of(**SMALL)
-    with pytest.raises(InputError, match="holds no run"):
-        load_run(tmp_path / "nowhere")
-
-
-def test_a_run_that_goes_on_while_it_is_read_has_no_part_missing(
-    tiny, tmp_path, stop_at, monkeypatch
-):
-    """A part and its checkpoint appear after the parts were listed."""
-    with pytest.raises(KeyboardInterrupt):
-        draw_samples(settings_of(**SMALL), tiny, tmp_path / "run", progress=stop_at(2))
-    shutil.copytree(tmp_path / "run", tmp_path / "later")
-    draw_samples(settings_of(**SMALL), tiny, tmp_path / "later")
-
-    def listed(*given):
-        parts = read_parts(*given)
-        shutil.copytree(tmp_path / "later", tmp_path / "run", dirs_exist_ok=True)
-        return parts
-
-    monkeypatch.setattr(result, "read_parts", listed)
-    assert load_run(tmp_path / "run").samples["sweep"].max() == 2
-    monkeypatch.undo()
-    assert load_run(tmp_path / "run").samples["sweep"].max() == SMALL["sweeps"]

@@ -1,11 +1,18 @@
-"""A run that goes on keeps its groups, and knows the user's terms again."""
+"""A run that goes on keeps its groups, and knows the user's terms again; a run is read at any
+moment.
+"""
+
+import shutil
 
 import pandas
 import pytest
 
 from support.sampling_cases import settings_of
 from unmask.common.errors import InputError
-from unmask.sampling.chains.advance import draw_samples
+from unmask.runs.folder import read_parts
+from unmask.sampling.chains import sample_folder
+from unmask.sampling.chains.drawing import draw_samples
+from unmask.sampling.chains.sample_folder import load_run
 from unmask.sampling.target import Energy
 
 SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "seed": 7}
@@ -55,3 +62,33 @@ def test_another_function_of_the_same_name_is_noticed(tiny, tmp_path, stop_at, k
         draw_samples(settings, tiny, energy=Energy(user_terms=[term(0.1)])).samples,
         check_dtype=False,
     )
+
+
+def test_an_unfinished_run_can_be_read(tiny, tmp_path, stop_at):
+    with pytest.raises(KeyboardInterrupt):
+        draw_samples(settings_of(**SMALL), tiny, tmp_path, progress=stop_at(2))
+    run = load_run(tmp_path)
+    assert run.samples["sweep"].max() == 2
+    assert run.settings == settings_of(**SMALL)
+    with pytest.raises(InputError, match="holds no run"):
+        load_run(tmp_path / "nowhere")
+
+
+def test_a_run_that_goes_on_while_it_is_read_has_no_part_missing(
+    tiny, tmp_path, stop_at, monkeypatch
+):
+    """A part and its checkpoint appear after the parts were listed."""
+    with pytest.raises(KeyboardInterrupt):
+        draw_samples(settings_of(**SMALL), tiny, tmp_path / "run", progress=stop_at(2))
+    shutil.copytree(tmp_path / "run", tmp_path / "later")
+    draw_samples(settings_of(**SMALL), tiny, tmp_path / "later")
+
+    def listed(*given):
+        parts = read_parts(*given)
+        shutil.copytree(tmp_path / "later", tmp_path / "run", dirs_exist_ok=True)
+        return parts
+
+    monkeypatch.setattr(sample_folder, "read_parts", listed)
+    assert load_run(tmp_path / "run").samples["sweep"].max() == 2
+    monkeypatch.undo()
+    assert load_run(tmp_path / "run").samples["sweep"].max() == SMALL["sweeps"]

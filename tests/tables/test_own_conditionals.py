@@ -120,7 +120,7 @@ FAIR = [[0.5, 0.5], [0.5, 0.5]]
             (FAIR,),
             "Tables.from_conditionals: missing a required argument: 'second': give first, second",
         ),
-        ((5, FAIR), "first has the shape (): give a matrix"),
+        ((np.array(5.0), FAIR), "first has the shape (): give a matrix"),
         (([0.5, 0.5], FAIR), "first has the shape (2,): give a matrix"),
         (
             (IDENTITY, IDENTITY),

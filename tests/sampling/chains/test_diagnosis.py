@@ -7,9 +7,10 @@ import pytest
 from support.sampling_cases import settings_of
 from unmask import diagnose
 from unmask.common.errors import InputError
-from unmask.sampling.chains.advance import draw_samples
-from unmask.sampling.chains.diagnostics import chain_figure, measure, stutter_rate
-from unmask.sampling.chains.result import SampleRun
+from unmask.sampling.chains.drawing import draw_samples
+from unmask.sampling.chains.figure import chain_figure
+from unmask.sampling.chains.functionals import measure, stutter_rate
+from unmask.sampling.chains.sample_run import SampleRun
 
 
 def made_up_run(energy, starts=None, tokens=None, **settings):

@@ -1,0 +1,179 @@
+"""Drawing samples: all groups of a run, in this process or on workers, in memory or in a folder.
+
+With a folder, the same call goes on where an earlier run of the same settings stopped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from unmask.common.files import user_path, write_table
+from unmask.models.masked_lm import MaskedLM
+from unmask.runs.folder import on_a_thread, refuse_foreign
+from unmask.runs.progress import Progress
+from unmask.sampling.chains.group_run import GroupRun
+from unmask.sampling.chains.groups import group_runs
+from unmask.sampling.chains.keeper import Keeper, Write
+from unmask.sampling.chains.sample_folder import KIND, SampleFolder
+from unmask.sampling.chains.sample_run import SampleRun, assemble
+from unmask.sampling.chains.samples import sample_columns, table_of
+from unmask.sampling.chains.sharing import SharedChains
+from unmask.sampling.settings import SampleSettings
+from unmask.sampling.target import Energy
+
+SECONDS_BETWEEN_CHECKPOINTS = 20.0
+STREAM = "philox4x32-10"
+"""The definition of the random numbers; a run of another one is not continued."""
+
+
+def draw_samples(
+    settings: SampleSettings,
+    model: MaskedLM,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    name: str = "in memory",
+    chains_at_once: int | None = None,
+    energy: Energy | None = None,
+    progress: Progress | None = None,
+    seconds_between_checkpoints: float = SECONDS_BETWEEN_CHECKPOINTS,
+    shared: SharedChains | None = None,
+) -> SampleRun:
+    """Draw samples; with a folder `out`, keep them there and go on where an earlier run of the
+    same settings stopped.
+
+    name             of the model, for the record: another name of the same weights continues
+                     the run
+    chains_at_once   at most this many run side by side; by default as many as the memory holds
+    energy           that of the settings, with terms of the user
+    shared           the workers that advance the chains, instead of this process
+    """
+    stored = None if out is None else refuse_foreign(user_path(out, "out"), KIND)
+    stored_sizes = None if stored is None else stored.get("chains_at_once")
+    runs = group_runs(
+        settings,
+        model,
+        stored_sizes or chains_at_once,  # checkpoints are of the groups that the run began with
+        energy=energy,
+        workers=None if shared is None else shared.workers,
+    )
+    sizes = [len(run.group.chains) for run in runs]
+    whole_run = _WholeRun(settings, runs, seconds_between_checkpoints, progress)
+    if out is None:
+        keepers = whole_run.advance(shared)
+        samples = [rows for keeper in keepers for rows in keeper.samples]
+        snapshots = [keeper.last_snapshot() for keeper in keepers]
+        return assemble(settings, table_of(samples, model), snapshots, model.text)
+    about = {
+        "user_terms": [] if energy is None else energy.names,
+        "model": name,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "device": model.device.type if shared is None else shared.workers.device,
+        "stream": STREAM,
+        "chains_at_once": sizes,
+    }
+    with SampleFolder(out, settings, model.fingerprint, about) as folder:
+        with on_a_thread() as call:
+            write = partial(call, folder.keep, model)
+            keepers = whole_run.advance(shared, folder, write)
+        run = assemble(
+            settings,
+            table=folder.rows(sample_columns()),
+            snapshots=[keeper.last_snapshot() for keeper in keepers],
+            text=model.text,
+            folder=folder.path,
+        )
+        write_table(folder.path / "starts.parquet", run.starts)
+        write_table(folder.path / "rates.parquet", run.rates)
+        write_table(folder.path / "samples.parquet", run.samples)
+    return run
+
+
+class _WholeRun:
+    """All groups of a run; `advance` takes them to the end.
+
+    runs       the groups; empty at the end
+    seconds    between checkpoints
+    """
+
+    def __init__(
+        self,
+        settings: SampleSettings,
+        runs: list[GroupRun],
+        seconds: float,
+        progress: Progress | None,
+    ) -> None:
+        self.settings = settings
+        self.runs = runs
+        self.seconds = seconds
+        self.progress = progress
+        self.sizes = [len(run.group.chains) for run in runs]
+        self.sweeps_done = [0] * len(runs)
+
+    def advance(
+        self,
+        shared: SharedChains | None,
+        folder: SampleFolder | None = None,
+        write: Write | None = None,
+    ) -> list[Keeper]:
+        """What is kept of each group at the end.
+
+        shared   the workers that advance the groups, instead of this process
+        folder   has the checkpoints of an earlier run
+        write    writes samples and checkpoints there
+        """
+
+        def keeper_of(number: int, run: GroupRun, restore: bool) -> Keeper:
+            snapshot = None if folder is None else folder.checkpoint(number, run, restore)
+            return Keeper(
+                group=number,
+                sweeps=self.settings.sweeps,
+                write=write,
+                seconds=self.seconds,
+                snapshot=snapshot,
+            )
+
+        self._report(group=0, done=0)
+        if shared is None:
+            return self._advance_here(keeper_of)
+        # Workers restore the chains; here the checkpoints are only checked.
+        keepers = [keeper_of(number, run, restore=False) for number, run in self._each_run()]
+        shared.advance(self.sizes, keepers, self._report)
+        return keepers
+
+    def _each_run(self) -> Iterator[tuple[int, GroupRun]]:
+        """The number of each group and its run, which `runs` drops, so that the memory of a group
+        that is done can be used again.
+        """
+        for number in range(len(self.sizes)):
+            yield number, self.runs.pop(0)
+
+    def _advance_here(self, keeper_of: Callable[[int, GroupRun, bool], Keeper]) -> list[Keeper]:
+        """Advance the groups in this process, one after the other."""
+        keepers = []
+        for number, run in self._each_run():
+            keeper = keeper_of(number, run, True)
+            keepers.append(keeper)
+            if keeper.snapshot is None:
+                run.begin()
+            self._advance_group(run, keeper)
+        return keepers
+
+    def _advance_group(self, run: GroupRun, keeper: Keeper) -> None:
+        try:
+            while run.done < self.settings.sweeps:
+                run.sweep()
+                samples = [run.sample()] if self.settings.keeps(run.done) else []
+                keeper.add(samples, run.snapshot())
+                self._report(keeper.group, run.done)
+        except KeyboardInterrupt:  # leaves a checkpoint of the last whole sweep
+            keeper.flush()
+            raise
+
+    def _report(self, group: int, done: int) -> None:
+        """Report the sweeps of all groups, after `done` sweeps of one."""
+        self.sweeps_done[group] = done
+        if self.progress is not None:
+            total = len(self.sweeps_done) * self.settings.sweeps
+            self.progress(sum(self.sweeps_done), total, "sweeps")

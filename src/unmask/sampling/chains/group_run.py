@@ -1,0 +1,277 @@
+"""A group of chains, run side by side: how it advances sweep by sweep, and goes on from a
+snapshot.
+
+The samples of a chain are a function of the settings, the model's weights and the kind of device
+alone: not of the chains beside it, nor of where the run was interrupted (see `randomness` and
+`passes`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from inspect import unwrap
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unmask.sampling.chains.samples import SweepRows
+from unmask.sampling.chains.snapshot import COUNTS, DeviceSnapshot, OtherTerms, Snapshot
+from unmask.sampling.chains.starts import drawn_starts
+from unmask.sampling.decoders.decoder import Decoder, DecodeState, decoding
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
+from unmask.sampling.settings import SampleSettings
+from unmask.sampling.target import Target
+
+
+@dataclass(frozen=True)
+class Group:
+    """Chains with one target, run side by side.
+
+    chains   their numbers in the whole run
+    starts   the texts they start from, if the user named them; a decoder takes only the tokens
+             that it is conditioned on
+    """
+
+    chains: list[int]
+    target: Target
+    starts: Int[Tensor, "n T"] | None
+
+
+class GroupRun(ABC):
+    """The chains or decodings of a group. `begin` puts them at their starts, `restore` where a
+    snapshot has them.
+
+    state            the chains, or the latest decodings
+    starts           the texts that the chains start from (blank ones, for decoders)
+    spent            passes of each chain
+    counts           what happened at each site, a row for each of COUNTS
+    scoring_passes   passes that the samples' energies took besides
+    done             sweeps done
+    """
+
+    state: Any
+
+    def __init__(self, settings: SampleSettings, group: Group, passes: Passes) -> None:
+        self.settings = settings
+        self.group = group
+        self.passes = passes
+        n = len(group.chains)
+        target = group.target
+        self.starts = target.template_ids.repeat(n, 1)
+        self.spent = torch.zeros(n, dtype=torch.long, device=target.device)
+        self.counts = torch.zeros(
+            (len(COUNTS), target.sites), dtype=torch.long, device=target.device
+        )
+        self.streams = ChainStreams(settings.seed, group.chains, target.device)
+        self.done = 0
+        self.scoring_passes = 0
+
+    def begin(self) -> None:  # noqa: B027
+        """Put the chains at their starts; those of decoders are blank, and there already."""
+
+    @abstractmethod
+    def steps(self) -> Iterator[Any]:
+        """One sweep, step by step: what each step of a kernel did, or the state of a decoder at
+        its beginning and after each.
+        """
+
+    def sweep(self) -> None:
+        """Go on by one sweep."""
+        for _ in self.steps():
+            pass
+
+    @abstractmethod
+    def scored(self) -> ChainState:
+        """The texts now, with the terms of their energy that are known."""
+
+    def texts(self) -> Int[Tensor, "n T"]:
+        """The texts now."""
+        ids: Tensor = self.state.ids.clone()
+        return ids
+
+    def energies(self) -> Float[Tensor, " n"]:
+        """Their energies; passes that only this needs are counted apart, as scoring passes."""
+        state = self.scored()
+        spent = state.complete(self.group.target, self.passes, keep=False)
+        self.scoring_passes += int(spent.sum())
+        return state.energy
+
+    def log_probs(self) -> Float[Tensor, " n"] | None:
+        """The log-probabilities of the texts now, given the order in which they were filled;
+        None if they are not tractable.
+        """
+        return None
+
+    def sample(self) -> SweepRows:
+        """The texts now, as samples."""
+        return SweepRows(
+            sweep=self.done,
+            chains=self.group.chains,
+            length=self.group.target.sites,
+            ids=self.texts().int(),
+            energies=self.energies(),
+            log_probs=self.log_probs(),
+            passes=self.spent.clone(),
+        )
+
+    def snapshot(self) -> DeviceSnapshot:
+        """The arrays from which the group goes on; see `unmask.sampling.chains.snapshot`."""
+        return {
+            "done": np.array(self.done),
+            "chains": np.array(self.group.chains),
+            "positions": self.group.target.free_positions,
+            "starts": self.starts,
+            "spent": self.spent.clone(),
+            "counts": self.counts.clone(),
+            "scoring_passes": np.array(self.scoring_passes),
+            **self.state_snapshot(),
+        }
+
+    def state_snapshot(self) -> DeviceSnapshot:
+        """The part of a snapshot that only this kind of run has."""
+        return {}
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Refuse a snapshot of other chains, or one that is damaged."""
+        done = int(snapshot["done"])
+        sweeps = self.settings.sweeps
+        if snapshot["chains"].tolist() != self.group.chains or not 0 < done <= sweeps:
+            raise ValueError(
+                f"it has {done} of {sweeps} sweeps of {len(snapshot['chains'])} chains"
+            )
+        arrays = {"starts": self.starts, "counts": self.counts, **self.state_snapshot()}
+        for name, array in arrays.items():
+            expected = tuple(array.shape)
+            shape = snapshot[name].shape
+            if shape != expected:
+                raise ValueError(f"its {name!r} has shape {shape}, not {expected}")
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot, token for token as if there had been no interruption."""
+        arrays = {
+            name: torch.from_numpy(array.copy()).to(self.group.target.device)
+            for name, array in snapshot.items()
+        }
+        self.starts = arrays["starts"]
+        self.spent = arrays["spent"]
+        self.counts = arrays["counts"]
+        self.done = int(snapshot["done"])
+        self.scoring_passes = int(snapshot["scoring_passes"])
+        self.restore_state(arrays)
+
+    def restore_state(self, arrays: Mapping[str, Tensor]) -> None:  # noqa: B027
+        """Restore what `state_snapshot` returned. A decoder begins every sweep with blank texts,
+        and needs nothing.
+        """
+
+
+class MarkovRun(GroupRun):
+    """A group's chains of a Markov kernel."""
+
+    def __init__(self, settings: SampleSettings, group: Group, kernel: Kernel) -> None:
+        super().__init__(settings, group, kernel.passes)
+        self.kernel = kernel
+        self.plan = kernel.plan  # raises if its blocks do not fit the target
+        self.state = ChainState.blank(group.target, len(group.chains))
+
+    def begin(self) -> None:
+        target = self.group.target
+        if self.group.starts is None:
+            self.starts, spent = drawn_starts(self.settings, self.group.chains, target, self.passes)
+        else:
+            self.starts = self.group.starts
+            spent = torch.zeros_like(self.spent)
+        self.state, spent_by_kernel = self.kernel.init(self.starts)
+        self.spent = spent + spent_by_kernel
+
+    def steps(self) -> Iterator[StepInfo]:
+        sweep = self.done + 1
+        sites = self.plan.draw(self.streams.at(sweep, step=0), self.state.rows)
+        # The kernel's step without the check of its arguments, which are right and come often.
+        step = unwrap(type(self.kernel).step)
+        for number in range(self.plan.steps):
+            rng = self.streams.at(sweep, step=number + 1)
+            self.state, info = step(self.kernel, self.state, rng, sites[number])
+            self._count(info)
+            yield info
+        self.done = sweep
+
+    def _count(self, info: StepInfo) -> None:
+        """Add a step's passes, and what it did at the sites that it redrew."""
+        self.spent += info.passes
+        accepted = info.accepted.unsqueeze(1).expand(info.sites.shape)
+        redrawn = torch.ones_like(accepted)
+        in_order_of_counts = [redrawn, accepted, info.proposed, info.changed]
+        happened = torch.stack(in_order_of_counts).flatten(1).long()
+        sites = info.sites.flatten().expand(len(COUNTS), -1)
+        self.counts.scatter_add_(1, sites, happened)
+
+    def scored(self) -> ChainState:
+        without_outputs = replace(self.state, outputs=None)  # the energy needs no copy of them
+        return without_outputs.take(self.state.rows)
+
+    def state_snapshot(self) -> DeviceSnapshot:
+        return {**self.state.snapshot(), "user": self.group.target.energy.from_user(self.state.ids)}
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Refuse other terms of the user, too: a folder knows them by their names alone."""
+        super().check(snapshot)
+        target = self.group.target
+        ids = torch.from_numpy(snapshot["ids"]).to(target.device)
+        user = target.energy.from_user(ids).cpu().numpy()
+        if not np.allclose(user, snapshot["user"], rtol=1e-4, atol=1e-6):
+            raise OtherTerms(
+                "user_terms have other values at its texts than those given: give the same"
+                " functions to continue it"
+            )
+
+    def restore_state(self, arrays: Mapping[str, Tensor]) -> None:
+        goes_on = self.done < self.settings.sweeps
+        passes = self.passes if goes_on else None  # a run that is done is only read
+        self.state = ChainState.restored(self.group.target, passes, arrays)
+
+
+class DecoderRun(GroupRun):
+    """A group of independent decodings: a sweep decodes every text of the group again. Its
+    starts are blank.
+    """
+
+    def __init__(self, settings: SampleSettings, group: Group, decoder: Decoder) -> None:
+        super().__init__(settings, group, decoder.passes)
+        self.decoder = decoder
+        self.state = DecodeState.blank(group.target, len(group.chains))
+
+    def steps(self) -> Iterator[DecodeState]:
+        n = len(self.group.chains)
+        rng = self.streams.at(self.done + 1, step=0)
+        passes_of_sweep = torch.zeros_like(self.spent)
+        for state, passes_so_far in decoding(self.decoder, n, rng, self.group.starts):
+            self.state = state
+            passes_of_sweep = passes_so_far
+            yield state
+        self.spent += passes_of_sweep
+        self.done += 1
+
+    def scored(self) -> ChainState:
+        return ChainState.at(self.group.target, self.state.ids)
+
+    def log_probs(self) -> Float[Tensor, " n"] | None:
+        if not self.decoder.exact:
+            return None
+        log_probs: Tensor = self.state.log_prob.clone()
+        return log_probs
+
+
+def group_run(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:
+    """The run of a group, before it begins; raises for settings that do not fit the target."""
+    method: Kernel | Decoder = settings.kernel.on(group.target, passes)
+    if isinstance(method, Decoder):
+        return DecoderRun(settings, group, method)
+    return MarkovRun(settings, group, method)

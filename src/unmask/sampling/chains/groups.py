@@ -1,0 +1,182 @@
+"""The groups of a run: which chains have one target, and how many of them run side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from unmask.common.errors import InputError
+from unmask.models.first_look import look_at_first
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.alphabet import alphabet_ids
+from unmask.runs.engine import Workers
+from unmask.sampling import registry
+from unmask.sampling.chains.group_run import Group, GroupRun, group_run
+from unmask.sampling.chains.starts import stacked_starts, template_of_start
+from unmask.sampling.engine.passes import (
+    GIGABYTE,
+    GPU_WORKER_BYTES,
+    Passes,
+    chains_that_fit,
+    free_bytes,
+    output_form,
+    rows_for,
+)
+from unmask.sampling.settings import SampleSettings
+from unmask.sampling.target import Energy, Target, blank_template
+
+BYTES_PER_SAMPLE = 300  # In memory at the end of a run, about, besides its tokens
+BYTES_PER_TOKEN = 12  # Of a sample, about
+
+
+def group_runs(
+    settings: SampleSettings,
+    model: MaskedLM,
+    chains_at_once: int | Sequence[int] | None = None,
+    energy: Energy | None = None,
+    form: registry.OutputForm | None = None,
+    workers: Workers | None = None,
+) -> list[GroupRun]:
+    """The groups of all chains, before they begin. Chains of a group have one target.
+
+    chains_at_once   the most chains of a group, by default as many as the memory holds; or the
+                     number of chains of each group, as an earlier run of the same settings has it
+    energy           that of the settings, with terms of the user
+    form             of the model's outputs. If it is given, the model is not run.
+    workers          get a group each, if memory holds it
+
+    Groups whose calls of the model have the same number of rows share their passes.
+    """
+    starts = [torch.tensor(model.words.encode(text)) for text in settings.start.init]
+    templates = _templates(settings, model, starts)
+    if form is None:
+        look_at_first(model, [ids.tolist() for ids in starts] or templates)
+    chains_of_template: dict[tuple[int, ...], list[int]] = {}
+    for chain in range(settings.chains):
+        template = templates[chain % len(templates)]  # chains take templates and starts in turn
+        chains_of_template.setdefault(template, []).append(chain)
+    _refuse_too_many_samples(settings, longest=max(map(len, templates)))
+    if energy is None:
+        energy = Energy(settings.energy)
+    targets = [
+        Target(model, template, energy, _allowed_tokens(settings, model, template))
+        for template in chains_of_template
+    ]
+    if form is None:
+        form = _output_form(model, targets, workers)
+    sizes = iter(chains_at_once if isinstance(chains_at_once, Sequence) else ())
+    runs = []
+    passes_of_rows: dict[int, Passes] = {}
+    for target, chains in zip(targets, chains_of_template.values(), strict=True):
+        rows = rows_for(model, len(chains), settings.kernel.decodes)
+        passes = passes_of_rows.setdefault(rows, Passes(model, rows, form))
+        starts_of_target = None
+        if starts:
+            starts_of_chains = [starts[chain % len(starts)] for chain in chains]
+            starts_of_target = stacked_starts(starts_of_chains, target)
+        if isinstance(chains_at_once, int):
+            usual_size = chains_at_once
+        else:
+            usual_size = _size_that_fits(settings, target, form, workers)
+        for part in _parts(len(chains), sizes, usual_size):
+            group = Group(
+                chains=chains[part],
+                target=target,
+                starts=None if starts_of_target is None else starts_of_target[part],
+            )
+            runs.append(group_run(settings, group, passes))
+    return runs
+
+
+def _templates(
+    settings: SampleSettings, model: MaskedLM, starts: Sequence[Int[Tensor, " _"]]
+) -> list[tuple[int, ...]]:
+    """The templates that chains take in turn: that of the user, those of the starts, or blanks
+    of each length.
+    """
+    if settings.template is not None:
+        return [tuple(model.cloze(settings.template).ids)]
+    if starts:
+        texts = settings.start.init
+        return [
+            template_of_start(ids, model, text) for ids, text in zip(starts, texts, strict=True)
+        ]
+    return [blank_template(model, length) for length in settings.length]
+
+
+def _refuse_too_many_samples(settings: SampleSettings, longest: int) -> None:
+    """Raise, before anything is allocated, if memory cannot hold all samples: it does when the
+    run is done.
+
+    longest   tokens of the longest text
+    """
+    samples = settings.kept_after(settings.sweeps)
+    bytes_per_chain = samples * (BYTES_PER_SAMPLE + BYTES_PER_TOKEN * longest)
+    needed = settings.chains * bytes_per_chain
+    free = free_bytes(torch.device("cpu"))
+    if needed > free:
+        raise InputError(
+            f"{settings.chains:,} chains of {samples:,} samples need about"
+            f" {needed / GIGABYTE:,.0f} GB, and {free / GIGABYTE:.1f} GB are free:"
+            f" give {free // bytes_per_chain:,} chains or fewer, or thin more"
+        )
+
+
+def _allowed_tokens(
+    settings: SampleSettings, model: MaskedLM, template: Sequence[int]
+) -> dict[int, list[int]]:
+    """The token ids that are allowed at each restricted position: those of `allow` there, and of
+    the alphabet.
+    """
+    allowed: dict[int, list[int]] = {}
+    for position, tokens in (settings.start.allow or {}).items():
+        allowed[position] = list(alphabet_ids(model.words, tokens, f"allow at position {position}"))
+    if not settings.start.alphabet:
+        return allowed
+    alphabet = alphabet_ids(model.words, settings.start.alphabet)
+    in_alphabet = set(alphabet)
+    # Blanks come first, in the order of the text: the first position that no token fits is named.
+    restricted = {
+        position: alphabet for position, token in enumerate(template) if token == model.mask_id
+    }
+    for position, ids in allowed.items():
+        restricted[position] = [i for i in ids if i in in_alphabet]
+    return restricted
+
+
+def _output_form(
+    model: MaskedLM, targets: Sequence[Target], workers: Workers | None
+) -> registry.OutputForm:
+    """The form of outputs of a whole run, which the longest texts decide."""
+    device = model.device.type if workers is None else workers.device
+    longest = max(targets, key=lambda target: len(target.template))
+    return output_form(model, longest.template_ids.unsqueeze(0), device)
+
+
+def _size_that_fits(
+    settings: SampleSettings,
+    target: Target,
+    form: registry.OutputForm,
+    workers: Workers | None,
+) -> int:
+    """How many chains of a target run side by side by default."""
+    if workers is None:
+        return chains_that_fit(settings.kernel, target, form)
+    budget = GPU_WORKER_BYTES if workers.device == "cuda" else None
+    fitting = chains_that_fit(settings.kernel, target, form, budget)
+    share_of_a_worker = -(-settings.chains // workers.count)
+    return min(fitting, share_of_a_worker)
+
+
+def _parts(chains: int, sizes: Iterator[int], usual_size: int) -> Iterator[slice]:
+    """The places of each group among the chains of a target. Groups have the next `sizes`, and
+    the usual one after the last of these.
+    """
+    first = 0
+    while first < chains:
+        size = next(sizes, usual_size)
+        yield slice(first, first + size)
+        first += size
