@@ -139,8 +139,9 @@ class Contexts:
         def add(passes: int) -> None:
             self.passes += passes
             if progress:
-                share = len(variants) * (self.passes - passes_before) // max(1, total)
-                progress(share, len(variants), VARIANTS)
+                passed = self.passes - passes_before
+                done = len(variants) * passed // max(1, total)
+                progress(done, len(variants), VARIANTS)
 
         sums: dict[str, Float[Tensor, "chains n"]] = {}
         for name, chains in self.chains.items():
