@@ -25,7 +25,6 @@ from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError, ModelError
 from unmask.common.signature import checked
 from unmask.models.batching import RowBatches, RowCost, default_budget, on_device, passes
-from unmask.models.checkpoint import input_size, longest_text
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.agreement import agree
 from unmask.models.encoder.architectures import find_encoder
@@ -34,6 +33,7 @@ from unmask.models.encoder.linear_maps import HALF_TYPES
 from unmask.models.encoder.substitution import Substitution, plain_logits, shared_logits
 from unmask.models.function_network import FunctionNetwork
 from unmask.models.heads import Head, head_of
+from unmask.models.input_limits import input_size, longest_text
 from unmask.models.load import load_uncached
 from unmask.models.model_types import caution_about, refuse_type
 from unmask.models.probes import refuse_causal

@@ -31,8 +31,8 @@ from torch.nn import functional
 
 from unmask.common.errors import InputError
 from unmask.common.files import read_object, write_atomically, write_json
-from unmask.models.checkpoint import PAIR_FILE, WEIGHTS, is_pair_model
-from unmask.models.checkpoint_files import read_tensors
+from unmask.models.checkpoint import PAIR_FILE, is_pair_model
+from unmask.models.checkpoint_files import WEIGHTS, read_tensors
 from unmask.models.encoder.bert import BertEncoder, BertMaskedLM
 from unmask.models.text.vocabulary import vocabulary_hash
 from unmask.runs.fingerprint import file_hash

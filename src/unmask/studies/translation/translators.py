@@ -51,7 +51,8 @@ from torch import Tensor
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import as_json, user_path
 from unmask.common.results import Result
-from unmask.models.checkpoint import load_network, read_own_bert, resolve_dtype
+from unmask.models.bert_checkpoint import read_own_bert
+from unmask.models.checkpoint import load_network, resolve_dtype
 from unmask.models.checkpoint_files import Source as Folder
 from unmask.models.encoder.bert import BertMaskedLM, KeyCache
 from unmask.models.float32_logits import widen_output
