@@ -172,9 +172,8 @@ class RowCost:
         """
         if self.everywhere:
             predicted = tokens
-        per_token = (
-            8 * self.width + 2 * self.inner + 2 * self.heads * tokens
-        )  # attention: T numbers
+        attention = self.heads * tokens  # each head has a weight for each other token
+        per_token = 8 * self.width + 2 * self.inner + 2 * attention
         per_prediction = 4 * self.width + 2 * self.vocab_size
         encoder = tokens * per_token * self.itemsize
         head = predicted * per_prediction * max(FLOAT32, self.itemsize)
