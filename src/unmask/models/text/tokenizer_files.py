@@ -24,10 +24,10 @@ from unmask.models.checkpoint_files import (
     TOKENIZER_FILES,
     Source,
     TokenizerAbove,
-    quiet_transformers,
     read_json,
     refuse_pointers,
 )
+from unmask.models.loading_turns import quiet_transformers
 from unmask.models.text.folder_tokenizer import FolderTokenizer, core_of
 from unmask.models.text.tokenizer_checks import (
     refuse_lost_capitals,
