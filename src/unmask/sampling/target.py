@@ -35,7 +35,7 @@ from unmask.common.errors import InputError
 from unmask.common.signature import checked, settings
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
-from unmask.sampling.engine.randomness import Drawn
+from unmask.sampling.engine.token_draw import Drawn
 from unmask.sampling.registry import EnergyKind
 
 UserTerm = Callable[[Tensor], Tensor]
