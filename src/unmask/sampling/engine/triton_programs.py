@@ -15,7 +15,7 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.sampling.engine.randomness import Drawn, TokenDraw
+from unmask.sampling.engine.token_draw import Drawn, TokenDraw
 
 UNIFORM_BLOCK = 256
 BLOCK, WARPS = 2048, 8
