@@ -17,7 +17,7 @@ from pathlib import Path
 
 import unmask
 from unmask.joints.registry import named
-from unmask.studies.evaluation.table import DISTANCES, bins
+from unmask.studies.evaluation.distance import DISTANCES, bins
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import unmask
 from unmask.joints.registry import named
-from unmask.studies.evaluation.table import HEADINGS, written
+from unmask.studies.evaluation.markdown import HEADINGS, written
 
 SCHEMES = ("random", "contiguous")
 

@@ -12,7 +12,7 @@ import pytest
 
 import unmask
 from unmask.common.errors import InputError
-from unmask.models.load import devices_of
+from unmask.models.sharing import devices_of
 
 LINES = ["The dog ran.", "", "a cat sat", "The unplayed dog sat.", "a dog", "the cat walks"]
 

@@ -19,7 +19,7 @@ from unmask.sampling.target import Energy, Target
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import SCORES, chosen
 from unmask.studies.evaluation.measure import measure_pairs
-from unmask.studies.variants.mutants import effects
+from unmask.studies.variants.effects import effects
 from unmask.tables.conditionals import Conditionals
 from unmask.tables.exploration import Variant
 from unmask.tables.unary import unary_tables

@@ -17,7 +17,8 @@ from unmask.common.errors import InputError
 from unmask.studies.training.choosing import SIZES, Data, choose, settle
 from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.recipe import OBJECTIVES, Masked, Optimisation, Shape
-from unmask.studies.training.run import TrainingRun, advice
+from unmask.studies.training.result import TrainingRun
+from unmask.studies.training.run import advice
 from unmask.studies.training.settings import TrainSettings
 from unmask.studies.training.validation import Validation
 

@@ -27,7 +27,7 @@ from support import flat
 from support.command_runner import signals_heard
 from support.made_up import made_up_lines
 from unmask.common.errors import InputError, UnmaskError, UnmaskWarning
-from unmask.studies.training.run import Checkpoint
+from unmask.studies.training.checkpoint import Checkpoint
 from unmask.studies.training.trainer import Trainer
 
 SMALL: dict[str, Any] = {

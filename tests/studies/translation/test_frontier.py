@@ -10,7 +10,7 @@ import torch
 
 from support.made_up_language import pairs
 from unmask.sampling.decoders.decoder import Ancestral
-from unmask.studies.translation.translators import PairModel
+from unmask.studies.translation.masked_pairs import PairModel
 
 SOURCES, TARGETS = pairs(16, seed=9, words=6)
 

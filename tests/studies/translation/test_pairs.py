@@ -21,8 +21,8 @@ from unmask.studies.training.objectives import CausalTasks, MaskedTasks, Uniform
 from unmask.studies.training.packed_text import PackedText, Vocabulary
 from unmask.studies.training.settings import TrainSettings
 from unmask.studies.training.start import new_model
+from unmask.studies.translation.causal_pairs import CausalPairs, beam_search
 from unmask.studies.translation.pairs import PairLayout
-from unmask.studies.translation.translators import CausalPairs, beam_search
 
 LAYOUT = PairLayout(source_length=8, max_length=16, start=2, end=3, pad=0, mask=4)
 VOCABULARY = Vocabulary(12, 2, 0, 4, torch.arange(12) < 5, end=3, target=8)

@@ -14,8 +14,9 @@ from support.made_up_language import pairs
 from support.workers import workers
 from unmask.common.errors import InputError
 from unmask.runs.engine import RayWorkers
+from unmask.studies.translation.masked_pairs import PairModel
 from unmask.studies.translation.recipe import TranslateSettings
-from unmask.studies.translation.translators import PairModel, shares
+from unmask.studies.translation.translating import shares
 
 
 def backwards(function: Any, items: Any, workers: Any, setup: Any) -> Any:
@@ -39,8 +40,8 @@ def test_shares_have_the_rows_of_one_process(
 ) -> None:
     """Bit for bit; of several searches, those of sources that are searched together."""
     monkeypatch.setattr("unmask.runs.engine.ray_workers", lambda *_: RayWorkers(2, "cpu"))
-    monkeypatch.setattr("unmask.studies.translation.translators.each", backwards)
-    monkeypatch.setattr("unmask.studies.translation.translators.ROWS", {"cpu": 20})
+    monkeypatch.setattr("unmask.studies.translation.translating.each", backwards)
+    monkeypatch.setattr("unmask.studies.translation.translating.BEAM_ROWS", {"cpu": 20})
     given = {"model": causal if "beam" in options.values() else masked, "device": "cpu", **options}
     local, seen = flat.translate(sources(12), **given), []
     found = flat.translate(

@@ -27,8 +27,9 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.revealing import RevealingDecoder
 from unmask.sampling.decoders.verified import Verified, VerifiedState
 from unmask.sampling.registry import KERNELS
+from unmask.studies.translation.drafts import Draft, Drafting
+from unmask.studies.translation.masked_pairs import PairModel
 from unmask.studies.translation.recipe import settle
-from unmask.studies.translation.translators import Draft, Drafting, PairModel
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)
 MARKOV = [name for name, kernel in KERNELS.items() if not kernel.decodes]
@@ -433,8 +434,8 @@ def test_a_run_that_was_stopped_goes_on_from_its_folder(
     options: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("unmask.studies.translation.translators.SOURCES", {"cpu": 2})
-    monkeypatch.setattr("unmask.studies.translation.translators.ROWS", {"cpu": 40})
+    monkeypatch.setattr("unmask.studies.translation.translating.SOURCES_PER_ITEM", {"cpu": 2})
+    monkeypatch.setattr("unmask.studies.translation.translating.BEAM_ROWS", {"cpu": 40})
     model, seen = causal if "beam" in options.values() else masked, []
     whole = translated(model, reference=TARGETS, **options)
 

@@ -17,7 +17,7 @@ from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
 from unmask.scoring.registry import OF_VARIANTS
 from unmask.studies.variants.contexts import Contexts
-from unmask.studies.variants.mutants import effects
+from unmask.studies.variants.effects import effects
 from unmask.tables.lattice import random_orders
 from unmask.tables.unary import unary_tables
 

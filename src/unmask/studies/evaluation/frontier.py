@@ -54,8 +54,9 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.target import Target, blank_template
+from unmask.studies.evaluation.markdown import cell, frame_of, line
 from unmask.studies.evaluation.sources import read_texts
-from unmask.studies.evaluation.table import cell, frame_of, line, with_intervals
+from unmask.studies.evaluation.summary import with_intervals
 from unmask.tables.conditionals import logit_rows
 from unmask.tables.profile import Profile
 

@@ -1,14 +1,15 @@
 """The choices of a user about a run: shape, objective, optimisation, held-out texts. Loads
 nothing heavy.
 
-What is left out is chosen for the data and the device (`settings`).
+What is left out is chosen for the data and the device (`choosing`).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
 
@@ -113,3 +114,28 @@ class HeldOut:
 
     valid: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None
     valid_share: Annotated[float, Interval(gt=0, lt=1)] = 0.02
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Every choice about a run that decides its numbers.
+
+    weight   how often an epoch sees each corpus file
+    init     a model folder to start from
+    """
+
+    shape: Shape
+    objective: Masked | Causal
+    optimisation: Optimisation
+    held_out: HeldOut
+    seed: int
+    weight: Sequence[float] | None
+    init: PathLike | None
+
+    def options(self) -> dict[str, Any]:
+        """The choices as the command line has them, without groups; None is one left out."""
+        groups = (self.shape, self.objective, self.optimisation, self.held_out)
+        options: dict[str, Any] = {"init": self.init, "weight": self.weight}
+        for group in groups:
+            options |= vars(group)
+        return options

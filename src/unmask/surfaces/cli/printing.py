@@ -388,7 +388,7 @@ def evaluate(options: dict[str, Any]) -> int:
 
 def _evaluated(options: dict[str, Any], shows: bool = True) -> unmask.Evaluation:
     """Evaluate by one scheme, and print the table if `shows`."""
-    from unmask.studies.evaluation.table import HEADINGS, cell, written
+    from unmask.studies.evaluation.markdown import HEADINGS, cell, written
 
     out = options.get("out")
 

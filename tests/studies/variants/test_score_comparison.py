@@ -1,6 +1,4 @@
-"""`mutants` with measured variants: columns, verdicts and files against known scores;
-statistics against scipy.
-"""
+"""`mutants` with measured variants: columns, verdicts and files against known scores."""
 
 import json
 from itertools import product
@@ -9,16 +7,12 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import stats
 
 import unmask
 from support.all_at_once import variant_scores
 from unmask.common.errors import InputError
-from unmask.common.intervals import interval, resampled
-from unmask.studies.variants.measured import Sorted, Target, agreement, compared
-from unmask.studies.variants.parsing import Variants
+from unmask.studies.variants.score_comparison import compared
+from unmask.studies.variants.variant_lists import Variants
 from unmask.surfaces.cli.app import run
 
 SEQUENCE = "ACDEGACD"
@@ -224,7 +218,7 @@ def test_too_many_passes_are_refused_with_their_count(letters, monkeypatch):
         [{"mutant": m, "y": y} for y, m in enumerate(("A1C", "C2D", "A1D+C2A"))],
         {"ranking": unmask.Ranking(scores="pll")},
     )
-    monkeypatch.setattr("unmask.studies.variants.measured.MAX_PASSES", 3)
+    monkeypatch.setattr("unmask.studies.variants.score_comparison.MAX_PASSES", 3)
     with pytest.raises(
         InputError,
         match=(
@@ -239,72 +233,3 @@ def test_too_many_passes_are_refused_with_their_count(letters, monkeypatch):
 def test_several_sequences_have_no_common_list(letters):
     with pytest.raises(InputError, match="2 sequences and one list"):
         unmask.mutants([SEQUENCE, SEQUENCE], model=letters, measured=[{"m": "C2D", "y": 1}])
-
-
-few_values = st.lists(st.tuples(st.integers(-3, 3), st.integers(-2, 2)), min_size=4, max_size=30)
-
-
-def once(column, target):
-    return agreement([np.asarray(column, float)], target, [np.ones((1, len(column)))])[0, 0]
-
-
-def area_by_pairs(scores, hits):
-    pairs = [(a > b) + (a == b) / 2 for a in scores[hits] for b in scores[~hits]]
-    return np.mean(pairs)
-
-
-@given(few_values)
-@settings(max_examples=60, deadline=None)
-def test_spearman_with_ties_is_scipys(rows):
-    scores, values = np.array(rows, float).T
-    if len(np.unique(values)) < 3 or len(np.unique(scores)) < 2:
-        return
-    assert once(scores, Target.of(values)) == pytest.approx(
-        stats.spearmanr(scores, values).statistic, abs=1e-12
-    )
-
-
-@given(few_values)
-@settings(max_examples=60, deadline=None)
-def test_area_is_the_share_of_pairs_in_order(rows):
-    scores, values = np.array(rows, float).T
-    values = (values > 0).astype(float)
-    if len(np.unique(values)) < 2:
-        return
-    target = Target.of(values)
-    assert (target.hits == (values == 1)).all()
-    assert once(scores, target) == pytest.approx(area_by_pairs(scores, target.hits), abs=1e-12)
-
-
-def test_a_resample_by_counts_is_the_statistic_of_the_repeated_variants():
-    draw = np.random.default_rng(0)
-    scores, values = draw.integers(0, 6, (2, 25)).astype(float)
-    for drawn in resampled(25, seed=4, resamples=20):
-        for row in drawn:
-            repeated = np.repeat(np.arange(25), row.astype(int))
-            for target in (Target.of(values), Target.of((values > 2).astype(float))):
-                by_counts = agreement([scores], target, iter([row[None]]))
-                listed = agreement([scores[repeated]], target.at(repeated), [np.ones((1, 25))])
-                assert by_counts[0, 0] == pytest.approx(listed[0, 0], abs=1e-12)
-
-
-def test_intervals_are_scipys_bootstrap():
-    draw = np.random.default_rng(7)
-    scores, values = draw.integers(0, 30, (2, 60)).astype(float)
-    ours = interval(agreement([scores], Target.of(values), resampled(60, 3, 300)))[:, 0]
-    scipys = stats.bootstrap(
-        (scores, values),
-        lambda a, b: stats.spearmanr(a, b).statistic,
-        paired=True,
-        vectorized=False,
-        n_resamples=300,
-        method="percentile",
-        rng=3,
-    ).confidence_interval
-    assert ours == pytest.approx(list(scipys), abs=1e-12)
-
-
-def test_a_sorted_column_groups_equal_values_also_infinite_ones():
-    column = Sorted.of(np.array([0.0, -np.inf, 2, -np.inf, 0]))
-    assert column.sums(np.ones((1, 5))).tolist() == [[2, 2, 1]]
-    assert (column.ranks(np.ones((1, 5)))[0] + 3).tolist() == [[1.5, 3.5, 5.0]]
