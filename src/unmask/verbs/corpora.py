@@ -129,7 +129,7 @@ def frontier(
     ['interleaved', 'surest first', 'random order', 'left to right']
     """
     from unmask.runs.folder import output_folder
-    from unmask.studies.evaluation.frontier import KIND, Point, measured_frontier
+    from unmask.studies.evaluation.frontier_rows import KIND, Point, measured_frontier
 
     for name in decoders or ():
         refuse_no_law(f"decoders {name}", name)
@@ -145,7 +145,15 @@ def frontier(
             " smaller numbers"
         )
     return measured_frontier(
-        data, model, points, (length, first, sentences), seed, folder, progress
+        data,
+        model,
+        points,
+        length=length,
+        first=first,
+        most_texts=sentences,
+        seed=seed,
+        folder=folder,
+        progress=progress,
     )
 
 
