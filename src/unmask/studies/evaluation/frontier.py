@@ -3,7 +3,8 @@ per pass.
 
     nats per token of a decoder at n passes = mean over texts of -log law(x) / L
 
-`frontier_rows` has how the texts are measured. Differences are from the best of the orders of one token per pass, text by text.
+`frontier_rows` has how the texts are measured. Differences are from the best of the orders of one
+token per pass, text by text.
 """
 
 from __future__ import annotations
@@ -196,10 +197,11 @@ def _draw_curve(axes: Axes, points: Sequence[Measured]) -> None:
 
 def _reach(number: Mapping[str, float | None], end: str) -> float:
     """How far an interval reaches from its mean to its low or high end; 0 without an interval."""
-    value, reached = number["value"], number[end]
-    if value is None or reached is None:
+    value = number["value"]
+    limit = number[end]
+    if value is None or limit is None:
         return 0.0
-    return abs(reached - value)
+    return abs(limit - value)
 
 
 def against_best(

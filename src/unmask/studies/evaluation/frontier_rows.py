@@ -18,6 +18,8 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +127,7 @@ def measured_frontier(
     uses_profile = any(hasattr(KERNELS[point.decoder], "profile") for point in points)
     profile = Profile.of(lm).to_dict() if uses_profile else None
     texts = [text.text for text in read_texts(data)]
-    ids, skipped = texts_of_length(lm, texts, length, first, most_texts)
+    ids, skipped = texts_of_length(lm, texts, length=length, first=first, most_texts=most_texts)
     look_at_first(lm, ids.tolist())
     is_named = isinstance(data, str | os.PathLike)
     settings = {
@@ -144,19 +146,16 @@ def measured_frontier(
         "seed": seed,
     }
     every_point = [*points, *(Point(name, None) for name in SEQUENTIAL)]
+    measure = partial(_measured, lm, ids, every_point, seed, progress)
     columns = pyarrow.schema(list(COLUMNS.items()))
     if folder is None:
-        measured = [
-            row
-            for batch in _measured(lm, ids, every_point, seed, progress, done=set())
-            for row in batch
-        ]
-        table = pyarrow.Table.from_pylist(measured, columns)
+        rows = list(chain.from_iterable(measure(done=set())))
+        table = pyarrow.Table.from_pylist(rows, columns)
         return Frontier(settings, table.to_pandas(), skipped)
     with RunFolder(folder, KIND, settings) as run:
         stored = run.rows(columns).to_pylist()
         done = {(row["decoder"], row["asked"], row["text"]) for row in stored}
-        for batch in _measured(lm, ids, every_point, seed, progress, done=done):
+        for batch in measure(done=done):
             run.store(batch, columns)
         frontier = Frontier(settings, run.rows(columns).to_pandas(), skipped)
         frontier.save(run.path)
@@ -230,7 +229,7 @@ def _measured(
             progress(passes_done, passes_in_all, "passes")
         for start in range(0, len(pending), texts_at_once):
             batch = pending[start : start + texts_at_once]
-            yield _rows_of(point, decoder, batch, ids[batch], seed)
+            yield _rows_of(point, decoder, texts=batch, ids=ids[batch], seed=seed)
             passes_done += len(batch) * passes_per_text
             if progress:
                 progress(passes_done, passes_in_all, "passes")
