@@ -125,7 +125,7 @@ def measured_frontier(
 
     lm = as_model(model)
     uses_profile = any(hasattr(KERNELS[point.decoder], "profile") for point in points)
-    profile = Profile.of(lm).to_dict() if uses_profile else None
+    profile = Profile.of(lm) if uses_profile else None
     texts = [text.text for text in read_texts(data)]
     ids, skipped = texts_of_length(lm, texts, length=length, first=first, most_texts=most_texts)
     look_at_first(lm, ids.tolist())
@@ -142,7 +142,7 @@ def measured_frontier(
         "sentences": most_texts,
         "decoders": list(dict.fromkeys(point.decoder for point in points)),
         "passes": sorted({point.passes for point in points if point.passes is not None}),
-        "profile": profile,
+        "profile": None if profile is None else profile.to_dict(),
         "seed": seed,
     }
     every_point = [*points, *(Point(name, None) for name in SEQUENTIAL)]

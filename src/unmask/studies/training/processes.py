@@ -151,7 +151,8 @@ def joined(device: str) -> Iterator[Processes]:
     own = device_of(device, local)
     atexit.unregister(_leave)  # registered by an earlier run of this program, which was whole
     if not dist.is_initialized():  # else by an earlier run
-        dist.init_process_group("gloo" if own.type == "cpu" else "cpu:gloo,cuda:nccl", timeout=WAIT)
+        backend = "gloo" if own.type == "cpu" else "cpu:gloo,cuda:nccl"
+        dist.init_process_group(backend, timeout=WAIT)
     yield Processes(device=own, rank=dist.get_rank(), size=dist.get_world_size(), local=local)
     atexit.register(_leave)
 
