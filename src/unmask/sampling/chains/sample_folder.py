@@ -120,9 +120,9 @@ class SampleFolder(RunFolder):
             np.savez(stream, allow_pickle=False, **arrays)
 
 
-def load_run(path: str | os.PathLike[str]) -> SampleRun:
+def load_run(path: Any) -> SampleRun:
     """A run as its folder has it so far; it need not be finished."""
-    folder = user_path(path, "run")
+    folder = user_path(path, "run")  # raises for what is no path
     settings = stored_settings(folder)
     checkpoints = sorted((folder / "checkpoints").glob("group-*.npz"))
     snapshots = [read_checkpoint(checkpoint) for checkpoint in checkpoints]
