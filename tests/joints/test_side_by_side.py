@@ -12,7 +12,7 @@ from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
 from unmask.joints.registry import Member
-from unmask.joints.rules import Stack, aligned, aligned_zeros
+from unmask.joints.stacks import Stack, aligned, aligned_zeros
 from unmask.joints.strips import strips
 from unmask.models import batching
 from unmask.tables.unary import Tables

@@ -57,7 +57,8 @@ def load(
     8192
     """
     from unmask.models.checkpoint import resolve_dtype
-    from unmask.models.checkpoint_files import LOADING, english_model_path, state_of
+    from unmask.models.checkpoint_files import english_model_path, state_of
+    from unmask.models.loading_turns import LOADING
     from unmask.runs.devices import resolve_device
 
     called = None if name is None else _as_text(name)
@@ -83,8 +84,9 @@ def _loaded(state: object, name: str | None, device: object, dtype: object) -> M
 def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> MaskedLM:
     """`load` without its cache; device and dtype may be torch's own objects."""
     from unmask.models.checkpoint import is_pair_model, load_network, resolve_dtype
-    from unmask.models.checkpoint_files import LOADING, Source, english_model_path
+    from unmask.models.checkpoint_files import Source, english_model_path
     from unmask.models.float32_logits import widen_output
+    from unmask.models.loading_turns import LOADING
     from unmask.models.masked_lm import MaskedLM
     from unmask.models.text.tokenizer_checks import warn_of_few_tokens
     from unmask.models.text.tokenizer_files import load_tokenizer

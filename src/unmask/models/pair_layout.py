@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 from unmask.common.errors import InputError
 from unmask.common.files import read_object, write_json
-from unmask.models.checkpoint import PAIR_FILE, WEIGHTS, is_pair_model
+from unmask.models.checkpoint import PAIR_FILE, is_pair_model
+from unmask.models.checkpoint_files import WEIGHTS
 from unmask.models.text.vocabulary import vocabulary_hash
 from unmask.runs.fingerprint import file_hash
 

@@ -52,7 +52,10 @@ def devices_of(model: Any) -> tuple[str, ...]:
     """The devices that loading names: "cuda:0,1" is ("cuda:0", "cuda:1"), "auto" is itself."""
     named = str(loading_arguments(model).get("device", "auto"))
     first, *others = [part.strip() for part in named.split(",")]
-    return (first, *(f"cuda:{part}" if part.isdigit() else part for part in others))
+    devices = [first]
+    for part in others:
+        devices.append(f"cuda:{part}" if part.isdigit() else part)
+    return tuple(devices)
 
 
 def workers_for(model: Any, engine: str, most: int | None = None) -> Workers | None:

@@ -26,7 +26,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.common.errors import InputError
-from unmask.models.checkpoint import read_own_bert, resolve_dtype
+from unmask.models.bert_checkpoint import read_own_bert
+from unmask.models.checkpoint import resolve_dtype
 from unmask.models.checkpoint_files import Source as Folder
 from unmask.models.encoder.bert import BertMaskedLM, KeyCache
 from unmask.models.pair_layout import PairLayout, read_layout
