@@ -49,7 +49,15 @@ def made_up_data(vocab: int, segment: int, row: int, batch_tokens: int) -> Prepa
     body[:, :, 0], body[:, :, -1] = 2, 3
     ids[:, : per_row * segment] = body.reshape(rows, -1)
     packed = PackedRows(ids, rows * per_row, rows * per_row * segment)
-    return Prepared(tokenizer, packed, packed, (), (), "", "")
+    return Prepared(
+        tokenizer=tokenizer,
+        packed=packed,
+        valid=packed,
+        sources=(),
+        source_tokens=(),
+        held_out="",
+        fingerprint="",
+    )
 
 
 def flops_per_token(

@@ -52,7 +52,8 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, with_law
 from unmask.sampling.target import Target
-from unmask.studies.evaluation.frontier import SEQUENTIAL, Point, against_best, cells
+from unmask.studies.evaluation.frontier import against_best, cells
+from unmask.studies.evaluation.frontier_rows import SEQUENTIAL, Point
 from unmask.studies.translation.masked_pairs import CPU_ROWS, PairModel
 from unmask.tables.conditionals import logit_rows
 from unmask.tables.profile import FILE, Profile

@@ -29,7 +29,9 @@ from torch import Tensor
 
 from unmask.joints.closed_forms import chain_weights
 from unmask.joints.registry import Member
-from unmask.joints.rules import Stack, along, contexts
+from unmask.joints.stacks import Stack
+from unmask.joints.tiles import along, contexts
+from unmask.joints.without_mass import without_mass
 from unmask.models.batching import on_device
 from unmask.tables.unary import Tables
 
@@ -190,7 +192,7 @@ class Members:
     log_chain   log c_t for all t, in the order of `flat`
     sizes       how many contexts each site has
     restarts    False where no member restarts
-    dead        contexts that hold no mass at the fixed point (`unmask.joints.enclosure`); None
+    dead        contexts that hold no mass at the fixed point (`unmask.joints.without_mass`); None
                 if they are not lowered
     """
 
@@ -299,8 +301,6 @@ def _without_mass(members: Members) -> Bool[Tensor, "m n"] | None:
     They depend on the block and on whether the member restarts, and are found once for each such
     kind of row.
     """
-    from unmask.joints.enclosure import without_mass  # which imports this module
-
     dead_of_kind: dict[tuple[int, bool], Tensor | None] = {}
     dead_of_rows = []
     restarts = [restart > 0 for restart in members.restart.flatten().tolist()]

@@ -37,7 +37,7 @@ from torch.nn import functional
 
 from unmask.joints.members import Members, Site
 from unmask.joints.pair_flows import column_flows, row_flows
-from unmask.joints.rules import Stack, triton_serves
+from unmask.joints.stacks import Stack, triton_serves
 from unmask.joints.strips import strips
 from unmask.models.batching import on_device
 

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unmask.joints.members import Site
-from unmask.joints.rules import Tile, by_threads
+from unmask.joints.tiles import Tile, by_threads
 
 
 def row_flows(a: Tensor, b: Tensor, u: Site, v: Site) -> Float[Tensor, "2 m n"]:

@@ -19,7 +19,8 @@ import torch
 from unmask.joints.members import Members, Site, flat, start
 from unmask.joints.newton import inverses
 from unmask.joints.registry import Member
-from unmask.joints.rules import ALIGNED, Linear, PairForm, Stack
+from unmask.joints.rules import Linear, PairForm
+from unmask.joints.stacks import ALIGNED, Stack
 from unmask.joints.strips import LIKELY, taken_whole
 from unmask.models.batching import release_memory
 from unmask.tables.unary import Tables

@@ -40,7 +40,8 @@ from torch import Tensor
 
 from unmask.joints.members import LOWEST, REACH, Members, Site, flat, shaped, unflat
 from unmask.joints.pair_flows import PairFlows
-from unmask.joints.rules import Tile, at, by_threads, contexts, tiles, triton_serves
+from unmask.joints.stacks import triton_serves
+from unmask.joints.tiles import Tile, at, by_threads, contexts, tiles
 from unmask.tables.unary import Tables
 
 

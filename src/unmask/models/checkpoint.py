@@ -42,7 +42,7 @@ DTYPES = {
     "float64": torch.float64,
 }
 PAIR_FILE = "translation.json"
-"""In the folder of a model that was trained to translate (`unmask.studies.translation.pairs`)."""
+"""In the folder of a model that was trained to translate (`unmask.models.pair_layout`)."""
 
 
 def resolve_dtype(dtype: object) -> torch.dtype:

@@ -130,7 +130,7 @@ def frontier(
     ['interleaved', 'surest first', 'random order', 'left to right']
     """
     from unmask.runs.folder import output_folder
-    from unmask.studies.evaluation.frontier import KIND, Point, measured_frontier
+    from unmask.studies.evaluation.frontier_rows import KIND, Point, measured_frontier
 
     for name in decoders or ():
         refuse_no_law(f"decoders {name}", name)
@@ -146,7 +146,15 @@ def frontier(
             " smaller numbers"
         )
     return measured_frontier(
-        data, model, points, (length, first, sentences), seed, folder, progress
+        data,
+        model,
+        points,
+        length=length,
+        first=first,
+        most_texts=sentences,
+        seed=seed,
+        folder=folder,
+        progress=progress,
     )
 
 

@@ -20,7 +20,8 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import with_law
 from unmask.sampling.target import Target
-from unmask.studies.evaluation.frontier import SEQUENTIAL, Frontier, LeftToRight, pieces
+from unmask.studies.evaluation.frontier import Frontier
+from unmask.studies.evaluation.frontier_rows import SEQUENTIAL, LeftToRight, texts_of_length
 
 TEXTS = [
     "The dog saw the small bird.",
@@ -38,11 +39,11 @@ def test_left_to_right_is_the_chain_rule_and_all_orders_sum_to_one():
     target = Target(model, [model.mask_id] * 3)
     for kind in SEQUENTIAL.values():
         decoder = kind(target, Passes(model), replace(kind.options, passes=3))
-        found = law(decoder, texts, ChainStreams(0, [0] * len(texts)).at(0, 0))
-        assert float(found.log_q.sum(1).exp().sum()) == pytest.approx(1, abs=1e-12)
-        assert set(found.passes.tolist()) == {3}
+        laws = law(decoder, texts, ChainStreams(0, [0] * len(texts)).at(0, 0))
+        assert float(laws.log_q.sum(1).exp().sum()) == pytest.approx(1, abs=1e-12)
+        assert set(laws.passes.tolist()) == {3}
         if kind is LeftToRight:
-            for text, log_q in zip(texts.tolist(), found.log_q.sum(1).tolist(), strict=True):
+            for text, log_q in zip(texts.tolist(), laws.log_q.sum(1).tolist(), strict=True):
                 shown = [[*text[:t], *[model.mask_id] * (3 - t)] for t in range(3)]
                 rows = model.logits(torch.tensor(shown), torch.arange(3).unsqueeze(1))[
                     :, 0
@@ -53,31 +54,31 @@ def test_left_to_right_is_the_chain_rule_and_all_orders_sum_to_one():
 
 
 @pytest.fixture(scope="module")
-def found():
+def frontier():
     return unmask.frontier(TEXTS, **CHEAP)
 
 
-def test_numbers_are_those_of_the_scores_and_of_the_chain_rule(found):
-    assert found.texts == 3
-    assert found.skipped == {"of another length": 1}
-    rows = found.rows.set_index(["decoder", "asked", "text"])["nats"]
+def test_numbers_are_those_of_the_scores_and_of_the_chain_rule(frontier):
+    assert frontier.texts == 3
+    assert frontier.skipped == {"of another length": 1}
+    rows = frontier.rows.set_index(["decoder", "asked", "text"])["nats"]
     scores = unmask.score(TEXTS[:3], score="decoder:interleaved@2")
     for number, row in enumerate(scores):
         assert rows["interleaved", 2, number] == pytest.approx(
             -row["decoder:interleaved@2"], abs=1e-4
         )
-    by_name = {(point["decoder"], point["asked"]): point for point in found.points}
+    by_name = {(point["decoder"], point["asked"]): point for point in frontier.points}
     assert by_name["interleaved", 1]["passes"] == 1
     assert by_name["surest first", None]["passes"] == 7
     assert by_name["interleaved", 1]["nats"]["value"] == pytest.approx(
         by_name["random", 1]["nats"]["value"], abs=1e-6
     )
     assert by_name["interleaved", 1]["nats"]["value"] == pytest.approx(
-        found.rows.query("asked == 1").nats.mean() / 7
+        frontier.rows.query("asked == 1").nats.mean() / 7
     )
     sequential = {name: by_name[name, None]["nats"]["value"] for name in SEQUENTIAL}
-    assert found.best == min(sequential, key=sequential.get)
-    assert all(point["difference"]["value"] == 0 for point in found.points if point["best"])
+    assert frontier.best == min(sequential, key=sequential.get)
+    assert all(point["difference"]["value"] == 0 for point in frontier.points if point["best"])
 
 
 def test_differences_are_paired_by_text():
@@ -108,26 +109,28 @@ def test_differences_are_paired_by_text():
     assert point["nats"]["high"] - point["nats"]["low"] > 0.2
 
 
-def test_pieces_are_first_tokens_or_whole_texts():
+def test_texts_are_first_tokens_or_whole_texts():
     model = unmask.MaskedLM.load()
-    whole, skipped = pieces(model, TEXTS, 7, False, 10)
-    first, _ = pieces(model, TEXTS, 4, True, 3)
+    whole, skipped = texts_of_length(model, TEXTS, 7, False, 10)
+    first, _ = texts_of_length(model, TEXTS, 4, True, 3)
     assert whole.shape == (3, 9)
     assert first.shape == (3, 6)
     assert skipped == {"of another length": 1}
     assert torch.equal(first[:, :5], whole[:, :5])
     assert set(first[:, -1].tolist()) == set(whole[:, -1].tolist())
-    assert len(pieces(model, TEXTS, 7, False, 2)[0]) == 2
+    assert len(texts_of_length(model, TEXTS, 7, False, 2)[0]) == 2
     with pytest.raises(
         InputError,
         match="data has no text of 5 tokens: give other texts or another length, or take the first",
     ):
-        pieces(model, TEXTS, 5, False, 2)
-    _, skipped = pieces(model, ["\u6d77 is a word here now.", "bad \x07 text", *TEXTS], 7, False, 2)
+        texts_of_length(model, TEXTS, 5, False, 2)
+    _, skipped = texts_of_length(
+        model, ["\u6d77 is a word here now.", "bad \x07 text", *TEXTS], 7, False, 2
+    )
     assert skipped["cannot be read"] == 1
 
 
-def test_the_command_writes_files_and_continues(found, tmp_path):
+def test_the_command_writes_files_and_continues(frontier, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n")
     words = [
         "--data",
@@ -145,7 +148,7 @@ def test_the_command_writes_files_and_continues(found, tmp_path):
     assert "interleaved" in made.output, made.output
     assert "left to right" in made.output, made.output
     stored = json.loads((tmp_path / "run" / "frontier.json").read_text())
-    assert stored["points"] == json.loads(json.dumps(found.points))
+    assert stored["points"] == json.loads(json.dumps(frontier.points))
     assert (tmp_path / "run" / "frontier.png").read_bytes().startswith(b"\x89PNG")
     assert "| interleaved | 1 |" in (tmp_path / "run" / "frontier.md").read_text()
     parts = sorted((tmp_path / "run" / "parts").glob("*.parquet"))
@@ -159,9 +162,9 @@ def test_the_command_writes_files_and_continues(found, tmp_path):
     assert "holds a run with seed 0, not 1" in other.stderr
 
 
-def test_random_orders_do_not_depend_on_the_batch(found):
+def test_random_orders_do_not_depend_on_the_batch(frontier):
     alone = unmask.frontier(TEXTS[:1], **CHEAP).rows
-    kept = found.rows[found.rows["text"] == 0]
+    kept = frontier.rows[frontier.rows["text"] == 0]
     assert kept["nats"].to_numpy() == pytest.approx(alone["nats"].to_numpy(), abs=1e-4)
 
 
@@ -193,8 +196,8 @@ def test_what_is_refused(tmp_path):
 
 def test_rounds_and_rows_stand_beside_passes():
     texts = ["Two men are in a park.", "A girl sat on the chair."]
-    found = unmask.frontier(texts, decoders=["interleaved", "verified"], passes=[2], length=7)
-    points = {point["decoder"]: point for point in found.points}
+    frontier = unmask.frontier(texts, decoders=["interleaved", "verified"], passes=[2], length=7)
+    points = {point["decoder"]: point for point in frontier.points}
     assert (
         points["interleaved"]["rounds"]
         == points["interleaved"]["rows"]
@@ -205,5 +208,5 @@ def test_rounds_and_rows_stand_beside_passes():
     assert verified["passes"] == 7
     assert 2 <= verified["rounds"] < 14
     assert verified["rows"] >= verified["rounds"]
-    assert "| rounds | rows |" in found.to_markdown()
-    assert found.figure().axes[0].get_xlabel() == "rounds per text"
+    assert "| rounds | rows |" in frontier.to_markdown()
+    assert frontier.figure().axes[0].get_xlabel() == "rounds per text"

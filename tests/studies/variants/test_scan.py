@@ -51,9 +51,9 @@ def test_single_mutants_are_the_models_own_conditional(letters):
 
 
 def test_four_changes_and_lists_and_objects(letters):
-    found = unmask.mutants(SEQUENCE, mutations=["A1C+C2A+D3E+E4G"], model=letters)
-    assert found.names == ["A1C+C2A+D3E+E4G"]
-    assert repr(found).startswith("Mutants(1 of 8 residues, best A1C+C2A+D3E+E4G")
+    mutants = unmask.mutants(SEQUENCE, mutations=["A1C+C2A+D3E+E4G"], model=letters)
+    assert mutants.names == ["A1C+C2A+D3E+E4G"]
+    assert repr(mutants).startswith("Mutants(1 of 8 residues, best A1C+C2A+D3E+E4G")
     both = unmask.mutants(
         [SEQUENCE, "CCDEG"], positions="1-2", model=letters, alphabet="ACD", top=3
     )
@@ -71,10 +71,10 @@ def test_four_changes_and_lists_and_objects(letters):
     [{"positions": "all"}, {"positions": [1, 4], "changes": 2}, {"positions": "1-4", "changes": 2}],
 )
 def test_figures_and_tables_are_left(letters, tmp_path, options):
-    found = unmask.mutants(
+    mutants = unmask.mutants(
         SEQUENCE, model=letters, save=tmp_path / "m.parquet", figure=tmp_path / "m.png", **options
     )
-    assert pandas.read_parquet(tmp_path / "m.parquet").equals(found.to_frame())
+    assert pandas.read_parquet(tmp_path / "m.parquet").equals(mutants.to_frame())
     assert (tmp_path / "m.png").stat().st_size > 5_000
 
 
@@ -103,12 +103,12 @@ def test_mutants_are_saved_as_text(letters, tmp_path, ending):
         {"mutations": "A1C"},
         {"positions": "all"},
     ):  # the second takes the place of the first
-        found = unmask.mutants(SEQUENCE, model=letters, save=file, **options)
+        mutants = unmask.mutants(SEQUENCE, model=letters, save=file, **options)
     read = pandas.read_csv(file, sep="\t" if ending == "tsv" else ",", dtype=str)
-    assert list(read.columns) == list(found.to_frame().columns)
-    assert read["mutant"].tolist() == found.names
+    assert list(read.columns) == list(mutants.to_frame().columns)
+    assert read["mutant"].tolist() == mutants.names
     assert all(
-        read[name].map(float).tolist() == list(values) for name, values in found.numbers.items()
+        read[name].map(float).tolist() == list(values) for name, values in mutants.numbers.items()
     )
     (tmp_path / f"other.{ending}").write_text("name,value\n")
     with pytest.raises(InputError, match="a file that this command did not write"):

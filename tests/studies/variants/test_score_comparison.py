@@ -27,10 +27,10 @@ def scored(letters):
     where = [t for t, token in enumerate(ids) if token not in letters.special_ids]
     letter = {letters.token(i): i for i in letters.regular_ids}
     cells = torch.tensor([[letter[v[place - 1]] for place in SITES] for v in VARIANTS])
-    found = variant_scores(
+    scores = variant_scores(
         letters, ids, [where[place - 1] for place in SITES], cells, "all", letters.regular_ids
     )
-    return {name: values.numpy() for name, values in found.items()}
+    return {name: values.numpy() for name, values in scores.items()}
 
 
 def frame(values):
@@ -39,17 +39,17 @@ def frame(values):
 
 @pytest.mark.parametrize("name", ["singles", "left_to_right", "pairs:balanced"])
 def test_values_that_are_a_score_are_ranked_perfectly_by_it(letters, scored, name):
-    found = unmask.mutants(SEQUENCE, measured=frame(np.exp(scored[name])), model=letters)
-    best = found.scores[0]
+    ranked = unmask.mutants(SEQUENCE, measured=frame(np.exp(scored[name])), model=letters)
+    best = ranked.scores[0]
     assert best["score"] == name
     assert best["value"] == pytest.approx(1)
     assert best["best_in"] == 1
     assert best["low"] > 0.999
-    assert found.sentence.startswith(f"Use {name}: Spearman's rho 1.000")
-    assert "significantly above" in found.sentence
-    assert found.statistic == "spearman"
-    assert found.places == SITES
-    assert len(found) == len(VARIANTS)
+    assert ranked.sentence.startswith(f"Use {name}: Spearman's rho 1.000")
+    assert "significantly above" in ranked.sentence
+    assert ranked.statistic == "spearman"
+    assert ranked.places == SITES
+    assert len(ranked) == len(VARIANTS)
     worst = unmask.mutants(
         SEQUENCE,
         measured=frame(np.exp(scored[name])),
@@ -60,11 +60,11 @@ def test_values_that_are_a_score_are_ranked_perfectly_by_it(letters, scored, nam
 
 
 def test_columns_are_effects_per_change_and_fewer_changes(letters, scored):
-    found = unmask.mutants(SEQUENCE, measured=frame(scored["pll"]), model=letters).to_frame()
+    columns = unmask.mutants(SEQUENCE, measured=frame(scored["pll"]), model=letters).to_frame()
     parent = VARIANTS.index(SEQUENCE)
     changes = np.array([sum(a != b for a, b in zip(v, SEQUENCE, strict=True)) for v in VARIANTS])
-    assert found["changes"].tolist() == changes.tolist()
-    assert found.loc[parent, "mutant"] == "WT"
+    assert columns["changes"].tolist() == changes.tolist()
+    assert columns.loc[parent, "mutant"] == "WT"
     for name in (
         "singles",
         "product",
@@ -75,22 +75,22 @@ def test_columns_are_effects_per_change_and_fewer_changes(letters, scored):
         "pairs:balanced",
     ):
         effect = scored[name] - scored[name][parent]
-        assert found[name].to_numpy() == pytest.approx(effect, abs=1e-4)
-        assert found[f"{name}/change"].to_numpy() == pytest.approx(
+        assert columns[name].to_numpy() == pytest.approx(effect, abs=1e-4)
+        assert columns[f"{name}/change"].to_numpy() == pytest.approx(
             effect / np.maximum(changes, 1), abs=1e-4
         )
-    assert found["fewer_changes"].tolist() == (-changes).tolist()
+    assert columns["fewer_changes"].tolist() == (-changes).tolist()
 
 
 def test_columns_that_rank_nothing_or_equal_another_are_left_out(letters):
     singles = [
         {"mutant": f"C2{letter}", "y": y} for letter, y in zip("ADEG", (1, 2, 3, 5), strict=True)
     ]
-    found = unmask.mutants(SEQUENCE, measured=singles, model=letters)
-    assert [row["score"] for row in found.scores] == ["singles"]
-    assert "epistasis is the same for all variants: left out" in found.notes
-    assert "pll equals singles here: left out" in found.notes
-    assert "fewer_changes" not in found.to_frame()
+    ranked = unmask.mutants(SEQUENCE, measured=singles, model=letters)
+    assert [row["score"] for row in ranked.scores] == ["singles"]
+    assert "epistasis is the same for all variants: left out" in ranked.notes
+    assert "pll equals singles here: left out" in ranked.notes
+    assert "fewer_changes" not in ranked.to_frame()
 
 
 def synthetic(effects, values, changes=None, **options):
@@ -165,20 +165,20 @@ def test_the_command_prints_and_writes_what_python_returns(
     path = tmp_path / "list.csv"
     frame(scored["pll"]).to_csv(path, index=False)
     ranking = unmask.Ranking(scores="singles,product,any_order")
-    found = unmask.mutants(
+    ranked = unmask.mutants(
         SEQUENCE, measured=path, model=letters, ranking=ranking, save=tmp_path / "m.parquet"
     )
     typed = ["mutants", SEQUENCE, "--model", str(letters_folder), "--measured", str(path)]
     scores = ["--scores", "singles,product,any_order"]
     assert run([*typed, *scores, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found.to_dict()))
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(ranked.to_dict()))
     assert run([*typed, *scores]) == 0
     printed = capsys.readouterr().out
-    assert found.sentence in printed
+    assert ranked.sentence in printed
     assert max(len(line) for line in printed.splitlines()[:-3]) <= 80
-    assert pandas.read_parquet(tmp_path / "m.parquet").equals(found.to_frame())
-    assert repr(found).startswith("Measured(36 variants at 3 sites, best ")
-    assert found.sentence[:20] in found._repr_html_()
+    assert pandas.read_parquet(tmp_path / "m.parquet").equals(ranked.to_frame())
+    assert repr(ranked).startswith("Measured(36 variants at 3 sites, best ")
+    assert ranked.sentence[:20] in ranked._repr_html_()
     assert run([*typed, "--mutations", "A1C"]) == 2
     assert "mutations was given, which measured does not use" in capsys.readouterr().err
 

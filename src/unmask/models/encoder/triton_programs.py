@@ -84,6 +84,11 @@ def short_attention(
     out = torch.empty((n, length, width), dtype=queries.dtype, device=queries.device)
     head_width = width // heads
     cos, sin = (queries, queries) if turn is None else turn  # without a turn they are not read
+    if window is None:
+        window = SHORT  # no two tokens are further apart
+    in_parts = queries.dtype == torch.float32
+    precision = "tf32x3" if in_parts else "ieee"
+    warps = 1 if length <= ONE_WARP else 4
     _attend[(n, heads)](
         queries=queries,
         keys=keys,
@@ -98,13 +103,13 @@ def short_attention(
         out_text_stride=out.stride(0),
         out_token_stride=out.stride(1),
         length=length,
-        window=SHORT if window is None else window,
+        window=window,
         scale=head_width**-0.5,
         TOKENS=max(LEAST_TOKENS, triton.next_power_of_2(length)),
         WIDTH=head_width,
         TURNED=turn is not None,
-        PRECISION="tf32x3" if queries.dtype == torch.float32 else "ieee",
-        num_warps=1 if length <= ONE_WARP else 4,
+        PRECISION=precision,
+        num_warps=warps,
     )
     return out
 
@@ -189,6 +194,8 @@ def long_attention(
     out = torch.empty((n, length, width), dtype=queries.dtype, device=queries.device)
     head_width = width // heads
     tiles = triton.cdiv(length, TILE)
+    if window is None:
+        window = length
     _attend_long[(n * tiles, heads)](
         queries=queries,
         keys=keys,
@@ -201,7 +208,7 @@ def long_attention(
         value_text_stride=values.stride(0),
         value_token_stride=values.stride(1),
         length=length,
-        window=length if window is None else window,
+        window=window,
         scale=head_width**-0.5 * LOG2_E,  # the program takes powers of 2
         TILE=TILE,
         WIDTH=head_width,
@@ -328,11 +335,12 @@ def add_norm(
     out = torch.empty_like(x)
     total = torch.empty_like(x) if before else out
     has_bias = norm.bias is not None
+    bias = norm.bias if has_bias else norm.weight  # without a bias it is not read
     _add_norm[(x.numel() // width,)](
         x=x,
         residual=residual,
         weight=norm.weight,
-        bias=norm.bias if has_bias else norm.weight,  # without a bias it is not read
+        bias=bias,
         sums=total,
         out=out,
         width=width,
@@ -366,31 +374,31 @@ def _add_norm(
     total += tl.load(residual + start + feature, inside, 0.0).to(tl.float32)
     if BEFORE:
         tl.store(sums + start + feature, total.to(out.dtype.element_ty), inside)
-    total = tl.where(inside, total - tl.sum(total, 0) / width, 0.0)
-    total *= tl.rsqrt(tl.sum(total * total, 0) / width + eps)
-    total *= tl.load(weight + feature, inside, 0.0).to(tl.float32)
+    centred = tl.where(inside, total - tl.sum(total, 0) / width, 0.0)
+    normed = centred * tl.rsqrt(tl.sum(centred * centred, 0) / width + eps)
+    normed *= tl.load(weight + feature, inside, 0.0).to(tl.float32)
     if BIASED:
-        total += tl.load(bias + feature, inside, 0.0).to(tl.float32)
-    tl.store(out + start + feature, total.to(out.dtype.element_ty), inside)
+        normed += tl.load(bias + feature, inside, 0.0).to(tl.float32)
+    tl.store(out + start + feature, normed.to(out.dtype.element_ty), inside)
 
 
 def linear_activated(
     module: nn.Linear | Rows, activation: str, x: Float[Tensor, "... d"], gates: bool = False
-) -> Float[Tensor, "... inner"]:
+) -> Float[Tensor, "... width"]:
     """activation(module(x)), or activation of its first half times the second; accumulated and
     activated in float32.
 
     activation   gelu, swish or relu; none: the product itself
     """
-    outputs, inner = module.weight.shape
+    outputs, terms = module.weight.shape
     halves = 2 if gates else 1
     width = outputs // halves
-    rows = x.reshape(-1, inner).contiguous()
+    rows = x.reshape(-1, terms).contiguous()
     out = torch.empty((len(rows), width), dtype=x.dtype, device=x.device)
 
     in_parts = x.dtype == torch.float32
     weight = module.weight.detach()
-    rest = None
+    rest = weight  # not read unless in parts
     exact = True
     if in_parts:
         weight, rest = parts(weight)
@@ -400,9 +408,11 @@ def linear_activated(
             # parts
             weight = weight.masked_fill(rest.any(), torch.nan)
 
-    program = dict(IN_PARTS if in_parts else PROGRAM)
-    program["WIDE"] //= halves
-    tall, wide, deep = program["TALL"], program["WIDE"], program["DEEP"]
+    program = dict(IN_PARTS) if in_parts else dict(PROGRAM)
+    program["WIDE"] //= halves  # of each half
+    tall = program["TALL"]
+    wide = program["WIDE"]
+    deep = program["DEEP"]
 
     def tiles_of(matrix: Tensor) -> TensorDescriptor:
         """Of both halves at once."""
@@ -411,13 +421,14 @@ def linear_activated(
     down = triton.cdiv(len(rows), tall)
     across = triton.cdiv(width, wide)
     has_bias = module.bias is not None
+    bias = module.bias if has_bias else module.weight  # without a bias it is not read
     _product[(min(_processors(x.device), down * across),)](
         x=TensorDescriptor.from_tensor(rows, [tall, deep]),
         weight=tiles_of(weight),
-        rest=tiles_of(weight if rest is None else rest),  # not read unless in parts
-        bias=module.bias if has_bias else module.weight,  # without a bias it is not read
+        rest=tiles_of(rest),
+        bias=bias,
         out=TensorDescriptor.from_tensor(out, [tall, wide]),
-        inner=inner,
+        terms=terms,
         width=width,
         down=down,
         across=across,
@@ -469,8 +480,8 @@ def serves(module: nn.Linear | Rows, x: Tensor) -> bool:
         return False
     if _compute_capability(x.device) != HOPPER:
         return False
-    outputs, inner = module.weight.shape
-    return inner % DIVISOR == 0 and outputs % (2 * DIVISOR) == 0
+    outputs, terms = module.weight.shape
+    return terms % DIVISOR == 0 and outputs % (2 * DIVISOR) == 0
 
 
 def _compute_capability(device: torch.device) -> int:
@@ -508,7 +519,7 @@ def _product(
     rest,
     bias,
     out,
-    inner,
+    terms,
     width,
     down,
     across,
@@ -530,7 +541,7 @@ def _product(
         row = (group + tile % (TOGETHER * across) % tall) * TALL
         column = tile % (TOGETHER * across) // tall * WIDE
         total = tl.zeros((TALL, HALVES * WIDE), tl.float32)
-        for term in range(0, inner, DEEP):
+        for term in range(0, terms, DEEP):
             a = x.load([row, term])  # (TALL, DEEP)
             b = weight.load([0, column, term]).reshape(HALVES * WIDE, DEEP).T
             if IN_PARTS:  # x2 w1 + x1 w2 + x1 w1

@@ -108,8 +108,8 @@ def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
 
 def _as_trained(folder: Path) -> FolderTokenizer | None:
     """`read_folder_tokenizer`; raises any error for a file that is missing or broken."""
-    config = read_json(folder / "tokenizer_config.json", "")
-    rule = read_json(folder / "tokenizer.json", "")
+    config = read_json(folder / "tokenizer_config.json", remedy="")  # the error is not shown
+    rule = read_json(folder / "tokenizer.json", remedy="")
     named = given_special_tokens(config)
     special = {token["content"] for token in rule["added_tokens"] if token["special"]}
     understood = {

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.sampling.engine.calls import Recorded, in_full_calls
-from unmask.sampling.engine.randomness import Categoricals
+from unmask.sampling.engine.token_draw import Categoricals
 from unmask.sampling.registry import OutputForm
 from unmask.sampling.target import Energy, Target, masked_alone
 

@@ -25,9 +25,12 @@ BYTES_PER_TOKEN = 4
 TOKENS_SHOWN = {"cuda": 200_000_000, "cpu": 10_000_000}
 """Tokens that a run shows at most, all epochs together, unless FEW_EPOCHS are more."""
 FEW_EPOCHS = 3.0
+"""Of a large corpus, and of a run that starts from a model."""
 MANY_EPOCHS = 48.0
+"""Of a small corpus."""
 LEAST_STEPS = 400
-MOST_STEPS = 10**9
+"""Of a run whose length follows from the data."""
+MOST_STEPS = 10**9  # as many as the option steps takes
 STEPS_PER_EPOCH = 50
 """Steps of an epoch at least: small corpora have smaller batches."""
 LEAST_BATCH = 512  # tokens

@@ -7,9 +7,12 @@ LOCAL_RANK on each machine). They talk by gloo between CPUs and by NCCL between 
 for each. The first process writes and prints. If one is lost, torchrun ends the others and
 reports it. A process alone has no group, and nothing here does anything.
 
-With rows R_p of a batch in process p and the divisor Z of the whole batch, the loss is sum_p
-L_p with L_p = (1 / Z) sum over R_p. DistributedDataParallel gives every process the mean of the
-gradients of N L_p over the N processes, which is the loss' gradient.
+Process p of N has the rows R_p of a batch. With Z the divisor of the whole batch,
+
+    loss = sum_p L_p,    L_p = (1 / Z) sum over R_p
+
+DistributedDataParallel gives every process the mean of the gradients of N L_p over the processes,
+which is the loss' gradient.
 """
 
 from __future__ import annotations
@@ -35,7 +38,11 @@ WAIT = timedelta(days=7)
 
 @dataclass(frozen=True)
 class Processes:
-    """One of `size` processes, and its device."""
+    """One of `size` processes, and its device.
+
+    rank    its number among all processes
+    local   its number among those on its machine
+    """
 
     device: torch.device = torch.device("cpu")
     rank: int = 0
@@ -53,10 +60,14 @@ class Processes:
         return self.rank == 0
 
     def rows(self, whole: int) -> tuple[int, int]:
-        """First and stop of the rows that this process computes, of a batch of `whole`; all
-        have as many, give or take one.
+        """The rows that this process computes, of a batch of `whole`: the first, and the one after
+        the last.
+
+        The numbers of rows of two processes differ by at most one.
         """
-        return whole * self.rank // self.size, whole * (self.rank + 1) // self.size
+        first = whole * self.rank // self.size
+        stop = whole * (self.rank + 1) // self.size
+        return first, stop
 
     def refuse_few_rows(self, rows: int, length: int) -> None:
         """Raise InputError if batches of `rows` rows of `length` tokens leave a process without
@@ -88,6 +99,8 @@ class Processes:
             return loss
 
         class Loss(nn.Module):
+            """The loss as a module that has the parameters, which torch asks for."""
+
             def __init__(self) -> None:
                 super().__init__()
                 self.model = model
@@ -95,28 +108,33 @@ class Processes:
             def forward(self, *arguments: Any) -> Any:
                 return loss(*arguments)
 
-        wrapped = nn.parallel.DistributedDataParallel(
+        averaged = nn.parallel.DistributedDataParallel(
             Loss(), broadcast_buffers=False, gradient_as_bucket_view=True
         )
+        if self.device.type != "cuda":
+            return averaged
 
-        def whole_parts(*arguments: Any) -> Any:
+        def averaged_and_compiled(*arguments: Any) -> Any:
             """Torch would cut what it compiles at the edges of gradient buckets; each stage is
             small enough.
             """
             with torch._dynamo.config.patch(optimize_ddp=False):
-                return wrapped(*arguments)
+                return averaged(*arguments)
 
-        return whole_parts if self.device.type == "cuda" else wrapped
+        return averaged_and_compiled
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:
         """The first process of each machine goes through this part before the others, which
         find its files in the cache.
+
+        Everyone waits in `highest` once: the others before the part, the first after it.
         """
-        if self.local:
+        goes_first = self.local == 0
+        if not goes_first:
             self.highest(0)
         yield
-        if not self.local:
+        if goes_first:
             self.highest(0)
 
 
@@ -131,16 +149,18 @@ def joined(device: str) -> Iterator[Processes]:
         return
     local = int(os.environ.get("LOCAL_RANK", 0))
     own = device_of(device, local)
-    if not dist.is_initialized():  # else by an earlier run of this program
-        dist.init_process_group("gloo" if own.type == "cpu" else "cpu:gloo,cuda:nccl", timeout=WAIT)
-    yield Processes(own, dist.get_rank(), dist.get_world_size(), local)
-    atexit.unregister(_leave)
+    atexit.unregister(_leave)  # registered by an earlier run of this program, which was whole
+    if not dist.is_initialized():  # else by an earlier run
+        backend = "gloo" if own.type == "cpu" else "cpu:gloo,cuda:nccl"
+        dist.init_process_group(backend, timeout=WAIT)
+    yield Processes(device=own, rank=dist.get_rank(), size=dist.get_world_size(), local=local)
     atexit.register(_leave)
 
 
 def _leave() -> None:
-    """End the group of a program whose last run was whole; after a failure it would wait for a
-    process that is gone.
+    """End the group of a program whose last run was whole.
+
+    After a run that failed it is not registered: it would wait for a process that is gone.
     """
     if dist.is_initialized():
         dist.destroy_process_group()
@@ -156,7 +176,8 @@ def device_of(device: str, local: int) -> torch.device:
             f"device {device!r} is one GPU, and there are several processes: give --device cuda,"
             " one GPU for each"
         )
-    count, needed = torch.cuda.device_count(), int(os.environ.get("LOCAL_WORLD_SIZE", local + 1))
+    count = torch.cuda.device_count()
+    needed = int(os.environ.get("LOCAL_WORLD_SIZE", local + 1))
     if needed > count:
         raise InputError(
             f"{needed} processes were started on a machine with {count} GPUs: give --nproc-per-node"

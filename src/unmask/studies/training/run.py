@@ -163,16 +163,22 @@ def _texts(
 
 def refuse_mixed(options: Mapping[str, object], pairs: bool) -> None:
     """Refuse options of pairs without pairs, and options of texts without texts."""
-    texts_only = ("weight", "valid")
-    pairs_only = ("mask_source", "refinement")
+    parallel = "--parallel SOURCE TARGET"
+    corpus = "a CORPUS of texts"
     if pairs:
-        unused, what, other = texts_only, "--parallel SOURCE TARGET", "a CORPUS of texts"
+        _refuse_unused(options, ("weight", "valid"), by=parallel, instead=corpus)
     else:
-        unused, what, other = pairs_only, "a CORPUS of texts", "--parallel SOURCE TARGET"
-    for name in unused:
+        _refuse_unused(options, ("mask_source", "refinement"), by=corpus, instead=parallel)
+
+
+def _refuse_unused(
+    options: Mapping[str, object], names: Sequence[str], by: str, instead: str
+) -> None:
+    """Refuse the named options; `by` does not use them, and `instead` does."""
+    for name in names:
         if options.get(name):
             raise InputError(
-                f"{name} was given, which {what} does not use: leave it out, or use {other}"
+                f"{name} was given, which {by} does not use: leave it out, or use {instead}"
             )
 
 

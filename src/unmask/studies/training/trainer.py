@@ -13,6 +13,7 @@ it the masks, not their law.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -241,7 +242,8 @@ class Trainer:
             raise ValueError(f"it is of step {state['step']} of {self.settings.steps}")
         # Checked here, before anything is loaded: torch takes moments of any shape.
         for optimiser, part in zip(self.optimisers, state["optimisers"], strict=True):
-            parameters = [p for group in optimiser.param_groups for p in group["params"]]
+            groups = [group["params"] for group in optimiser.param_groups]
+            parameters = list(chain.from_iterable(groups))
             for place, moments in part["state"].items():
                 _refuse_other_shapes(moments, place, parameters[place].shape)
         self.model.load_state_dict(state["model"])

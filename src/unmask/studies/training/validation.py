@@ -12,6 +12,7 @@ finite.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -90,7 +91,7 @@ def _counts_of_rows(packed: PackedRows, vocabulary: Vocabulary) -> Int[np.ndarra
 
 def _counts_of_translations(pairs: PairTokens, vocabulary: Vocabulary) -> Int[np.ndarray, " V"]:
     """How often an epoch shows each token in translations, with their end tokens."""
-    tokens = [token for target in pairs.targets for token in target]
+    tokens = list(chain.from_iterable(pairs.targets))
     counts = np.bincount(tokens, minlength=vocabulary.size)
     counts[vocabulary.end] += len(pairs.targets)
     return counts

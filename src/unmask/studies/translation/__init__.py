@@ -2,7 +2,6 @@
 sampled by `sampling`.
 
 recipe        the ways to translate, and the settings that decide the translations
-pairs         a source and its translation in one text; length heads, fitted
 spelling      from sentences to tokens and back
 masked_pairs  a masked model of pairs
 drafts        its translations: drafts, decoded and moved

@@ -30,9 +30,9 @@ from unmask.models.bert_checkpoint import read_own_bert
 from unmask.models.checkpoint import resolve_dtype
 from unmask.models.checkpoint_files import Source as Folder
 from unmask.models.encoder.bert import BertMaskedLM, KeyCache
+from unmask.models.pair_layout import PairLayout, read_layout
 from unmask.runs.devices import resolve_device
 from unmask.runs.fingerprint import fingerprint
-from unmask.studies.translation.pairs import PairLayout, read_layout
 from unmask.studies.translation.recipe import PairTranslator
 from unmask.studies.translation.result import OneTranslation
 from unmask.studies.translation.spelling import Spelling

@@ -14,10 +14,11 @@ from unmask.models.checkpoint import load_network, resolve_dtype
 from unmask.models.checkpoint_files import Source as Folder
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.float32_logits import widen_output
+from unmask.models.length_head import LengthHead, pooled_states
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.pair_layout import PairLayout, read_layout
 from unmask.runs.devices import resolve_device
 from unmask.sampling.engine.passes import Passes
-from unmask.studies.translation.pairs import LengthHead, PairLayout, pooled_states, read_layout
 from unmask.studies.translation.recipe import PairTranslator
 from unmask.studies.translation.spelling import Spelling
 

@@ -77,9 +77,9 @@ def load_translator(
         dtype: auto, float32, bfloat16, float16 or float64.
     """
     from unmask.common.files import user_path
+    from unmask.models.pair_layout import is_causal_pair_model
     from unmask.studies.translation.causal_pairs import CausalPairs
     from unmask.studies.translation.masked_pairs import PairModel
-    from unmask.studies.translation.pairs import is_causal_pair_model
 
     folder = user_path(name, "model")
     if is_causal_pair_model(folder):

@@ -15,6 +15,7 @@ import torch
 
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import user_path
+from unmask.models.pair_layout import PairLayout
 from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.models.text.word_pieces import UNKNOWN
 from unmask.runs.engine import Workers, each
@@ -26,7 +27,6 @@ from unmask.sampling.chains.snapshot import COUNTS
 from unmask.studies.translation.causal_pairs import CausalPairs, beam_search
 from unmask.studies.translation.drafts import Drafting, best_drafts
 from unmask.studies.translation.masked_pairs import PairModel
-from unmask.studies.translation.pairs import PairLayout
 from unmask.studies.translation.recipe import Beam, TranslateSettings, Translator, in_worker
 from unmask.studies.translation.result import OneTranslation, Translations, figures
 from unmask.studies.translation.spelling import Spelling

@@ -78,46 +78,47 @@ def scans(
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
 
-    def read(sequence: str) -> Scan:
+    def read(sequence: str) -> ChosenMutants:
         parent = Parent(lm, sequence, allowed)
         if names is not None:
-            return Scan.of_names(parent, names, force)
+            return ChosenMutants.of_names(parent, names, force)
         assert positions is not None  # one of the two is given
-        return Scan.of_positions(parent, positions, changes, force)
+        return ChosenMutants.of_positions(parent, positions, changes, force)
 
-    to_measure = for_each(sequences, read)
+    chosen = for_each(sequences, read)
     if drawn:
-        for scan in to_measure:
-            refuse_undrawable([len(places) for places in scan.sets])
-    look_at_first(lm, (scan.parent.ids for scan in to_measure))
-    # The progress of one sequence is in passes, that of several in sequences.
-    report = progress if len(to_measure) == 1 else None
-    for number, scan in enumerate(to_measure, 1):
-        yield replace(scan.measure(construction, report), top=top, by=by)
-        if progress and len(to_measure) > 1:
-            progress(number, len(to_measure), "sequences")
+        for of_sequence in chosen:
+            refuse_undrawable([len(places) for places in of_sequence.sets])
+    look_at_first(lm, (of_sequence.parent.ids for of_sequence in chosen))
+    if len(chosen) == 1:  # progress is in passes
+        yield replace(chosen[0].measure(construction, progress), top=top, by=by)
+        return
+    for number, of_sequence in enumerate(chosen, 1):
+        yield replace(of_sequence.measure(construction, None), top=top, by=by)
+        if progress:
+            progress(number, len(chosen), "sequences")
 
 
-class Scan:
-    """One sequence, and the mutants of it that are asked for.
+class ChosenMutants:
+    """The mutants of one sequence that are asked for.
 
-    sets     the sets of places that change
-    named    for each set of places the fillings that are named; a set without an entry is
-             scanned: all fillings in which every place changes
-    passes   of the model, for all sets
+    sets            the sets of places that change
+    named_cells     for each set of places the cells that are named; a set without an entry is
+                    scanned: all cells in which every place changes
+    passes          of the model, for all sets
     """
 
     def __init__(
-        self, parent: Parent, sets: Sequence[Places], named: Mapping[Places, list[Cell]]
+        self, parent: Parent, sets: Sequence[Places], named_cells: Mapping[Places, list[Cell]]
     ) -> None:
         self.parent = parent
         self.sets = sets
-        self.named = named
-        parent.refuse_foreign({place for places in sets for place in places})
+        self.named_cells = named_cells
+        parent.refuse_foreign(set().union(*sets))
         self.passes = self._pass_count(sets)
 
     @classmethod
-    def of_names(cls, parent: Parent, names: Sequence[str], force: bool) -> Scan:
+    def of_names(cls, parent: Parent, names: Sequence[str], force: bool) -> ChosenMutants:
         """The mutants of these names."""
         # Each mutant is there once, however often and in whatever order it is named: cells are
         # the keys of a dictionary.
@@ -135,18 +136,15 @@ class Scan:
                 )
             cell = tuple(token for _, token in made)
             cells_of.setdefault(places, {})[cell] = None
-        scan = cls(
-            parent,
-            sets=list(cells_of),
-            named={places: list(cells) for places, cells in cells_of.items()},
-        )
-        scan.refuse_many_passes("name fewer mutants", force)
-        return scan
+        named_cells = {places: list(cells) for places, cells in cells_of.items()}
+        chosen = cls(parent, sets=list(cells_of), named_cells=named_cells)
+        chosen.refuse_many_passes("name fewer mutants", force)
+        return chosen
 
     @classmethod
     def of_positions(
         cls, parent: Parent, positions: str | Sequence[int], changes: int, force: bool
-    ) -> Scan:
+    ) -> ChosenMutants:
         """All mutants of 1 to `changes` of these places."""
         scanned = places_of(positions, len(parent.residues))
         if changes > len(scanned):
@@ -168,12 +166,12 @@ class Scan:
         sets: list[Places] = []
         for together in range(1, changes + 1):
             sets += combinations(scanned, together)
-        scan = cls(parent, sets=sets, named={})
-        scan.refuse_many_passes("scan fewer positions", force)
-        return scan
+        chosen = cls(parent, sets=sets, named_cells={})
+        chosen.refuse_many_passes("scan fewer positions", force)
+        return chosen
 
     def refuse_many_passes(self, fewer: str, force: bool) -> None:
-        """Raise if there are more passes than without `force`; `fewer` says how to have less."""
+        """Raise if there are too many passes, unless `force`; `fewer` says how to have fewer."""
         refuse_more(
             self.passes,
             most=MAX_PASSES,
@@ -192,7 +190,8 @@ class Scan:
         try:
             for start in range(0, len(self.sets), TOGETHER):
                 group = self.sets[start : start + TOGETHER]
-                for places, tables in zip(group, self._tables(group), strict=True):
+                tables_of_group = self._tables(group)  # all passes are here: it may raise Enough
+                for places, tables in zip(group, tables_of_group, strict=True):
                     cells = self._cells(places)
                     changes += [self._changes(places, cell) for cell in cells.tolist()]
                     values = self._effects(places, derive(tables, construction))
@@ -214,6 +213,7 @@ class Scan:
         )
 
     def _pass_count(self, sets: Sequence[Places]) -> int:
+        """Passes of the model for some sets of places."""
         return sum(pass_count([len(self.parent.allowed)] * len(places)) for places in sets)
 
     def _tables(self, group: Sequence[Places]) -> list[Tables]:
@@ -233,11 +233,9 @@ class Scan:
         return {name: values.cpu() for name, values in effects(joint, wild).items()}
 
     def _cells(self, places: Places) -> Int[Tensor, "n m"]:
-        """The fillings of these places that are asked for, one per row, as indices into the
-        alphabet.
-        """
-        if places in self.named:
-            return torch.tensor(self.named[places])
+        """The cells of these places that are asked for, one per row."""
+        if places in self.named_cells:
+            return torch.tensor(self.named_cells[places])
         others = []
         for own in self._wild(places):
             tokens = [token for token in range(len(self.parent.allowed)) if token != own]

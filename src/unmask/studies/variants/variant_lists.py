@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -104,15 +105,10 @@ def read_variants(
     if read.bad and not skip_bad:
         raise InputError(_about_bad_rows(read.bad, columns))
     notes = [*columns.notes]
-    for left_out, why in (
-        (read.missing, f"without a value in {columns.value!r}"),
-        (read.bad, "not readable"),
-    ):
-        if left_out:
-            plural = "s" if len(left_out) > 1 else ""
-            first, *_ = left_out[0].split(": ")  # of a bad row its name, without the error
-            notes.append(f"{len(left_out):,} row{plural} {why} left out (first: {first})")
-
+    if read.missing:
+        notes.append(_about_left_out(read.missing, f"without a value in {columns.value!r}"))
+    if read.bad:
+        notes.append(_about_left_out(read.bad, "not readable"))
     means = _means(read.values, notes)
     if len(means) < FEWEST:
         raise InputError(
@@ -124,20 +120,15 @@ def read_variants(
             " or classes, that differ"
         )
     if places is None:
-        changed = {place for made in means for place, _ in made}
-        places = sorted(changed)
+        places = _changed_places(means)
     parent.refuse_foreign(places)
     wild = np.array([parent.index[parent.residues[place - 1]] for place in places], dtype=int)
-    cells = np.tile(wild, (len(means), 1))
-    site_of = {place: site for site, place in enumerate(places)}
-    for cell, made in zip(cells, means, strict=True):
-        for place, token in made:
-            cell[site_of[place]] = token
+    values = list(means.values())
     return Variants(
         places=tuple(places),
         wild=wild,
-        cells=cells,
-        values=np.array(list(means.values())),
+        cells=_cells(means, places, wild),
+        values=np.array(values),
         column=columns.value,
         notes=tuple(notes),
     )
@@ -240,6 +231,35 @@ def _about_bad_rows(bad: Sequence[str], columns: _Columns) -> str:
     if columns.is_first_of_many:
         more += f"; {columns.variant!r} was read, and variant=... names another column"
     return f"{bad[0]}{more}: correct or remove them, or skip them (skip_bad=True)"
+
+
+def _about_left_out(rows: Sequence[str], why: str) -> str:
+    """A note about rows without a value, or that cannot be read."""
+    plural = "s" if len(rows) > 1 else ""
+    first, *_ = rows[0].split(": ")  # of a bad row its name, without the error
+    return f"{len(rows):,} row{plural} {why} left out (first: {first})"
+
+
+def _changed_places(variants: Iterable[Variant]) -> list[int]:
+    """The places that some variant changes, in ascending order."""
+    changed: set[int] = set()
+    for made in variants:
+        changed.update(place for place, _ in made)
+    return sorted(changed)
+
+
+def _cells(
+    variants: Collection[Variant], places: Sequence[int], wild: Int[np.ndarray, " k"]
+) -> Int[np.ndarray, "n k"]:
+    """The letters of each variant at these places, as indices into the alphabet; `wild` has the
+    parent's.
+    """
+    cells = np.tile(wild, (len(variants), 1))
+    column_of = {place: column for column, place in enumerate(places)}
+    for cell, made in zip(cells, variants, strict=True):
+        for place, token in made:
+            cell[column_of[place]] = token
+    return cells
 
 
 def read_variant(text: str, parent: Parent, places: Sequence[int] | None = None) -> Variant:
@@ -364,7 +384,7 @@ def _means(values_of: Mapping[Variant, list[float]], notes: list[str]) -> dict[V
     """The mean value of each variant. If there are two classes, variants that were measured as
     both are left out. `notes` gets a line about either.
     """
-    distinct = {value for values in values_of.values() for value in values}
+    distinct = set(chain.from_iterable(values_of.values()))
     in_both: set[Variant] = set()
     if len(distinct) == 2:
         in_both = {made for made, values in values_of.items() if len(set(values)) > 1}
