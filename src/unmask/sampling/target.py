@@ -123,7 +123,7 @@ class Energy:
 def _values_of(term: UserTerm, ids: Int[Tensor, "n T"]) -> Tensor:
     """A user's term of n texts; raises unless it is a tensor of n numbers."""
     try:
-        values = term(ids)
+        values: object = term(ids)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         why = str(error).partition("\n")[0]
         raise InputError(
