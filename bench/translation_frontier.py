@@ -54,7 +54,7 @@ from unmask.sampling.registry import KERNELS, with_law
 from unmask.sampling.target import Target
 from unmask.studies.evaluation.frontier import against_best, cells
 from unmask.studies.evaluation.frontier_rows import SEQUENTIAL, Point
-from unmask.studies.translation.translators import CPU_ROWS, PairModel
+from unmask.studies.translation.masked_pairs import CPU_ROWS, PairModel
 from unmask.tables.conditionals import logit_rows
 from unmask.tables.profile import FILE, Profile
 from unmask.tables.profile_measurement import Row, profile_of

@@ -298,7 +298,7 @@ def choose(given: argparse.Namespace, model: str, _: str) -> None:
     """On val.*: by what the best of five lengths is best taken, and what lengths are worth at
     all.
     """
-    from unmask.studies.translation.translators import PairModel
+    from unmask.studies.translation.masked_pairs import PairModel
 
     pair = PairModel.load(given.work / model, dtype=given.dtype)
     told = choices(
@@ -310,7 +310,7 @@ def choose(given: argparse.Namespace, model: str, _: str) -> None:
 
 def rows(given: argparse.Namespace, model: str, worker: str) -> None:
     """Some ways to translate the test set, one after the other."""
-    from unmask.studies.translation.translators import PairModel
+    from unmask.studies.translation.masked_pairs import PairModel
 
     loaded = _loaded(given, model)
     longest = float(LEAST)
@@ -383,7 +383,7 @@ def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:
     """The norm energy of all rows, those that were sampled with another energy too, so that
     they compare.
     """
-    from unmask.studies.translation.translators import Draft, Drafting
+    from unmask.studies.translation.drafts import Draft, Drafting
 
     if told["settings"]["energy"] == "norm":
         return
@@ -392,7 +392,7 @@ def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:
         Draft(tuple(source), one["length"], 0.0, tuple(one["tokens"]))
         for source, one in zip(sources, told["translations"], strict=True)
     ]
-    found = Drafting(pair, 0).scores(drafts, "norm")
+    found = Drafting(pair, 0).energies(drafts, "norm")
     for one, energy in zip(told["translations"], found, strict=True):
         one["energy"] = energy
     told["figures"]["energy"] = sum(found) / len(found)
@@ -402,7 +402,8 @@ def scores(given: argparse.Namespace, model: str, _: str) -> None:
     """Energies of the references, and of the autoregressive model's translations, under a
     masked model.
     """
-    from unmask.studies.translation.translators import Draft, Drafting, PairModel
+    from unmask.studies.translation.drafts import Draft, Drafting
+    from unmask.studies.translation.masked_pairs import PairModel
 
     pair = PairModel.load(given.work / model, dtype=given.dtype)
     sources = [
@@ -427,7 +428,11 @@ def scores(given: argparse.Namespace, model: str, _: str) -> None:
             and not set(tokens) & set(pair.model.special_ids)
         ]
         drafting = Drafting(pair, 0)
-        found[name] = {kind: drafting.scores(drafts, kind) for kind in ("norm", "raw", "any-order")}  # type: ignore[arg-type]
+        found[name] = {
+            "norm": drafting.energies(drafts, "norm"),
+            "raw": drafting.energies(drafts, "raw"),
+            "any-order": drafting.log_probs(drafts),
+        }
         found[name]["length"] = [draft.length for draft in drafts]
     keep(given, f"scores-{model}", found)
 
@@ -441,7 +446,7 @@ def dependence(given: argparse.Namespace, model: str, _: str) -> None:
     """
     import torch
 
-    from unmask.studies.translation.translators import PairModel
+    from unmask.studies.translation.masked_pairs import PairModel
 
     pair = PairModel.load(given.work / model, dtype=given.dtype)
     sources = pair.spelling.encode(lines(given.data / "test_2016_flickr.de", given.sentences))
@@ -486,7 +491,7 @@ def choices(
 
     from unmask.sampling.chains.functionals import stutter_rate
     from unmask.sampling.registry import MaskPredict
-    from unmask.studies.translation.translators import Draft, Drafting
+    from unmask.studies.translation.drafts import Draft, Drafting
 
     ids = [tuple(one) for one in pair.spelling.encode(sources)]
     wanted = [tuple(one)[: pair.layout.longest_target] for one in pair.spelling.encode(references)]
@@ -506,7 +511,7 @@ def choices(
         Draft(source, len(target), 0.0, target) for source, target in zip(ids, wanted, strict=True)
     ]
     spelled = [draft for draft in told if not set(draft.tokens) & set(pair.model.special_ids)]
-    nats = -sum(drafting.scores(spelled, "any-order")) / sum(draft.length for draft in spelled)
+    nats = -sum(drafting.log_probs(spelled)) / sum(draft.length for draft in spelled)
     found = {
         "the reference's length": bleu(
             drafting.run([Draft(d.source, d.length) for d in told], decoder, "norm")

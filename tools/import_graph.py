@@ -41,8 +41,7 @@ ORDER: tuple[str, ...] = (
 )
 """Left to right: a room may import those to its left. `registries` are the modules `registry` of
 several rooms: plain lists, which name what their own room has and load none of it.
-`verbs.serve`, which starts the page, counts as serving. `translation` is to the left of
-`training`, which uses its beam search and fits the head of its lengths."""
+`verbs.serve`, which starts the page, counts as serving."""
 PARTED = ("studies", "surfaces")
 """Folders whose parts are rooms of their own in ORDER."""
 DOTTED = re.compile(rf"{PACKAGE}(\.\w+)+(:\w+)?")

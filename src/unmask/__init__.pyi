@@ -52,7 +52,7 @@ from unmask.studies.training.recipe import Shape as Shape
 from unmask.studies.training.result import TrainingRun as TrainingRun
 from unmask.studies.translation.recipe import Beam as Beam
 from unmask.studies.translation.recipe import load_translator as load_translator
-from unmask.studies.translation.translators import Translations as Translations
+from unmask.studies.translation.result import Translations as Translations
 from unmask.studies.variants.measured import Measured as Measured
 from unmask.studies.variants.mutants import Mutants as Mutants
 from unmask.studies.variants.ranking import Ranking as Ranking

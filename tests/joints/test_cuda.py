@@ -6,7 +6,7 @@ import torch
 from support.joint_cases import float32_pair
 from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
-from unmask.joints.rules import triton_serves
+from unmask.joints.stacks import triton_serves
 from unmask.tables.unary import Tables
 
 pytestmark = pytest.mark.gpu
@@ -22,12 +22,12 @@ def test_all_joints_and_metrics_of_a_pair_are_those_of_the_cpu(zeros: bool) -> N
     of_cpu, of_gpu = random_pair(4, "cpu", zeros), random_pair(4, "cuda", zeros)
     assert triton_serves(of_gpu)
     assert not triton_serves(of_cpu)
-    expected, found = (block_metrics(derive_all(tables), (3, 5)) for tables in (of_cpu, of_gpu))
-    assert found.incompatibility == pytest.approx(expected.incompatibility, rel=1e-4)
-    for mine, theirs in zip(found.joints, expected.joints, strict=True):
+    expected, on_gpu = (block_metrics(derive_all(tables), (3, 5)) for tables in (of_cpu, of_gpu))
+    assert on_gpu.incompatibility == pytest.approx(expected.incompatibility, rel=1e-4)
+    for mine, theirs in zip(on_gpu.joints, expected.joints, strict=True):
         assert mine.joint_nll == pytest.approx(theirs.joint_nll, rel=1e-3)
         assert mine.a_kl == pytest.approx(theirs.a_kl, rel=1e-3, abs=1e-5)
-    assert zeros == any(mine.a_kl == torch.inf for mine in found.joints)
+    assert zeros == any(mine.a_kl == torch.inf for mine in on_gpu.joints)
     other = block_metrics(derive_all(random_pair(5, "cuda")), (3, 5))
     assert abs(other.joints[0].joint_nll - expected.joints[0].joint_nll) > 0.01
 
@@ -47,10 +47,10 @@ def test_pairs_at_once_have_the_numbers_that_they_have_alone() -> None:
     together = metrics_of_blocks(
         derive_blocks([random_pair(seed, "cuda") for seed in range(4)], names), golds
     )
-    for seed, (gold, found) in enumerate(zip(golds, together, strict=True)):
+    for seed, (gold, metrics) in enumerate(zip(golds, together, strict=True)):
         alone = block_metrics(derive_all(random_pair(seed, "cuda"), names), gold)
-        assert found.incompatibility == pytest.approx(alone.incompatibility, rel=1e-9)
-        for mine, theirs in zip(found.joints, alone.joints, strict=True):
+        assert metrics.incompatibility == pytest.approx(alone.incompatibility, rel=1e-9)
+        for mine, theirs in zip(metrics.joints, alone.joints, strict=True):
             for name in ("joint_nll", "a_kl", "g_kl", "objective"):
                 assert getattr(mine, name) == pytest.approx(
                     getattr(theirs, name), rel=1e-6, abs=1e-7

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from joints.test_zeros import wrong
-from support.joint_cases import distance, random_scan_step, tables_from, tables_of, without
+from support.joint_cases import distance, tables_from, tables_of, without
 from unmask.joints import arnold_gokhale
 from unmask.joints.arnold_gokhale import family, members_of
-from unmask.joints.enclosure import Balance, without_mass
+from unmask.joints.enclosure import Balance
 from unmask.joints.members import Members, flat, start, unflat
 from unmask.joints.registry import Member
 
@@ -145,20 +145,6 @@ def test_tokens_ruled_out_at_several_sites_are_no_hindrance(sites, member):
     assert wrong(joint, member) is None
     for site in sites:
         assert float(joint.dense().exp().select(site, 2).sum()) < TOLERANCE
-
-
-def test_without_mass_are_the_contexts_of_what_is_ruled_out():
-    tables = ruled_out((0, 1))
-    shape = tables.shape
-    holds = [~m for m in unflat(without_mass(tables.log_q, None), shape)]
-    stationary = random_scan_step(tables).T.matrix_power(4096)[:, 0].reshape(shape)
-    assert [m.tolist() for m in holds] == [(m > 1e-12).tolist() for m in without(stationary)]
-    assert without_mass(ruled_out(()).log_q, None) is None
-    chain = torch.full((27,), -torch.inf, dtype=torch.float64)
-    chain[0] = 0.0
-    with_restarts = without_mass(tables.log_q, chain)
-    assert not with_restarts[0]
-    assert with_restarts.sum() >= without_mass(tables.log_q, None).sum() - 1
 
 
 def bound_by_derivatives(tables, member, z):

@@ -116,7 +116,7 @@ def joints_with_zeros(draw, sites=2):
 @settings(max_examples=150, deadline=None)
 @given(joints_with_zeros(), st.integers(1, 12))
 def test_the_conditionals_of_a_joint_with_zeros_are_compatible(p, tile_cells):
-    with mock.patch("unmask.joints.rules.CELLS_ON_CPU", tile_cells):
+    with mock.patch("unmask.joints.tiles.CELLS_ON_CPU", tile_cells):
         assert of(conditionals(p)) < ZERO
 
 
@@ -223,7 +223,7 @@ def test_three_blanks_are_their_pairs_of_tables(p, seed, changed, tile_cells):
         rng = np.random.default_rng(seed)
         tables[0] = tables[0] * np.exp(rng.uniform(-1, 1, p.shape))
         tables[0] /= tables[0].sum(0)
-    with mock.patch("unmask.joints.rules.CELLS_ON_CPU", tile_cells):
+    with mock.patch("unmask.joints.tiles.CELLS_ON_CPU", tile_cells):
         assert of(tables) == pytest.approx(by_least_squares(tables), rel=1e-7, abs=ZERO)
 
 
@@ -234,7 +234,7 @@ def test_without_zeros_it_is_the_residual_of_least_squares(sites, vocab, seed, t
     rng = np.random.default_rng(seed)
     tables = [np.exp(rng.normal(0, 2, shape)) for _ in shape]
     tables = [q / q.sum(t, keepdims=True) for t, q in enumerate(tables)]
-    with mock.patch("unmask.joints.rules.CELLS_ON_CPU", tile_cells):
+    with mock.patch("unmask.joints.tiles.CELLS_ON_CPU", tile_cells):
         assert of(tables) == pytest.approx(by_least_squares(tables), rel=1e-9)
 
 

@@ -105,7 +105,7 @@ def enumerated(joint, gold):
 
 
 def in_tiles_of(cells):
-    return mock.patch("unmask.joints.rules.CELLS_ON_CPU", cells)
+    return mock.patch("unmask.joints.tiles.CELLS_ON_CPU", cells)
 
 
 def hold_to_their_sums(joints, gold):

@@ -44,7 +44,7 @@ def imbalance(tables, log_mu, member):
     written with, relatively.
     """
     mu = FamilyRule.at(tables, log_mu, member)((slice(None), slice(None))).exp()
-    return [found / given.exp() - 1 for found, given in zip(without(mu), log_mu, strict=True)]
+    return [sums / marginal.exp() - 1 for sums, marginal in zip(without(mu), log_mu, strict=True)]
 
 
 @settings(max_examples=20)
@@ -65,8 +65,8 @@ def test_with_some_left_out_the_likely_ones_come_into_balance_once_the_others_ar
     tables = tables_of_large(3)
     mu = family(tables, *member, tolerance=1e-10).dense().exp()
     stayed = solved(likely_of(tables, member), tuple(m.log() for m in without(mu)))
-    for found, expected in zip(stayed, without(mu), strict=True):
-        torch.testing.assert_close(found.exp(), expected, rtol=1e-7, atol=0)
+    for marginal, expected in zip(stayed, without(mu), strict=True):
+        torch.testing.assert_close(marginal.exp(), expected, rtol=1e-7, atol=0)
     for residual in imbalance(
         tables, solved(likely_of(tables, member), start(tables), times=12), member
     ):
@@ -85,14 +85,14 @@ def test_old_factors_lead_to_the_same_answer_as_new_ones(member, moved):
         m + moved * torch.sin(torch.arange(m.numel(), dtype=m.dtype)).reshape(m.shape)
         for m in start(tables)
     )
-    found, expected = (
+    with_old, with_new = (
         solved(again, other, times=12),
         solved(likely_of(tables, member), other, times=12),
     )
-    for mine, fresh in zip(found, expected, strict=True):
+    for mine, fresh in zip(with_old, with_new, strict=True):
         torch.testing.assert_close(mine, fresh, rtol=0, atol=1e-5)
     assert (
-        max(float((mine - came).abs().max()) for mine, came in zip(found, other, strict=True))
+        max(float((mine - came).abs().max()) for mine, came in zip(with_old, other, strict=True))
         > 1e-3
     )
 
@@ -131,10 +131,10 @@ def test_tokens_that_hardly_meet_others_converge_and_without_help_do_not(alpha):
     p, tables = two_worlds()
     assert 0.2 < float(p[7, 7]) < 0.3
     for initial in (start(tables), start(tables, uniform=True)):
-        found = family(tables, alpha, initial=initial)
-        assert found.report["converged"]
-        assert found.report["steps"] < 25
-        assert distance(found.dense().exp(), p) < 1e-4
+        joint = family(tables, alpha, initial=initial)
+        assert joint.report["converged"]
+        assert joint.report["steps"] < 25
+        assert distance(joint.dense().exp(), p) < 1e-4
     log_mu = start(tables)
     for _ in range(25):
         log_mu = swept(tables, log_mu, Member(alpha))
@@ -174,9 +174,9 @@ def test_chains_that_hardly_mix_are_solved_as_an_eigensolver_solves_them(dtype):
     assert 0.997 < float(values.real[order[1]]) < 0.99999
 
     def assert_law(law, restart):
-        found = family(tables, 1.0, restart)
-        assert found.report["converged"]
-        for expected, marginal in zip(law.split([n, m]), found.marginals(), strict=True):
+        joint = family(tables, 1.0, restart)
+        assert joint.report["converged"]
+        for expected, marginal in zip(law.split([n, m]), joint.marginals(), strict=True):
             assert distance(expected / expected.sum(), marginal.double()) < 1e-4
 
     assert_law(vectors[:, order[0]].real, 0.0)
@@ -199,5 +199,5 @@ def test_tables_that_newton_cannot_solve_leave_the_marginals_as_they_came():
     tables = random_tables((2, 5), 3)
     broken = replace(tables, log_q=tuple(q * torch.nan for q in tables.log_q))
     came = start(tables)
-    for found, expected in zip(solved(likely_of(broken, Member(0.0)), came), came, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-14, atol=0)
+    for after, before in zip(solved(likely_of(broken, Member(0.0)), came), came, strict=True):
+        torch.testing.assert_close(after, before, rtol=1e-14, atol=0)

@@ -9,7 +9,7 @@ from support.joint_cases import tables_from
 from unmask.joints.members import Members, Site, flat, start
 from unmask.joints.pair_flows import column_flows, row_flows
 from unmask.joints.registry import Member
-from unmask.joints.rules import tiles
+from unmask.joints.tiles import tiles
 
 SHAPE = (384, 900)
 MEMBERS = [Member(0.0), Member(0.5, 0.25), Member(1.0), Member(1.0, 0.1)]

@@ -12,7 +12,7 @@ from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
 from unmask.joints.registry import Member
-from unmask.joints.rules import Stack, aligned, aligned_zeros
+from unmask.joints.stacks import Stack, aligned, aligned_zeros
 from unmask.joints.strips import strips
 from unmask.models import batching
 from unmask.tables.unary import Tables
@@ -54,8 +54,8 @@ def test_pairs_side_by_side_have_the_numbers_that_they_have_alone():
 def test_metrics_side_by_side_are_those_of_the_blocks_alone():
     blocks = [random_tables((2, 6), seed) for seed in range(3)]
     golds = [(1, 2), (0, 5), (3, 3)]
-    found = metrics_of_blocks(derive_blocks(blocks), golds)
-    for tables, gold, of_block in zip(blocks, golds, found, strict=True):
+    side_by_side = metrics_of_blocks(derive_blocks(blocks), golds)
+    for tables, gold, of_block in zip(blocks, golds, side_by_side, strict=True):
         expected = block_metrics(derive_all(tables), gold)
         assert of_block.incompatibility == pytest.approx(expected.incompatibility, rel=1e-12)
         for mine, theirs in zip(of_block.joints, expected.joints, strict=True):
@@ -126,9 +126,9 @@ def test_pairs_side_by_side_by_triton_are_those_of_the_tiles(
     by_triton = metrics_of_blocks(derive_blocks(again, wanted), golds)
     for mine, theirs in zip(by_triton, by_tiles, strict=True):
         assert mine.incompatibility == pytest.approx(theirs.incompatibility, rel=1e-5)
-        for found, expected in zip(mine.joints, theirs.joints, strict=True):
+        for by_programs, by_cells in zip(mine.joints, theirs.joints, strict=True):
             for name in ("joint_nll", "a_kl", "g_kl", "objective"):
-                assert getattr(found, name) == pytest.approx(
-                    getattr(expected, name), rel=1e-4, abs=1e-5
-                ), (found, name)
+                assert getattr(by_programs, name) == pytest.approx(
+                    getattr(by_cells, name), rel=1e-4, abs=1e-5
+                ), (by_programs, name)
     assert abs(by_triton[0].joints[0].joint_nll - by_triton[1].joints[0].joint_nll) > 0.01

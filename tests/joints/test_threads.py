@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from support.joint_cases import distance, large_tables
-from unmask.joints import rules
 from unmask.joints.deriving import derive_all
 from unmask.joints.metrics import block_metrics
-from unmask.joints.rules import by_threads, tiles
+from unmask.joints.tiles import by_threads, tiles
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -26,7 +25,7 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 def test_parts_follow_each_other_and_threads_keep_their_number(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(rules, "CELLS_ON_CPU", 4)
+    monkeypatch.setattr("unmask.joints.tiles.CELLS_ON_CPU", 4)
     table, of_new = torch.zeros(10, 4), []
     parts = by_threads(table, lambda part: (torch.get_num_threads(), list(part)))
     assert [tile for _, part in parts for tile in part] == list(tiles(torch.empty(10, 4)))
@@ -40,7 +39,7 @@ def test_parts_follow_each_other_and_threads_keep_their_number(
 
 
 def test_an_error_in_a_part_is_raised(threads: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rules, "CELLS_ON_CPU", 4)
+    monkeypatch.setattr("unmask.joints.tiles.CELLS_ON_CPU", 4)
     with pytest.raises(ZeroDivisionError):
         by_threads(torch.zeros(10, 4), lambda part: 1 // 0)
     assert torch.get_num_threads() == threads
@@ -48,15 +47,15 @@ def test_an_error_in_a_part_is_raised(threads: int, monkeypatch: pytest.MonkeyPa
 
 def test_joints_and_metrics_do_not_depend_on_the_number_of_threads():
     tables, before = large_tables((600, 450), seed=5, scale=0.7), torch.get_num_threads()
-    found = []
+    by_number = []
     try:
         for number in (1, 2):
             torch.set_num_threads(number)
             joints = derive_all(tables, ["mrf", "balanced", "restarted"])
-            found.append((joints, block_metrics(joints, (3, 4))))
+            by_number.append((joints, block_metrics(joints, (3, 4))))
     finally:
         torch.set_num_threads(before)
-    (alone, by_one), (shared, by_two) = found
+    (alone, by_one), (shared, by_two) = by_number
     assert len(list(tiles(tables.log_q[0]))) > 1
     for joint, other in zip(alone, shared, strict=True):
         assert distance(joint.dense().exp(), other.dense().exp()) < 1e-10

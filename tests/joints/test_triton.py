@@ -19,7 +19,8 @@ from unmask.joints.incompatibility import incompatibilities
 from unmask.joints.members import Members, flat, start
 from unmask.joints.metrics import block_metrics
 from unmask.joints.registry import CONSTRUCTIONS, Member
-from unmask.joints.rules import Linear, PairForm, pair_form, triton_serves
+from unmask.joints.rules import Linear, PairForm, pair_form
+from unmask.joints.stacks import triton_serves
 from unmask.joints.sweeps import sweep
 from unmask.models import batching
 from unmask.tables.unary import Tables
@@ -83,13 +84,15 @@ def test_joints_and_metrics_by_triton_are_those_of_the_tiles(
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     by_triton = block_metrics(derive_all(replace(tables), WITH_RESTARTS), (4, 7))
     assert isclose(by_triton.incompatibility, by_tiles.incompatibility, rel_tol=1e-5)
-    for found, wanted in zip(by_triton.joints, by_tiles.joints, strict=True):
+    for metrics, expected in zip(by_triton.joints, by_tiles.joints, strict=True):
         for key in ("joint_nll", "a_kl", "g_kl", "objective"):
-            assert isclose(getattr(found, key), getattr(wanted, key), rel_tol=1e-4, abs_tol=1e-5), (
-                found.construction,
+            assert isclose(
+                getattr(metrics, key), getattr(expected, key), rel_tol=1e-4, abs_tol=1e-5
+            ), (
+                metrics.construction,
                 key,
             )
-    assert zeros == any(found.a_kl == torch.inf for found in by_triton.joints)
+    assert zeros == any(metrics.a_kl == torch.inf for metrics in by_triton.joints)
 
 
 def test_incompatibility_by_triton_is_that_of_the_tiles_with_zeros_too(
@@ -127,7 +130,7 @@ def test_incompatibility_by_triton_is_that_of_the_tiles_with_zeros_too(
 
 
 def test_a_token_that_one_table_rules_out_is_no_matter_to_a_form_without_it() -> None:
-    from unmask.joints.rules import Stack
+    from unmask.joints.stacks import Stack
     from unmask.joints.triton_programs import pair_sums
 
     a, b = torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(5)).unbind()

@@ -70,9 +70,9 @@ def test_gelu_within_the_product_is_the_product_and_then_gelu(width, dtype):
         functional.linear(x.float(), module.weight.float(), module.bias.float())
     )
     by_two = functional.gelu(module(x)).float()
-    found = activated(module, functional.gelu, x).float()
-    assert (found - exact).abs().max() <= (by_two - exact).abs().max()
-    assert not torch.equal(found, by_two), "control: one rounding less shows"
+    by_one = activated(module, functional.gelu, x).float()
+    assert (by_one - exact).abs().max() <= (by_two - exact).abs().max()
+    assert not torch.equal(by_one, by_two), "control: one rounding less shows"
 
 
 @pytest.mark.parametrize("stored", [torch.float32, torch.float16])
@@ -135,9 +135,9 @@ def test_gates_within_the_product_are_the_product_and_then_the_gates(activation)
     )
     exact = activation(first) * second
     by_two = activated(module, activation, x, gates=True, fused=False).float()
-    found = activated(module, activation, x, gates=True).float()
-    assert (found - exact).abs().max() <= (by_two - exact).abs().max()
-    assert not torch.equal(found, by_two), "control: one rounding less shows"
+    by_one = activated(module, activation, x, gates=True).float()
+    assert (by_one - exact).abs().max() <= (by_two - exact).abs().max()
+    assert not torch.equal(by_one, by_two), "control: one rounding less shows"
 
 
 @pytest.mark.parametrize("length", [96, 300])

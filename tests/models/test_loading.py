@@ -36,6 +36,11 @@ def test_bundled_model_loads_without_a_network(monkeypatch):
     assert model.token(int(logits.argmax())) == "playing"
 
 
+def test_a_folder_below_the_home_folder(copied, monkeypatch):
+    monkeypatch.setenv("HOME", str(copied.parent))
+    assert MaskedLM.load(f"~/{copied.name}").folder == copied
+
+
 DAMAGED = [
     ("config.json", lambda content: b'{"model_type": "bert"', "not valid JSON"),
     ("config.json", lambda content: b'{"model_type": "no-such-type"}', "not understood"),

@@ -60,9 +60,9 @@ def serving(*options):
     command = [sys.executable, "-m", "unmask", "serve", "--port", "0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        found = re.search(r"http://\S+/", server.stdout.readline())
-        assert found, "the server did not say where it is"
-        yield found[0]
+        match = re.search(r"http://\S+/", server.stdout.readline())
+        assert match, "the server did not say where it is"
+        yield match[0]
         server.terminate()
         server.wait(300)
 

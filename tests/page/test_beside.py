@@ -66,9 +66,9 @@ def test_fill_shows_both_maps_and_their_differences(page, folders):
         }
         for f in folders
     ]
-    found = differences(page)
-    assert set(found) <= set(known[0]) | set(known[1])
-    for text, (first, second, apart) in found.items():
+    differing = differences(page)
+    assert set(differing) <= set(known[0]) | set(known[1])
+    for text, (first, second, apart) in differing.items():
         for value, model in ((first, known[0]), (second, known[1])):
             assert value is None or value == pytest.approx(model[text], abs=6e-4)
         assert apart is None or apart == pytest.approx(first - second, abs=1.1e-3)
@@ -92,9 +92,9 @@ def test_every_view_follows(page, folders):
     known = [
         unmask.score([SEQUENCE, "EVQLVESGGA"], "pll", model=str(folder)).rows for folder in folders
     ]
-    found = differences(page)
+    differing = differences(page)
     for n in (0, 1):
-        first, second, apart = found[f"pll, sequence {n + 1}"]
+        first, second, apart = differing[f"pll, sequence {n + 1}"]
         assert first == pytest.approx(known[0][n]["pll"], abs=6e-4)
         assert second == pytest.approx(known[1][n]["pll"], abs=6e-4)
         assert apart == pytest.approx(first - second, abs=1.1e-3)

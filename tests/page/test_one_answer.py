@@ -49,8 +49,8 @@ def test_a_stopped_measurement_says_how_much_there_is_in_card_and_files(page):
     assert f"{measured} of 78 pairs were measured" in page.tab.locator(".held").inner_text()
     name, text = page.saved("Mutual information", "JSON")
     assert name == f"unmask-dependence-{measured}-of-78-pairs.json"
-    found = json.loads(text)
-    assert (found["measured"], found["count"]) == (measured, 78)
+    written = json.loads(text)
+    assert (written["measured"], written["count"]) == (measured, 78)
     name, text = page.saved("Strongest pairs", "CSV")
     assert "-of-78-pairs" in name
     assert len(list(csv.DictReader(StringIO(text.decode())))) == measured

@@ -34,8 +34,8 @@ def test_files_of_the_map_have_its_numbers(page):
     answer = asked(
         page, "fill", text="A man is [MASK] a [MASK].", candidates=64, targets=["riding", "horse"]
     )
-    found = json.loads(page.saved("The two blanks together", "JSON")[1])
-    assert found["map"]["joint"] == answer["map"]["joint"], "digit for digit"
+    written = json.loads(page.saved("The two blanks together", "JSON")[1])
+    assert written["map"]["joint"] == answer["map"]["joint"], "digit for digit"
     rows = list(csv.DictReader(StringIO(page.saved("The two blanks together", "CSV")[1].decode())))
     assert len(rows) == 14 * 14
     assert [float(row["restarted"]) for row in rows] == [

@@ -15,13 +15,8 @@ from unmask.sampling.chains.drawing import draw_samples
 from unmask.sampling.decoders.decoder import Ancestral, ConfidenceOrder, MaskPredict, decode
 from unmask.sampling.decoders.revealing import EntropyBound, LowestEntropy, RandomSets
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import (
-    ChainStreams,
-    TokenDraw,
-    counter_words,
-    plain_draw,
-    plain_uniform,
-)
+from unmask.sampling.engine.randomness import ChainStreams, counter_words, plain_uniform
+from unmask.sampling.engine.token_draw import TokenDraw, plain_draw
 from unmask.sampling.engine.triton_programs import uniform_on_gpu
 from unmask.sampling.kernels.kernel import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock

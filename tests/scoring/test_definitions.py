@@ -73,8 +73,8 @@ def scores(model, texts, names, **options):
         replace(one, **{name: value for name, value in options.items() if hasattr(one, name)})
         for one in chosen(names)
     ]
-    found = score_batch(model, TextBatch.of(torch.tensor(texts)), entries)
-    return found if len(names) > 1 else found[names[0]]
+    scored = score_batch(model, TextBatch.of(torch.tensor(texts)), entries)
+    return scored if len(names) > 1 else scored[names[0]]
 
 
 @settings(max_examples=15)
@@ -82,11 +82,11 @@ def scores(model, texts, names, **options):
 def test_scores_are_their_definitions(vocabulary, length, seed, data):
     model = TabularMLM.random(vocabulary, length, seed)
     text = data.draw(st.lists(st.integers(0, vocabulary - 1), min_size=length, max_size=length))
-    found = scores(model, [text], list(DEFINED))
+    scored = scores(model, [text], list(DEFINED))
     for name, defined in DEFINED.items():
-        assert float(found[name].values[0]) == pytest.approx(defined(model, text), abs=1e-10), name
+        assert float(scored[name].values[0]) == pytest.approx(defined(model, text), abs=1e-10), name
     ways = orders(model, text)
-    assert float(found["any_order"].extra["mean_log"][0]) == pytest.approx(
+    assert float(scored["any_order"].extra["mean_log"][0]) == pytest.approx(
         sum(ways) / len(ways), abs=1e-10
     )
 
@@ -106,9 +106,9 @@ def test_what_is_a_probability_sums_to_one_and_what_is_none_does_not(name):
 def test_shares_of_sites_add_up():
     model = TabularMLM.random(3, 4, seed=2)
     names = [name for name in SCORES if SCORES[name].by_token]
-    found = scores(model, [[0, 1, 2, 0], [2, 2, 1, 1]], names)
+    scored = scores(model, [[0, 1, 2, 0], [2, 2, 1, 1]], names)
     for name in names:
-        assert torch.allclose(found[name].by_site.sum(1), found[name].values)
+        assert torch.allclose(scored[name].by_site.sum(1), scored[name].values)
 
 
 def test_pieces_of_a_word_are_masked_with_the_earlier_ones():
@@ -181,11 +181,11 @@ def interleaved_in_two(model, text):
 def test_the_law_of_a_decoder_is_its_definition_whatever_is_scored_beside_it():
     model = TabularMLM.random(3, 4, seed=21)
     texts = [[0, 1, 2, 0], [2, 2, 1, 1], [1, 0, 0, 2]]
-    found = scores(model, texts, ["decoder:interleaved@2"])
-    assert found.values.tolist() == pytest.approx(
+    scored = scores(model, texts, ["decoder:interleaved@2"])
+    assert scored.values.tolist() == pytest.approx(
         [interleaved_in_two(model, text) for text in texts], abs=1e-10
     )
-    assert torch.allclose(found.by_site.sum(1), found.values)
+    assert torch.allclose(scored.by_site.sum(1), scored.values)
 
 
 def test_the_law_of_a_target_is_given_its_own_context():

@@ -32,11 +32,11 @@ PAIRS = [
 
 
 def test_accuracy_by_set_and_phenomenon(pieces):
-    found = unmask.score(minimal_pairs=PAIRS, score="pll,energy_norm,any_order", model=pieces)
-    right = [float(row["good_pll"] > row["bad_pll"]) for row in found.rows[:2]]
-    assert [row["pll_correct"] for row in found.rows] == [*right, 0.5, None]
-    assert [row["energy_norm_correct"] for row in found.rows] == [*right, 0.5, None]
-    of_pll = {(row["level"], row["name"]): row for row in found.accuracy if row["score"] == "pll"}
+    scores = unmask.score(minimal_pairs=PAIRS, score="pll,energy_norm,any_order", model=pieces)
+    right = [float(row["good_pll"] > row["bad_pll"]) for row in scores.rows[:2]]
+    assert [row["pll_correct"] for row in scores.rows] == [*right, 0.5, None]
+    assert [row["energy_norm_correct"] for row in scores.rows] == [*right, 0.5, None]
+    of_pll = {(row["level"], row["name"]): row for row in scores.accuracy if row["score"] == "pll"}
     assert of_pll["set", "one"]["accuracy"] == sum(right) / 2
     assert of_pll["set", "two"] | {"low": 0, "high": 0} == {
         "score": "pll",
@@ -51,16 +51,16 @@ def test_accuracy_by_set_and_phenomenon(pieces):
     }
     assert of_pll["phenomenon", "x"]["pairs"] == 3
     assert of_pll["all", "all"]["accuracy"] == pytest.approx((sum(right) + 0.5) / 3)
-    assert len(found.to_frame()) == 3 * 4
-    assert "3 pairs" not in repr(found)
+    assert len(scores.to_frame()) == 3 * 4
+    assert "3 pairs" not in repr(scores)
 
 
 def test_identical_sentences_tie_by_every_score(pieces):
     same = [{"sentence_good": "the unplayed dog sat", "sentence_bad": "the unplayed dog sat"}]
     names = "pll,pll_word,left_to_right,right_to_left"
     sampled = unmask.AnyOrder(exact_tokens=2, orders=4)
-    found = unmask.score(minimal_pairs=same, score=[*names.split(","), sampled], model=pieces)
-    assert all(found.rows[0][f"{name}_correct"] == 0.5 for name in found.scores)
+    scores = unmask.score(minimal_pairs=same, score=[*names.split(","), sampled], model=pieces)
+    assert all(scores.rows[0][f"{name}_correct"] == 0.5 for name in scores.scores)
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,12 @@ def test_files_and_folders(pieces, tmp_path):
     ]
     (tmp_path / "agreement.jsonl").write_text("\n".join(lines[:2]) + "\n\n")
     (tmp_path / "islands.jsonl").write_text(lines[2])
-    found = unmask.score(minimal_pairs=tmp_path, model=pieces)
-    assert [row["set"] for row in found.rows] == ["agreement", "agreement", "islands"]
+    scores = unmask.score(minimal_pairs=tmp_path, model=pieces)
+    assert [row["set"] for row in scores.rows] == ["agreement", "agreement", "islands"]
     again = unmask.score(
         minimal_pairs=[tmp_path / "agreement.jsonl", str(tmp_path / "islands.jsonl")], model=pieces
     )
-    assert again.accuracy == found.accuracy
+    assert again.accuracy == scores.accuracy
 
 
 def test_no_file_of_a_folder_is_left_out_without_a_word(pieces, tmp_path):

@@ -12,7 +12,6 @@ import pytest
 
 import unmask
 from unmask.common.errors import InputError
-from unmask.models.load import devices_of
 
 LINES = ["The dog ran.", "", "a cat sat", "The unplayed dog sat.", "a dog", "the cat walks"]
 
@@ -45,10 +44,10 @@ def test_formats_hold_the_same_rows(pieces, file, tmp_path):
 
 
 def test_words_and_tokens_survive_parquet(pieces, file, tmp_path):
-    found = unmask.score(
+    scores = unmask.score(
         file, "pll", model=pieces, rows="nested", out=tmp_path / "run", format="parquet"
     )
-    assert found.rows == unmask.score(file, "pll", model=pieces, rows="nested").rows
+    assert scores.rows == unmask.score(file, "pll", model=pieces, rows="nested").rows
 
 
 class Stopped(Exception):
@@ -77,7 +76,7 @@ def test_a_stopped_run_goes_on(pieces, long_file, tmp_path):
         unmask.score(long_file, "pll", model=pieces, out=out, progress=stop_in_the_middle)
     assert not (out / "scores.jsonl").exists()
     seen = []
-    found = unmask.score(
+    scores = unmask.score(
         long_file,
         "pll",
         model=pieces,
@@ -85,18 +84,18 @@ def test_a_stopped_run_goes_on(pieces, long_file, tmp_path):
         progress=lambda done, total, what="": seen.append(done),
     )
     assert 0 < seen[0] <= 750, "what was done is kept"
-    assert found.rows == lines((out / "scores.jsonl").read_text())
-    assert [row["item"] for row in found] == list(range(1, 1501))
-    assert [row["pll"] for row in found] == pytest.approx(
+    assert scores.rows == lines((out / "scores.jsonl").read_text())
+    assert [row["item"] for row in scores] == list(range(1, 1501))
+    assert [row["pll"] for row in scores] == pytest.approx(
         [row["pll"] for row in whole], abs=1e-5, nan_ok=True
     )
 
 
 def test_rows_come_one_by_one_and_are_not_kept(pieces):
     seen = []
-    found = unmask.score(iter(LINES), "pll", model=pieces, sink=seen.append)
+    scores = unmask.score(iter(LINES), "pll", model=pieces, sink=seen.append)
     assert [row["text"] for row in seen] == LINES
-    assert len(found) == 0
+    assert len(scores) == 0
 
 
 def test_json_lines(pieces, tmp_path):
@@ -105,11 +104,11 @@ def test_json_lines(pieces, tmp_path):
         '{"text": "a dog", "id": 4}\n\n{"before": "a", "target": "cat", "after":'
         ' "sat"}\n{"sentence": "the dog"}\n'
     )
-    found = unmask.score(file, model=pieces)
-    assert [row["text"] for row in found] == ["a dog", "", "a cat sat", "the dog"]
-    assert found[0]["id"] == "4"
-    assert found[1]["reason"] == "the text is empty"
-    assert found[2]["length"] == 1
+    scores = unmask.score(file, model=pieces)
+    assert [row["text"] for row in scores] == ["a dog", "", "a cat sat", "the dog"]
+    assert scores[0]["id"] == "4"
+    assert scores[1]["reason"] == "the text is empty"
+    assert scores[2]["length"] == 1
 
 
 @pytest.mark.parametrize(("kind", "mark"), [("csv", ","), ("tsv", "\t")])
@@ -123,8 +122,8 @@ def test_tables_are_read_by_column(pieces, tmp_path, kind, mark):
     ]
     with open(file, "w", newline="", encoding="utf-8-sig") as stream:
         csv.writer(stream, delimiter=mark).writerows(rows)
-    found = unmask.score(file, model=pieces)
-    assert [(row["id"], row["text"]) for row in found] == [
+    scores = unmask.score(file, model=pieces)
+    assert [(row["id"], row["text"]) for row in scores] == [
         ("7", f"a dog{mark}ran"),
         ("8", "the cat"),
     ]
@@ -235,16 +234,6 @@ def test_a_list_of_devices_is_for_what_is_shared(pieces_folder, tmp_path):
                 out=tmp_path / "run",
             )
     assert not (tmp_path / "run").exists()
-
-
-def test_numbers_of_a_list_are_gpus():
-    assert devices_of(partial(unmask.load, device="cuda:0,1, cuda:3")) == (
-        "cuda:0",
-        "cuda:1",
-        "cuda:3",
-    )
-    assert devices_of(partial(unmask.load, "name", "cpu,cpu")) == ("cpu", "cpu")
-    assert devices_of("name") == ("auto",) == devices_of(None)
 
 
 @pytest.mark.parametrize(

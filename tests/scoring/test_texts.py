@@ -22,11 +22,11 @@ def masked_log_q(model, ids, hidden, position, regular=False):
 
 @torch.no_grad()
 def test_pieces_of_a_word(pieces):
-    found = unmask.score(
+    scores = unmask.score(
         "The unplayed dog ran.", "pll,pll_word,left_to_right", model=pieces, rows="nested"
     )
     ids = pieces.words.encode("The unplayed dog ran.")
-    assert [token["token"] for token in found[0]["tokens"]] == [
+    assert [token["token"] for token in scores[0]["tokens"]] == [
         "the",
         "un",
         "##play",
@@ -42,8 +42,8 @@ def test_pieces_of_a_word(pieces):
     ]
     to_come = [masked_log_q(pieces, ids, list(range(t, 8)), t, regular=True) for t in range(1, 8)]
     for name, terms in (("pll", alone), ("pll_word", with_later), ("left_to_right", to_come)):
-        assert found[0][name] == pytest.approx(sum(terms), abs=1e-4)
-        assert [-token[f"{name}_surprisal"] for token in found[0]["tokens"]] == pytest.approx(
+        assert scores[0][name] == pytest.approx(sum(terms), abs=1e-4)
+        assert [-token[f"{name}_surprisal"] for token in scores[0]["tokens"]] == pytest.approx(
             terms, abs=1e-4
         )
 
@@ -93,19 +93,19 @@ def test_parts_are_joined_as_one_writes_them(pieces, parts, text):
 @torch.no_grad()
 def test_spaces_before_words_belong_to_the_tokens(roberta):
     text = "The old dog sat."
-    found = unmask.score(
+    scores = unmask.score(
         [text, {"before": "The old", "target": "dog", "after": "sat."}],
         "pll",
         model=roberta,
         rows="nested",
     )
     ids = roberta.words.encode(text)
-    assert "".join(token["token"] for token in found[0]["tokens"]) == text
-    assert [word["word"] for word in found[0]["words"]] == ["The", "old", "dog", "sat."]
+    assert "".join(token["token"] for token in scores[0]["tokens"]) == text
+    assert [word["word"] for word in scores[0]["words"]] == ["The", "old", "dog", "sat."]
     terms = [masked_log_q(roberta, ids, [t], t) for t in range(1, len(ids) - 1)]
-    assert found[0]["pll"] == pytest.approx(sum(terms), abs=1e-4)
-    dog = next(word for word in found[0]["words"] if word["word"] == "dog")
-    assert found[1]["pll"] == pytest.approx(-dog["pll_surprisal"], abs=1e-5)
+    assert scores[0]["pll"] == pytest.approx(sum(terms), abs=1e-4)
+    dog = next(word for word in scores[0]["words"] if word["word"] == "dog")
+    assert scores[1]["pll"] == pytest.approx(-dog["pll_surprisal"], abs=1e-5)
 
 
 def test_a_text_that_cannot_be_scored_keeps_its_row(pieces):
@@ -118,22 +118,22 @@ def test_a_text_that_cannot_be_scored_keeps_its_row(pieces):
         "the zebra",
         "cat",
     ]
-    found = unmask.score(texts, "pll,energy_norm,any_order", model=pieces)
-    assert [row["item"] for row in found] == list(range(1, 8))
-    reasons = [row["reason"] for row in found]
+    scores = unmask.score(texts, "pll,energy_norm,any_order", model=pieces)
+    assert [row["item"] for row in scores] == list(range(1, 8))
+    reasons = [row["reason"] for row in scores]
     assert reasons[0] is None
     assert "empty" in reasons[1]
     assert "blank" in reasons[2]
     assert "U+0007" in reasons[3]
     assert "[SEP]" in reasons[4]
-    assert found[1]["pll"] is None
-    assert found[1]["any_order_se"] is None
-    assert found[5]["unknown"] == 1
-    assert found[5]["pll"] is not None
-    assert found[5]["energy_norm"] is found[5]["any_order"] is None
+    assert scores[1]["pll"] is None
+    assert scores[1]["any_order_se"] is None
+    assert scores[5]["unknown"] == 1
+    assert scores[5]["pll"] is not None
+    assert scores[5]["energy_norm"] is scores[5]["any_order"] is None
     assert "does not know" in reasons[5]
-    assert found[6]["length"] == 1
-    assert found[6]["any_order"] > found[6]["pll"]
+    assert scores[6]["length"] == 1
+    assert scores[6]["any_order"] > scores[6]["pll"]
 
 
 @pytest.mark.parametrize(
@@ -148,21 +148,21 @@ def test_a_text_that_cannot_be_scored_keeps_its_row(pieces):
 )
 @pytest.mark.parametrize("rows", ["texts", "words", "tokens"])
 def test_unknown_words_alone_have_no_score(pieces, item, rows):
-    found = unmask.score([item, "a dog"], "pll,energy_raw", model=pieces, rows=rows)
-    first = [row for row in found if row["item"] == 1]
+    scores = unmask.score([item, "a dog"], "pll,energy_raw", model=pieces, rows=rows)
+    first = [row for row in scores if row["item"] == 1]
     assert len(first) == 1
     assert first[0].get("pll") is None
     assert first[0].get("pll_surprisal") is None
     assert first[0]["reason"].startswith("all words of 'zzz")
     assert "unknown to the model" in first[0]["reason"]
-    assert all(row["reason"] is None for row in found if row["item"] == 2)
+    assert all(row["reason"] is None for row in scores if row["item"] == 2)
 
 
 def test_unknown_words_among_others_are_told(pieces):
     with pytest.warns(UnmaskWarning, match="does not know 'wombat' and reads"):
-        found = unmask.score("the wombat sat", model=pieces)
-    assert found[0]["unknown"] == 1
-    assert found[0]["pll"] is not None
+        scores = unmask.score("the wombat sat", model=pieces)
+    assert scores[0]["unknown"] == 1
+    assert scores[0]["pll"] is not None
 
 
 @torch.no_grad()
@@ -198,27 +198,27 @@ def test_numbers_do_not_depend_on_the_company(pieces):
 
 
 def test_difference_of_two_texts_adds_up(pieces):
-    found = unmask.score(
+    scores = unmask.score(
         ["The dogs sat.", "The unplayed dog sat."], "pll,energy_raw", model=pieces, rows="nested"
     )
-    rows = found.difference()
+    rows = scores.difference()
     assert ("dogs", "un") in {(row["first_token"], row["second_token"]) for row in rows}
     assert (None, "##play") in {(row["first_token"], row["second_token"]) for row in rows}
     assert sum(row["pll_difference"] for row in rows) == pytest.approx(
-        found[0]["pll"] - found[1]["pll"], abs=1e-4
+        scores[0]["pll"] - scores[1]["pll"], abs=1e-4
     )
     assert sum(row["energy_raw_difference"] for row in rows) == pytest.approx(
-        found[0]["energy_raw"] - found[1]["energy_raw"], abs=1e-4
+        scores[0]["energy_raw"] - scores[1]["energy_raw"], abs=1e-4
     )
 
 
 @pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")
 def test_a_score_that_one_of_two_texts_lacks_has_no_difference(pieces, pieces_folder):
     texts = ["The zzz sat.", "The dog sat."]
-    found = unmask.score(texts, "pll,left_to_right", model=pieces, rows="nested")
-    assert found[0]["left_to_right"] is None
-    assert found[0]["pll"] is not None
-    assert {key for row in found.difference() for key in row} == {
+    scores = unmask.score(texts, "pll,left_to_right", model=pieces, rows="nested")
+    assert scores[0]["left_to_right"] is None
+    assert scores[0]["pll"] is not None
+    assert {key for row in scores.difference() for key in row} == {
         "first_token",
         "second_token",
         "pll_difference",
@@ -278,26 +278,26 @@ def test_nothing_to_score(pieces):
 
 
 def test_frame_and_notebook(pieces):
-    found = unmask.score(["The dog ran.", ""], "pll,any_order", model=pieces)
-    frame = found.to_frame()
+    scores = unmask.score(["The dog ran.", ""], "pll,any_order", model=pieces)
+    frame = scores.to_frame()
     assert list(frame["text"]) == ["The dog ran.", ""]
     assert "any_order_se" in frame
-    shown = found._repr_html_()
+    shown = scores._repr_html_()
     assert "not a probability" in shown
     assert "a mean" not in shown
     assert "The dog ran." in shown
-    assert found.to_dict()["scores"]["pll"]["probability"] is False
+    assert scores.to_dict()["scores"]["pll"]["probability"] is False
 
 
 def test_sequences_of_fasta_come_back_with_their_names(pieces, tmp_path):
     file = tmp_path / "two.fasta"
     file.write_text(">first of two\nThe do\ng sat.\n>second\nA cat sat.\n")
     texts = ["The dog sat.", "A cat sat."]
-    found = unmask.score(file, model=pieces)
-    assert [(row["id"], row["text"]) for row in found] == list(
+    scores = unmask.score(file, model=pieces)
+    assert [(row["id"], row["text"]) for row in scores] == list(
         zip(["first", "second"], texts, strict=True)
     )
-    assert [row["pll"] for row in found] == [
+    assert [row["pll"] for row in scores] == [
         row["pll"] for row in unmask.score(texts, model=pieces)
     ]
     with pytest.raises(InputError, match="has no fields .FASTA."):
@@ -310,8 +310,8 @@ def test_the_rows_of_a_frame_are_texts_and_not_its_columns(pieces):
     frame = pandas.DataFrame(
         {"sentence": ["The dog ran.", "A cat sat."], "condition": ["a", "b"], "id": [7, 8]}
     )
-    found = unmask.score(frame, model=pieces)
-    assert [(row["id"], row["text"]) for row in found] == [
+    scores = unmask.score(frame, model=pieces)
+    assert [(row["id"], row["text"]) for row in scores] == [
         ("7", "The dog ran."),
         ("8", "A cat sat."),
     ]
@@ -343,8 +343,8 @@ def test_columns_of_a_table_come_back_and_their_case_does_not_matter(pieces, tmp
     frame = pandas.DataFrame(
         {"Sentence": ["The dog ran.", "A cat sat."], "condition": ["a", "b"], "n": [3, 4]}
     )
-    found = unmask.score(frame, model=pieces)
-    assert [(row["text"], row["condition"], row["n"]) for row in found] == [
+    scores = unmask.score(frame, model=pieces)
+    assert [(row["text"], row["condition"], row["n"]) for row in scores] == [
         ("The dog ran.", "a", 3),
         ("A cat sat.", "b", 4),
     ]
@@ -445,21 +445,21 @@ def test_columns_of_the_user_keep_their_names_and_ours_are_renamed(pieces, tmp_p
         frame = pandas.DataFrame({"stimulus": texts} | {name: [70, 30] for name in names})
         options = {"out": tmp_path / "-".join(names)} if out else {}
         with pytest.warns(UnmaskWarning) as raised:
-            found = unmask.score(frame, model=pieces, rows=rows, field="stimulus", **options)
+            scores = unmask.score(frame, model=pieces, rows=rows, field="stimulus", **options)
         assert len(raised) == 1
         assert f"called {', '.join(f'unmask_{name}' for name in names)}" in str(raised[0].message)
         renamed = [
             {f"unmask_{key}" if key in names else key: value for key, value in row.items()}
             for row in plain
         ]
-        own = [{key: row[key] for key in renamed[0]} for row in found.rows]
+        own = [{key: row[key] for key in renamed[0]} for row in scores.rows]
         assert own == renamed
-        for row, before in zip(found.rows, plain, strict=True):
+        for row, before in zip(scores.rows, plain, strict=True):
             assert all(row[name] == [70, 30][before["item"] - 1] for name in names)
-        assert [(number, reason) for number, reason in found.reasons()] == [
+        assert [(number, reason) for number, reason in scores.reasons()] == [
             (row["item"], row["reason"]) for row in plain
         ]
-        merged = frame.merge(found.to_frame(), on=names)
+        merged = frame.merge(scores.to_frame(), on=names)
         assert len(merged) == len(plain)
 
 
@@ -537,18 +537,18 @@ def test_columns_of_pairs_keep_their_names(pieces, tmp_path, out):
     bare = [{name: pair[name] for name in ("good", "bad")} for pair in pairs]
     expected = unmask.score(minimal_pairs=bare, model=pieces)
     with pytest.warns(UnmaskWarning, match="called unmask_set, "):
-        found = unmask.score(
+        scores = unmask.score(
             minimal_pairs=pairs, model=pieces, **({"out": tmp_path / "run"} if out else {})
         )
-    assert [[row[name] for name in names] for row in found.rows] == [
+    assert [[row[name] for name in names] for row in scores.rows] == [
         [70] * len(names),
         [30] * len(names),
         [50] * len(names),
     ]
-    for row, before in zip(found.rows, expected.rows, strict=True):
+    for row, before in zip(scores.rows, expected.rows, strict=True):
         assert {key: row[f"unmask_{key}" if key in names else key] for key in before} == before
-    assert found.accuracy == expected.accuracy
-    assert list(found.reasons()) == list(expected.reasons())
+    assert scores.accuracy == expected.accuracy
+    assert list(scores.reasons()) == list(expected.reasons())
 
 
 @pytest.mark.parametrize("rows", ["words", "tokens"])
@@ -712,8 +712,8 @@ def test_a_text_with_a_blank_has_no_score(pieces, blank):
 
 
 def test_a_frame_shows_half_of_a_surrogate_pair_escaped(pieces):
-    found = unmask.score(["the dog", "\ud800 cat"], model=pieces)
-    frame = found.to_frame()
+    scores = unmask.score(["the dog", "\ud800 cat"], model=pieces)
+    frame = scores.to_frame()
     assert frame["text"].tolist() == ["the dog", "\\ud800 cat"]
-    assert found.rows[1]["text"] == "\ud800 cat"
-    assert "\\ud800 cat" in found._repr_html_()
+    assert scores.rows[1]["text"] == "\ud800 cat"
+    assert "\\ud800 cat" in scores._repr_html_()

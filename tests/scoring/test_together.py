@@ -170,16 +170,16 @@ def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_scored_again(
         unmask.score(file, model=model, out=out, engine="ray", format="parquet", progress=progress)
     assert kept == [(0, 0), (16, 1), (32, 2)], "no chunk is taken before the one before is answered"
     monkeypatch.undo()
-    found = unmask.score(file, model=model, out=out, format="parquet")
-    assert found.rows == unmask.score(file, model=model).rows
+    scores = unmask.score(file, model=model, out=out, format="parquet")
+    assert scores.rows == unmask.score(file, model=model).rows
 
 
 def test_what_is_missing_is_counted_without_the_rows(pieces, tmp_path):
     (tmp_path / "texts.txt").write_text("a dog\n\n")
     for out in (None, tmp_path / "run"):
-        found = unmask.score(tmp_path / "texts.txt", "pll", model=pieces, out=out)
-        assert list(found.reasons()) == [(1, None), (2, "the text is empty")]
-        assert out is None or "rows" not in vars(found)
+        scores = unmask.score(tmp_path / "texts.txt", "pll", model=pieces, out=out)
+        assert list(scores.reasons()) == [(1, None), (2, "the text is empty")]
+        assert out is None or "rows" not in vars(scores)
 
 
 @pytest.mark.gpu
@@ -194,11 +194,11 @@ def test_a_gpu_gives_the_rows_of_a_processor_chunk_after_chunk(
         )
     )
     expected = unmask.score(file, "pll", model=unmask.load(pieces_folder, device="cpu")).rows
-    found = unmask.score(
+    rows = unmask.score(
         file, "pll", model=unmask.load(pieces_folder, device="cuda"), out=out, format="parquet"
     ).rows
     assert len(list((out / "parts").iterdir())) == 5
-    assert [{**row, "pll": None} for row in found] == [{**row, "pll": None} for row in expected]
-    assert [row["pll"] for row in found] == pytest.approx(
+    assert [{**row, "pll": None} for row in rows] == [{**row, "pll": None} for row in expected]
+    assert [row["pll"] for row in rows] == pytest.approx(
         [row["pll"] for row in expected], abs=1e-4, nan_ok=True
     )

@@ -48,7 +48,7 @@ def launches() -> list[Callable[[], object]]:
         turned,
     )
     from unmask.sampling.engine import triton_programs as drawing
-    from unmask.sampling.engine.randomness import TokenDraw
+    from unmask.sampling.engine.token_draw import TokenDraw
     from unmask.tables import triton_cells
 
     half = {"dtype": torch.float16}

@@ -18,7 +18,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.sampling.engine.randomness import Categoricals, Drawn, Randomness
+from unmask.sampling.engine.randomness import Randomness
+from unmask.sampling.engine.token_draw import Categoricals, Drawn
 from unmask.sampling.kernels.kernel import Kernel
 from unmask.sampling.target import Energy, Target, masked_alone, scored_positions
 

@@ -17,8 +17,8 @@ from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
 from unmask.joints.members import Marginals, Members, flat, unflat
 from unmask.joints.registry import CONSTRUCTIONS, Member
-from unmask.joints.rules import tiles
 from unmask.joints.sweeps import sweep
+from unmask.joints.tiles import tiles
 from unmask.models.tabular import TabularMLM
 from unmask.tables.conditionals import Conditionals
 from unmask.tables.exploration import Variant

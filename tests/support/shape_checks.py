@@ -45,11 +45,7 @@ CHECKED = [
         for name in ("hidden_sites", "panels", "rules", "schedules", "studies", "toys")
     ),
     "unmask.sampling.decoders",
-    *(
-        f"unmask.sampling.{name}"
-        for name in ("engine.passes", "engine.randomness", "kernels", "target")
-    ),
-    "unmask.sampling.chains",
+    *(f"unmask.sampling.{name}" for name in ("chains", "engine", "kernels", "target")),
     "unmask.scoring.batch",
     "unmask.studies.training.batches",
     "unmask.studies.training.objectives",

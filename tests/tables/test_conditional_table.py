@@ -1,4 +1,4 @@
-"""Several blocks asked about at once: the numbers of single calls, in fewer calls of the model."""
+"""Several blocks together: the numbers of single calls, in fewer calls of the model."""
 
 import pytest
 import torch
@@ -28,16 +28,16 @@ class Watched(TabularMLM):
         return super().logits(ids, positions)
 
 
-def assert_same(found: Tables, expected: Tables, atol: float) -> None:
+def assert_same(tables: Tables, expected: Tables, atol: float) -> None:
     for name in ("candidates", "log_q", "log_inside", "log_total", "log_masked"):
-        ours, theirs = getattr(found, name), getattr(expected, name)
+        ours, theirs = getattr(tables, name), getattr(expected, name)
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs, strict=True):
             assert a.shape == b.shape
             assert torch.allclose(a, b, rtol=0, atol=atol)
-    assert found.log_masked_inside == pytest.approx(expected.log_masked_inside, abs=atol)
-    assert found.log_between.keys() == expected.log_between.keys()
-    for place, between in found.log_between.items():
+    assert tables.log_masked_inside == pytest.approx(expected.log_masked_inside, abs=atol)
+    assert tables.log_between.keys() == expected.log_between.keys()
+    for place, between in tables.log_between.items():
         assert torch.allclose(between, expected.log_between[place], rtol=0, atol=atol)
 
 
@@ -58,15 +58,15 @@ def test_tables_of_many_blocks_are_those_of_each(seed, data):
         ]
         sets.append(data.draw(st.sampled_from([None, [torch.tensor(one) for one in some]])))
     reported = []
-    found = tables_of(
+    together = tables_of(
         model, clozes, sets, progress=lambda done, total, what: reported.append((done, total))
     )
     assert reported[-1][0] == reported[-1][1] == sum(model.calls)
-    for cloze, candidates, tables in zip(clozes, sets, found, strict=True):
+    for cloze, candidates, tables in zip(clozes, sets, together, strict=True):
         assert_same(tables, unary_tables(model, cloze, candidates), 1e-12)
 
 
-def test_small_questions_share_calls_and_large_ones_do_not():
+def test_small_blocks_share_calls_and_large_ones_do_not():
     model = Watched.random(5, 3, 0)
     clozes = [Cloze((x, 5, 5), (1, 2)) for x in range(4)]
     few = [torch.tensor([0, 1])] * 2
@@ -75,10 +75,10 @@ def test_small_questions_share_calls_and_large_ones_do_not():
     model.calls.clear()
     model.most = 3
     tables_of(model, clozes, [None] * 4)
-    assert model.calls == [4] + [5] * 8  # each question fills a batch by itself
+    assert model.calls == [4] + [5] * 8  # each block fills a batch by itself
 
 
-def test_a_cloze_that_is_asked_about_twice_has_its_tables_twice():
+def test_a_cloze_that_comes_twice_has_its_tables_twice():
     model = Watched.random(5, 3, 0)
     cloze, sets = Cloze((1, 5, 5), (1, 2)), [torch.tensor([0, 3]), torch.tensor([1, 2])]
     for tables in tables_of(model, [cloze, cloze], [sets, sets]):
@@ -93,11 +93,11 @@ def test_candidates_of_many_blocks_are_those_of_each(size):
     ]  # the first takes every token
     clozes += [Cloze((6, 6, 6), (2, 0, 1)), Cloze((2, 6, 6), (1, 2), (3, 5))]
     model.most = 20
-    found = find_candidates(model, [plan_candidates(model, cloze, size) for cloze in clozes])
+    together = find_candidates(model, [plan_candidates(model, cloze, size) for cloze in clozes])
     shared = len(model.calls)
     model.calls.clear()
     alone = [choose_candidates(model, cloze, size) for cloze in clozes]
-    assert [[c.tolist() for c in sets] for sets in found] == [
+    assert [[c.tolist() for c in sets] for sets in together] == [
         [c.tolist() for c in sets] for sets in alone
     ]
     assert shared < len(model.calls)
@@ -111,6 +111,6 @@ def test_a_real_model_gives_the_same_numbers_together(tiny):
         "[MASK] dog [MASK]",
     ]
     clozes = [tiny.cloze(text) for text in texts]
-    found = tables_of(tiny, clozes, [choose_candidates(tiny, cloze, 4) for cloze in clozes])
-    for cloze, tables in zip(clozes, found, strict=True):
+    together = tables_of(tiny, clozes, [choose_candidates(tiny, cloze, 4) for cloze in clozes])
+    for cloze, tables in zip(clozes, together, strict=True):
         assert_same(tables, unary_tables(tiny, cloze, tables.candidates), 1e-5)

@@ -49,7 +49,7 @@ def cases(draw):
 def test_equals_enumeration_over_all_orders(case):
     model, texts, sites = case
     orders = list(permutations(range(len(sites[0]))))
-    found = lattice(Conditionals(model), torch.tensor(texts), torch.tensor(sites))
+    of_texts = lattice(Conditionals(model), torch.tensor(texts), torch.tensor(sites))
     expected = torch.tensor(
         [
             [by_order(model, text, places, order) for order in orders]
@@ -58,8 +58,8 @@ def test_equals_enumeration_over_all_orders(case):
         dtype=torch.float64,
     )
     close = {"rtol": 0, "atol": 1e-12}
-    torch.testing.assert_close(found.log_mean, expected.logsumexp(1) - log(len(orders)), **close)
-    torch.testing.assert_close(found.mean_log, expected.mean(1), **close)
+    torch.testing.assert_close(of_texts.log_mean, expected.logsumexp(1) - log(len(orders)), **close)
+    torch.testing.assert_close(of_texts.mean_log, expected.mean(1), **close)
     tensor_orders = torch.tensor(orders).expand(len(texts), -1, -1)
     chained = along_orders(
         Conditionals(model), torch.tensor(texts), torch.tensor(sites), tensor_orders
@@ -82,10 +82,10 @@ def test_the_mean_over_orders_sums_to_one_and_the_mean_of_logs_to_less(seed, sha
     vocab, length = shape
     model = TabularMLM.random(vocab, length, seed)
     texts = all_texts(vocab, length)
-    found = whole(model, texts)
-    assert float(found.log_mean.exp().sum()) == pytest.approx(1, abs=1e-12)
-    assert float(found.mean_log.exp().sum()) < 1 - 1e-6
-    assert bool((found.mean_log <= found.log_mean + 1e-12).all())
+    of_texts = whole(model, texts)
+    assert float(of_texts.log_mean.exp().sum()) == pytest.approx(1, abs=1e-12)
+    assert float(of_texts.mean_log.exp().sum()) < 1 - 1e-6
+    assert bool((of_texts.mean_log <= of_texts.log_mean + 1e-12).all())
 
 
 def test_a_support_is_renormalised_over():
@@ -107,7 +107,7 @@ def test_a_support_is_renormalised_over():
 
 
 class Counting(TabularMLM):
-    """Remembers every row that it was asked about."""
+    """Remembers every row that it passes."""
 
     def logits(self, ids, positions):
         self.__dict__.setdefault("seen", []).extend(map(tuple, ids.tolist()))
@@ -155,12 +155,12 @@ def test_too_many_sites_are_refused(tiny):
 def test_a_network_agrees_with_one_pass_at_a_time(tiny):
     texts = torch.randint(5, 17, (2, 7), generator=torch.Generator().manual_seed(1))
     sites = torch.tensor([[1, 2, 4, 5], [5, 3, 2, 1]])
-    found = lattice(Conditionals(tiny), texts, sites)
+    of_texts = lattice(Conditionals(tiny), texts, sites)
     orders = list(permutations(range(4)))
     for n in range(2):
         expected = [by_order(tiny, texts[n].tolist(), sites[n].tolist(), order) for order in orders]
         log_mean = torch.tensor(expected).double().logsumexp(0) - log(len(orders))
-        torch.testing.assert_close(found.log_mean[n], log_mean, rtol=0, atol=1e-5)
+        torch.testing.assert_close(of_texts.log_mean[n], log_mean, rtol=0, atol=1e-5)
 
 
 def test_regular_tokens_and_what_is_outside_make_the_vocabulary():

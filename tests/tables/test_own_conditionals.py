@@ -106,7 +106,7 @@ FAIR = [[0.5, 0.5], [0.5, 0.5]]
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         (([[0.5, 0.5]], [[0.5, 0.5]]), "first has a sum of a column of 0.5: each must sum to 1"),
         ((FAIR, [[0.9, 0.2], [0.5, 0.5]]), "second has a sum of a row of 1.1: each must sum to 1"),
@@ -150,9 +150,9 @@ FAIR = [[0.5, 0.5], [0.5, 0.5]]
         ),
     ],
 )
-def test_what_cannot_be_tables_is_refused(given, message):
+def test_what_cannot_be_tables_is_refused(arguments, message):
     with pytest.raises(InputError) as error:
-        unmask.Tables.from_conditionals(*given)
+        unmask.Tables.from_conditionals(*arguments)
     assert str(error.value) == message
 
 

@@ -29,10 +29,10 @@ def enumerated(model, ids, hidden, i, j, tokens):
     own, other = q(i), q(j)
     likeliest = sorted(range(V), key=lambda a: -own[a])[:tokens]
     share = {a: own[a] / sum(own[b] for b in likeliest) for a in likeliest}
-    given = {a: q(j, i, a) for a in likeliest}
-    mean = [sum(share[a] * given[a][v] for a in likeliest) for v in range(V)]
+    conditional = {a: q(j, i, a) for a in likeliest}
+    mean = [sum(share[a] * conditional[a][v] for a in likeliest) for v in range(V)]
     information = sum(
-        share[a] * given[a][v] * math.log(given[a][v] / mean[v])
+        share[a] * conditional[a][v] * math.log(conditional[a][v] / mean[v])
         for a in likeliest
         for v in range(V)
     )

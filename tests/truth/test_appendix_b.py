@@ -36,17 +36,17 @@ def test_the_divergence_given_a_completes_the_average(tables):
     q = (97 / 98, 1 / 98)
     given_a = log(q[0] * q[0] + q[1] / 2) - (q[0] * log(q[0]) + q[1] * log(1 / 2))
     given_b = log(1 / 196 + 1 / 4) + log(196) / 2
-    (found,) = block_metrics([mrf(tables)], (A, B)).joints
-    assert found.a_kl == pytest.approx((given_a + given_b) / 2, abs=1e-12)
-    assert found.g_kl == pytest.approx((given_a + given_b) / 2, abs=1e-12)
-    (found,) = block_metrics([mrf(tables)], (B, B)).joints
-    assert found.g_kl == pytest.approx(given_b, abs=1e-12)
-    assert found.objective == pytest.approx(2 * (given_a + given_b), abs=1e-12)
+    (joints,) = block_metrics([mrf(tables)], (A, B)).joints
+    assert joints.a_kl == pytest.approx((given_a + given_b) / 2, abs=1e-12)
+    assert joints.g_kl == pytest.approx((given_a + given_b) / 2, abs=1e-12)
+    (joints,) = block_metrics([mrf(tables)], (B, B)).joints
+    assert joints.g_kl == pytest.approx(given_b, abs=1e-12)
+    assert joints.objective == pytest.approx(2 * (given_a + given_b), abs=1e-12)
 
 
 def test_hcb_is_faithful_where_the_random_field_is_not(tables):
-    (found,) = block_metrics([hcb(tables)], (A, B)).joints
-    assert found.a_kl == pytest.approx(0, abs=1e-14)
+    (joints,) = block_metrics([hcb(tables)], (A, B)).joints
+    assert joints.a_kl == pytest.approx(0, abs=1e-14)
 
 
 def test_the_field_of_logits_equals_that_of_log_probabilities_when_the_logits_are_normalised(

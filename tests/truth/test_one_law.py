@@ -19,7 +19,7 @@ from unmask.sampling.target import Energy, Target
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import SCORES, chosen
 from unmask.studies.evaluation.measure import measure_pairs
-from unmask.studies.variants.mutants import effects
+from unmask.studies.variants.effects import effects
 from unmask.tables.conditionals import Conditionals
 from unmask.tables.exploration import Variant
 from unmask.tables.unary import unary_tables
@@ -84,9 +84,9 @@ def on_grid(model, support, candidates=None):
 def searched(model, support):
     """What a search that ends with nothing left finds: the probability of every filling."""
     conditionals = Conditionals(model, torch.tensor(support))
-    found = search_fillings(conditionals, [Variant(blanks(model))], top=10**4, passes=10**5)
-    assert len(found.fillings) >= len(support) ** model.length
-    return {f.tokens: exp(f.log_prob) for f in found.fillings if set(f.tokens) <= set(support)}
+    search = search_fillings(conditionals, [Variant(blanks(model))], top=10**4, passes=10**5)
+    assert len(search.fillings) >= len(support) ** model.length
+    return {f.tokens: exp(f.log_prob) for f in search.fillings if set(f.tokens) <= set(support)}
 
 
 def scored(model, name, texts, **options):
@@ -99,8 +99,8 @@ def scored(model, name, texts, **options):
 @pytest.mark.parametrize("length", [1, 3])
 def test_scores_that_are_probabilities_sum_to_one_over_the_texts_of_regular_tokens(name, length):
     model = special_model(length, seed=length)
-    found = scored(model, name, list(product(REGULAR, repeat=length)))
-    assert float(found.values.exp().sum()) == pytest.approx(1, abs=EXACT)
+    scores = scored(model, name, list(product(REGULAR, repeat=length)))
+    assert float(scores.values.exp().sum()) == pytest.approx(1, abs=EXACT)
 
 
 def test_chain_rules_run_over_the_regular_tokens():
@@ -125,11 +125,11 @@ def test_a_text_outside_the_support_has_no_probability_and_its_neighbour_keeps_i
     model = special_model(3, seed=4)
     for name in PROBABILITIES:
         options = orders if name == "any_order" else {}
-        found = scored(model, name, [[1, 2, 4], [1, 3, 4], [2, 2, 1]], **options)
-        assert found.values.isnan().tolist() == [False, True, False], name
-        assert set(found.reasons) == {1}, name
+        scores = scored(model, name, [[1, 2, 4], [1, 3, 4], [2, 2, 1]], **options)
+        assert scores.values.isnan().tolist() == [False, True, False], name
+        assert set(scores.reasons) == {1}, name
         alone = scored(model, name, [[2, 2, 1]], **options)
-        assert float(found.values[2]) == pytest.approx(float(alone.values[0]), abs=EXACT), name
+        assert float(scores.values[2]) == pytest.approx(float(alone.values[0]), abs=EXACT), name
         none = scored(model, name, [[1, 3, 4]], **options)
         assert none.values.isnan().tolist() == [True], name
         assert set(none.extra) == set(SCORES[name].extra), name
@@ -155,8 +155,8 @@ def test_grid_search_and_score_have_the_law_of_the_chain(sites, support):
     assert float((on_grid(model, support).dense().exp() - expected).abs().max()) < EXACT
     texts = list(product(support, repeat=sites))
     by_search = searched(model, support)
-    found = torch.tensor([by_search[text] for text in texts], dtype=torch.float64)
-    assert float((found - expected.flatten()).abs().max()) < EXACT
+    values = torch.tensor([by_search[text] for text in texts], dtype=torch.float64)
+    assert float((values - expected.flatten()).abs().max()) < EXACT
     if support == REGULAR:
         by_score = scored(model, "any_order", texts).values.exp()
         assert float((by_score - expected.flatten()).abs().max()) < EXACT

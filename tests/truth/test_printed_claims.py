@@ -252,16 +252,16 @@ def test_candidates_never_hold_more_than_everything(dtype):
     for seed in range(6):
         model = drawn(MANY, Law(seed=seed, scale=5.0, dtype=dtype))
         for candidates in ([list(model.regular_ids)] * 2, 4):
-            found = unmask.fill("a [MASK] [MASK] b", model=model, candidates=candidates)
-            cloze, sets = found.cloze, [c.tolist() for c in found.joint.tables.candidates]
+            filling = unmask.fill("a [MASK] [MASK] b", model=model, candidates=candidates)
+            cloze, sets = filling.cloze, [c.tolist() for c in filling.joint.tables.candidates]
             q = (
                 model.exact_logits(np.array([cloze.ids]), np.array([cloze.block]))
                 .double()
                 .softmax(-1)[0]
             )
             held = float(q[0, sets[0]].sum() * q[1, sets[1]].sum())
-            assert found.candidates_mass <= 1
-            assert found.candidates_mass == pytest.approx(held, rel=1e-12)
-            printed = float(re.search(r"tokens hold (\S+) %", as_printed(found))[1])
+            assert filling.candidates_mass <= 1
+            assert filling.candidates_mass == pytest.approx(held, rel=1e-12)
+            printed = float(re.search(r"tokens hold (\S+) %", as_printed(filling))[1])
             assert printed <= 100 * held * (1 + 1e-12)
             assert printed == pytest.approx(100 * held, abs=0.11)

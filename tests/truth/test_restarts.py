@@ -152,5 +152,5 @@ def test_plain_steps_from_any_start_lead_to_the_same_place(size, seed, member, u
     tables = random_tables(size, seed)
     log_mu = settled(tables, start(tables, uniform), Member(*member))
     plain = Joint("plain", tables, FamilyRule.at(tables, log_mu, Member(*member)))
-    found = family(tables, *member, tolerance=EXACT, initial=start(tables, not uniform))
-    assert distance(dense(plain), dense(found)) < 1e-7
+    joint = family(tables, *member, tolerance=EXACT, initial=start(tables, not uniform))
+    assert distance(dense(plain), dense(joint)) < 1e-7

@@ -48,9 +48,9 @@ def test_permuting_the_tokens_permutes_the_joint_and_leaves_the_metrics(seed, fi
         torch.testing.assert_close(
             a.dense().exp()[first][:, second], b.dense().exp(), rtol=0, atol=1e-5, msg=a.name
         )
-    found, expected = block_metrics(moved, (1, 2)), block_metrics(plain, (1, 2))
-    assert found.incompatibility == pytest.approx(expected.incompatibility, rel=1e-9)
-    assert_same_metrics(found, expected)
+    metrics, expected = block_metrics(moved, (1, 2)), block_metrics(plain, (1, 2))
+    assert metrics.incompatibility == pytest.approx(expected.incompatibility, rel=1e-9)
+    assert_same_metrics(metrics, expected)
 
 
 @settings(max_examples=6, deadline=None)

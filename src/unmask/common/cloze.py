@@ -29,8 +29,10 @@ class Cloze:
     gold: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("ids", "block", *(["gold"] if self.gold is not None else [])):
-            object.__setattr__(self, name, tuple(checks.wholes(name, getattr(self, name))))
+        self._read("ids")
+        self._read("block")
+        if self.gold is not None:
+            self._read("gold")
         for token in (*self.ids, *(self.gold or ())):
             checks.whole("token id", token, 0, checks.MOST_TOKENS)
         if not self.block:
@@ -39,24 +41,33 @@ class Cloze:
             raise InputError(
                 f"block {list(self.block)} names a position twice: name each position once"
             )
-        if outside := [position for position in self.block if not 0 <= position < len(self.ids)]:
-            tokens = f"its {len(self.ids)} tokens are numbered 0 to {len(self.ids) - 1}"
-            raise InputError(f"position {outside[0]} is outside the text: {tokens}")
+        for position in self.block:
+            if not 0 <= position < len(self.ids):
+                raise InputError(
+                    f"position {position} is outside the text: its {len(self.ids)} tokens are"
+                    f" numbered 0 to {len(self.ids) - 1}"
+                )
         if self.gold is not None and len(self.gold) != len(self.block):
             raise InputError(
                 f"{len(self.gold)} gold tokens for {len(self.block)} blanks: give one token per"
                 " blank"
             )
 
+    def _read(self, name: str) -> None:
+        """Replace a field by a tuple of whole numbers, whatever list of them was given."""
+        numbers = checks.wholes(name, getattr(self, name))
+        object.__setattr__(self, name, tuple(numbers))  # the class is frozen
+
     def filled(self, values: Sequence[int]) -> tuple[int, ...]:
         """The text's ids with `values` in the block."""
-        ids, tokens = list(self.ids), checks.wholes("values", values)
+        tokens = checks.wholes("values", values)
         if len(tokens) != len(self.block):
             raise InputError(
                 f"{len(tokens)} values for {len(self.block)} blanks: give one token per blank"
             )
-        for position, value in zip(self.block, tokens, strict=True):
-            ids[position] = checks.whole("token id", value, 0, checks.MOST_TOKENS)
+        ids = list(self.ids)
+        for position, token in zip(self.block, tokens, strict=True):
+            ids[position] = checks.whole("token id", token, 0, checks.MOST_TOKENS)
         return tuple(ids)
 
 
@@ -65,4 +76,5 @@ def blanked(ids: Sequence[int], block: Sequence[int], mask_id: int) -> Cloze:
     masked = list(ids)
     for position in block:
         masked[position] = mask_id
-    return Cloze(tuple(masked), tuple(block), tuple(ids[position] for position in block))
+    gold = [ids[position] for position in block]
+    return Cloze(ids=tuple(masked), block=tuple(block), gold=tuple(gold))

@@ -22,14 +22,14 @@ def _import_matplotlib() -> None:
     """
     if "matplotlib" in sys.modules:
         return
-    backend = os.environ.pop("MPLBACKEND", None)
+    backend = os.environ.pop("MPLBACKEND", None)  # matplotlib reads it as it is imported
     try:
         import matplotlib
     finally:
         if backend is not None:
             os.environ["MPLBACKEND"] = backend
     if backend:
-        with suppress(ValueError):
+        with suppress(ValueError):  # a backend that is not here
             matplotlib.rcParams["backend"] = backend
 
 
@@ -52,12 +52,11 @@ class Figure(matplotlib.figure.Figure):
     """
 
     def drawn(self, format: str = "png", dpi: int = 150) -> bytes:
-        """The content of a file with this figure."""
+        """The content of a file with this figure; `dpi` is in dots per inch."""
         file = BytesIO()
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "Glyph .* missing"
-            )  # a letter that the font lacks is drawn as a box
+            # a letter that the font lacks is drawn as a box
+            warnings.filterwarnings("ignore", "Glyph .* missing")
             self.savefig(file, dpi=dpi, format=format)
         return file.getvalue()
 
@@ -74,11 +73,18 @@ def heat_map(
     size: tuple[float, float],
     **colours: Any,
 ) -> Figure:
-    """One panel of coloured cells; those that are NaN are grey."""
+    """One panel of coloured cells; those that are NaN are grey.
+
+    values         one number per row and column
+    rows, columns  the names beside them
+    label          of the colours
+    size           of the figure in inches
+    colours        arguments of matplotlib's `imshow` that choose them
+    """
     figure = Figure(figsize=size, layout="constrained")
     panel = figure.subplots()
     image = panel.imshow(values, aspect="auto", **colours)
-    panel.set_facecolor("0.88")
+    panel.set_facecolor("0.88")  # seen where a cell has no colour
     panel.set_xticks(
         range(len(columns)), columns, rotation=60, ha="right", fontsize=8, parse_math=False
     )

@@ -36,14 +36,18 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 
 
 def wilson(right: float, n: int) -> tuple[float, float]:
-    """The 95 % interval of a share of `right` out of `n` (Wilson 1927).
+    """The 95 % interval of a share p = right / n (Wilson 1927), with z = NORMAL_95:
+
+        (p + z^2 / 2n  -+  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n).
 
     `right` need not be a whole number: ties count half.
     """
     p = right / n
     z = NORMAL_95
-    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    whole = 1 + z * z / n
+    middle = (p + z * z / (2 * n)) / whole
+    spread = p * (1 - p) / n + z * z / (4 * n * n)
+    half = z / whole * sqrt(spread)
     return middle - half, middle + half
 
 

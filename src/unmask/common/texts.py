@@ -11,10 +11,15 @@ Answer = TypeVar("Answer")
 
 
 def for_each(texts: Sequence[str], read: Callable[[str], Answer]) -> list[Answer]:
-    """`read` of every text; an error says which texts it is about, if there are several."""
+    """`read` of every text.
+
+    `read` raises InputError for a text that it refuses. All texts are read before BadTexts names
+    those that were refused. The error of a single text is raised as it is.
+    """
     if not texts:
         raise InputError("no text was given: give one, or a list of texts")
-    answers, reasons = list[Answer](), dict[int, str]()
+    answers: list[Answer] = []
+    reasons: dict[int, str] = {}
     for place, text in enumerate(texts):
         try:
             answers.append(read(text))
@@ -23,6 +28,6 @@ def for_each(texts: Sequence[str], read: Callable[[str], Answer]) -> list[Answer
                 raise
             reasons[place] = str(error)
     if reasons:
-        first, reason = next(iter(reasons.items()))
-        raise BadTexts(f"text {first + 1} of {len(texts)}: {reason}", reasons)
+        first = min(reasons)
+        raise BadTexts(f"text {first + 1} of {len(texts)}: {reasons[first]}", reasons)
     return answers

@@ -158,7 +158,7 @@ class Acceleration:
         ends_before: bool = False,
     ) -> None:
         self.z = log_p
-        self.plain = log_p  # G(z) of the last accepted step
+        self.plain = log_p  # G(z) of the last accepted step; before any, the start
         self.tolerance = tolerance
         self.max_reads = max_reads
         self.growth_limit = growth_limit

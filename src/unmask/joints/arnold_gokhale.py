@@ -57,9 +57,10 @@ from unmask.joints.joint import Joint, not_converged, refuse_impossible_contexts
 from unmask.joints.members import Marginals, Members, flat, start, unflat
 from unmask.joints.reading import JointReading, read_rules
 from unmask.joints.registry import Member, family_construction
-from unmask.joints.rules import Index, Linear, PairForm, at, contexts, sum_at, tiles
+from unmask.joints.rules import Linear, PairForm
 from unmask.joints.solver import solve, solve_carefully
 from unmask.joints.sweeps import imbalance
+from unmask.joints.tiles import Index, at, contexts, sum_at, tiles
 from unmask.tables.unary import Tables
 
 TOLERANCE = 1e-4

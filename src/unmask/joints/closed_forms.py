@@ -51,7 +51,8 @@ from torch import Tensor
 
 from unmask.common.errors import InputError
 from unmask.joints.joint import Joint, refuse_impossible_contexts
-from unmask.joints.rules import MeanRule, SumRule, along
+from unmask.joints.rules import MeanRule, SumRule
+from unmask.joints.tiles import along
 from unmask.tables.unary import Tables
 
 

@@ -41,17 +41,9 @@ from math import inf, isfinite, nan, sqrt
 import torch
 from torch import Tensor
 
-from unmask.joints.rules import (
-    Linear,
-    PairForm,
-    Stack,
-    Tile,
-    at,
-    by_threads,
-    contexts,
-    tiles,
-    triton_serves,
-)
+from unmask.joints.rules import Linear, PairForm
+from unmask.joints.stacks import Stack, triton_serves
+from unmask.joints.tiles import Tile, at, by_threads, contexts, tiles
 from unmask.tables.unary import Tables
 
 MOST_FITS = 6

@@ -25,7 +25,8 @@ from unmask.common.formats import percent_at_least, percent_at_most
 from unmask.common.signature import checked
 from unmask.joints.distribution import Distribution
 from unmask.joints.registry import SEARCHED
-from unmask.joints.rules import Index, Rule, Tile, tiles
+from unmask.joints.rules import Rule
+from unmask.joints.tiles import Index, Tile, tiles
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:

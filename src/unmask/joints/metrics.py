@@ -36,7 +36,7 @@ from unmask.joints.incompatibility import incompatibilities
 from unmask.joints.joint import Joint, no_joint, refuse_impossible_contexts
 from unmask.joints.reading import JointReading, Weights, read_joints, read_rules
 from unmask.joints.registry import CONSTRUCTIONS
-from unmask.joints.rules import Tile, at
+from unmask.joints.tiles import Tile, at
 from unmask.models.batching import on_device
 from unmask.tables.unary import Tables
 

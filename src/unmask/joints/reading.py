@@ -29,17 +29,9 @@ from torch import Tensor
 
 from unmask.common.batches import grouped
 from unmask.joints.joint import Joint
-from unmask.joints.rules import (
-    PairForm,
-    Rule,
-    Stack,
-    Tile,
-    at,
-    by_threads,
-    contexts,
-    pair_form,
-    triton_serves,
-)
+from unmask.joints.rules import PairForm, Rule, pair_form
+from unmask.joints.stacks import Stack, triton_serves
+from unmask.joints.tiles import Tile, at, by_threads, contexts
 from unmask.models.batching import on_device
 from unmask.tables.unary import Tables
 
@@ -93,7 +85,7 @@ def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]]) -> list[list[Joi
     if triton_serves(*(tables for tables, _ in blocks)):
         _READINGS.update(_read_pairs(unread))
     for tables, rules in unread:
-        left = _unread(rules)  # by Triton: rules without a pair form, and those it gives up
+        left = _unread(rules)  # those that `_read_pairs` leaves to tiles
         if left:
             _READINGS.update(zip(left, _read_by_tiles(tables, left), strict=True))
     return [_readings(rules) for _, rules in blocks]
@@ -221,14 +213,17 @@ def _sum_weak_again(
             continue  # `split` would give one empty part
         tokens = torch.arange(shape[t], device=weak.device)
         contexts_at_once = max(1, CELLS_AT_ONCE // shape[t])
-        for some in weak.split(contexts_at_once):
-            places = some.repeat_interleave(shape[t], 0)  # the cells of a context, one per row
-            places[:, t] = tokens.repeat(len(some))
+        for at_once in weak.split(contexts_at_once):
+            places = at_once.repeat_interleave(shape[t], 0)  # one cell per row, by context
+            places[:, t] = tokens.repeat(len(at_once))
             cells = rule(tuple(places.T.contiguous())).double()
-            log_mass[tuple(some.T)] = cells.reshape(len(some), shape[t]).logsumexp(1)
+            by_context = cells.reshape(len(at_once), shape[t])
+            log_mass[tuple(at_once.T)] = by_context.logsumexp(1)
 
 
 def _read_by_tiles(tables: Tables, rules: Sequence[Rule]) -> list[JointReading]:
+    """The readings of rules over one block, which share its tiles and their exponentials."""
+
     def sums_of(part: Sequence[Tile]) -> list[_Sums]:
         sums = [_Sums(tables, rule) for rule in rules]
         for index in part:
@@ -265,6 +260,7 @@ class _Sums:
         """Add the cells of a tile; `q` has the tables' cells there."""
         s, exp_s = self._cells(index, q)
         self._rescale(torch.maximum(self.shift, s.amax()))
+        # exp(s - shift) = work * factor
         if exp_s is None:
             work = (s - self.shift.to(s.dtype)).exp_()
             factor = torch.ones_like(self.shift)
@@ -291,6 +287,7 @@ class _Sums:
         return cells, None
 
     def _rescale(self, shift: Tensor) -> None:
+        """Take another shift for the masses."""
         for mass in self.mass:
             mass.mul_((self.shift - shift).exp())
         self.shift = shift
@@ -316,7 +313,8 @@ class _Sums:
         kl = []
         for t, cross in enumerate(self.cross):
             without_constant = log_mass[t] - self.c  # as `cross` is
-            information, weight = of_tables.information[t], of_tables.weight[t]
+            information = of_tables.information[t]
+            weight = of_tables.weight[t]
             kl.append(_divergence(information, cross, weight, without_constant))
         means = [float(of_site.mean()) for of_site in kl]
         totals = [float(of_site.sum()) for of_site in kl]

@@ -15,7 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from unmask.joints.rules import Tile, aligned_zeros, by_threads, triton_serves
+from unmask.joints.stacks import aligned_zeros, triton_serves
+from unmask.joints.tiles import Tile, by_threads
 from unmask.tables.unary import Tables
 
 LIKELY = 128  # Tokens of a blank that each of the three measures chooses

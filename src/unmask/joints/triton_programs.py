@@ -34,7 +34,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unmask.joints.members import Site
-from unmask.joints.rules import CHANGING, PairForm, Stack
+from unmask.joints.rules import PairForm
+from unmask.joints.stacks import CHANGING, Stack
 from unmask.tables.unary import Tables
 
 LOG2_E = tl.constexpr(1.4426950408889634)

@@ -1,9 +1,9 @@
-"""Rows of texts in batches for a network, bounded by a memory budget, halved and retried when
-memory runs out.
+"""Rows of texts in batches for a network, bounded by a memory budget.
 
-A batch of b rows of T tokens holds about b * cost numbers at its peak, so b = budget / (cost *
-bytes per number). The estimate need not be exact: when an allocation fails, the budget is
-halved for good and the same rows go again.
+    rows per batch = budget / bytes of a row at its peak (`RowCost.bytes`)
+
+The estimate need not be exact: when an allocation fails, the batch is halved for good and the same
+rows go again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 DEFAULT_CPU_BUDGET = 512 * 2**20
+"""Bytes of a batch's activations on a CPU; more only leaves the caches."""
 DEFAULT_GPU_SHARE = 0.5
+"""Of a GPU's free memory, for a batch's activations."""
 CPU_CACHE = 6 * 2**20
 """Bytes of the widest activation of a batch on a CPU: more rows than this leave the caches and
 gain nothing.
@@ -35,70 +37,74 @@ GPU_TOKENS = 2**18
 """Tokens of a batch on a GPU: more gain nothing, and half as many leave a small model waiting
 for its launches.
 """
+FLOAT32 = 4
+"""Bytes of a number; logits come in float32 or wider."""
+SIGNS_OF_LACKING_MEMORY = ("not enough memory", "can't allocate", "out of memory")
 HAS_TRITON = find_spec("triton") is not None
-# Kinds of devices on which Triton's programs run; tests add the CPU, where Triton interprets them
 TRITON_DEVICES = {"cuda"}
+"""Kinds of devices on which Triton's programs run; tests add the CPU, where Triton interprets them.
+"""
 
 
 @contextmanager
 def passes() -> Iterator[None]:
-    """Runs a network without gradients and, on a GPU, without cuDNN's attention, which is
-    planned again for every length of text.
+    """Run a network without gradients, and on a GPU without cuDNN's attention, which is planned
+    again for every length of text.
 
-    A block or a decorator. The setting belongs to the whole process, so it is restored afterwards.
+    It is a context and a decorator. The settings are as before afterwards.
     """
-    planned = torch.backends.cuda.cudnn_sdp_enabled()
-    if planned:
+    had_cudnn_attention = torch.backends.cuda.cudnn_sdp_enabled()  # of the whole process
+    if had_cudnn_attention:
         torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         with torch.no_grad():
             yield
     finally:
-        if planned:
+        if had_cudnn_attention:
             torch.backends.cuda.enable_cudnn_sdp(True)
 
 
 def triton_wanted(tensor: Tensor) -> bool:
-    """Whether Triton's programs are to read or write this tensor."""
+    """Whether Triton's programs can read and write this tensor."""
     return tensor.device.type in TRITON_DEVICES and HAS_TRITON
 
 
 def on_device(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """Python numbers as a tensor, copied without waiting; `torch.tensor(values, device=...)`
-    would synchronise with a GPU.
+    """Python numbers as a tensor.
+
+    The copy does not wait for a GPU; `torch.tensor(values, device=...)` would.
     """
     return torch.as_tensor(values, dtype=dtype).to(device, non_blocking=True)
 
 
 def default_budget(device: torch.device) -> int:
-    """Bytes for activations: half of a GPU's free memory, 512 MiB on a CPU (more only leaves
-    the caches).
-    """
-    return (
-        int(DEFAULT_GPU_SHARE * torch.cuda.mem_get_info(device)[0])
-        if device.type == "cuda"
-        else DEFAULT_CPU_BUDGET
-    )
+    """Bytes for the activations of a batch."""
+    if device.type == "cuda":
+        free, _whole = torch.cuda.mem_get_info(device)
+        return int(DEFAULT_GPU_SHARE * free)
+    return DEFAULT_CPU_BUDGET
 
 
 def whole_memory(device: torch.device) -> int:
     """Bytes of memory that the device has."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[1])
+        _free, whole = torch.cuda.mem_get_info(device)
+        return int(whole)
     return memory.whole_memory()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation failed, on a GPU or on the CPU (for which torch raises a plain
-    RuntimeError).
-    """
-    signs = ("not enough memory", "can't allocate", "out of memory")
-    failed = isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in signs)
-    return failed or isinstance(error, torch.OutOfMemoryError | MemoryError)
+    """Whether an allocation failed, on a GPU or on the CPU."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    if not isinstance(error, RuntimeError):  # torch's error for the CPU's memory
+        return False
+    message = str(error).lower()
+    return any(sign in message for sign in SIGNS_OF_LACKING_MEMORY)
 
 
 def halving(work: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]) -> list[Result]:
-    """work(items); if memory runs out, that of one half and then of the other, and so on down
+    """work(items). If memory runs out, the work on one half and then on the other, and so on down
     to single items.
     """
     try:
@@ -106,9 +112,10 @@ def halving(work: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item
     except (RuntimeError, MemoryError) as error:
         if len(items) == 1 or not is_out_of_memory(error):
             raise
+    # Only here is the error gone, and with it the tensors that its frames held.
     release_memory()
-    logger.warning("out of memory with %d at once: going on with %d", len(items), len(items) // 2)
     half = len(items) // 2
+    logger.warning("out of memory with %d at once: going on with %d", len(items), half)
     return [*halving(work, items[:half]), *halving(work, items[half:])]
 
 
@@ -120,8 +127,15 @@ def release_memory() -> None:
 
 @dataclass(frozen=True)
 class RowCost:
-    """The cost of a row, from the network's shapes; `everywhere`: logits are computed at all
-    tokens.
+    """The memory that a row takes in a pass, from the network's shapes.
+
+    width        numbers of a hidden state
+    inner        numbers of the widest activation of a token
+    heads        attention heads
+    vocab_size   logits per position
+    itemsize     bytes of a weight
+    on_cpu       whether the network is on the CPU
+    everywhere   whether logits are computed at all tokens
     """
 
     width: int
@@ -134,39 +148,42 @@ class RowCost:
 
     @classmethod
     def of(cls, network: Any, vocab_size: int, everywhere: bool = False) -> RowCost:
-        """Read the shapes from the network's configuration; a missing one is taken as BERT has
-        it.
+        """The shapes that the network's configuration states; what it does not state is taken as
+        in BERT.
         """
-        config, first = network.config, next(network.parameters())
-        width = getattr(config, "hidden_size", None) or first.shape[-1]
-        inner = (
-            getattr(config, "intermediate_size", None)
-            or getattr(config, "hidden_dim", None)
-            or 4 * width
-        )
-        heads = getattr(config, "num_attention_heads", None) or max(1, width // 64)
+        config = network.config
+        first_weight = next(network.parameters())
+        width = getattr(config, "hidden_size", None) or first_weight.shape[-1]
+        inner = getattr(config, "intermediate_size", None) or getattr(config, "hidden_dim", None)
+        heads = getattr(config, "num_attention_heads", None)
         return cls(
-            width,
-            inner,
-            heads,
-            vocab_size,
-            first.dtype.itemsize,
-            first.device.type == "cpu",
-            everywhere,
+            width=width,
+            inner=inner or 4 * width,
+            heads=heads or max(1, width // 64),
+            vocab_size=vocab_size,
+            itemsize=first_weight.dtype.itemsize,
+            on_cpu=first_weight.device.type == "cpu",
+            everywhere=everywhere,
         )
 
     def bytes(self, tokens: int, predicted: int) -> int:
-        """About how many bytes one row needs at the peak."""
-        predicted = tokens if self.everywhere else predicted
-        encoder = tokens * (8 * self.width + 2 * self.inner + 2 * self.heads * tokens)
-        return encoder * self.itemsize + predicted * (4 * self.width + 2 * self.vocab_size) * max(
-            4, self.itemsize
-        )
+        """About how many bytes a row of `tokens` tokens needs at the peak, of which `predicted`
+        are predicted.
+        """
+        if self.everywhere:
+            predicted = tokens
+        attention = self.heads * tokens  # each head has a weight for each other token
+        per_token = 8 * self.width + 2 * self.inner + 2 * attention
+        per_prediction = 4 * self.width + 2 * self.vocab_size
+        encoder = tokens * per_token * self.itemsize
+        head = predicted * per_prediction * max(FLOAT32, self.itemsize)
+        return encoder + head
 
     def rows(self, tokens: int) -> int:
         """The number of rows of the fastest batch."""
         if self.on_cpu:
-            return max(1, CPU_CACHE // (tokens * self.inner * self.itemsize))
+            widest_activation = tokens * self.inner * self.itemsize
+            return max(1, CPU_CACHE // widest_activation)
         return max(1, GPU_TOKENS // tokens)
 
 
@@ -183,31 +200,37 @@ class RowBatches:
     def run(
         self, total: int, bytes_per_row: int, compute: Callable[[slice], Result], most: int
     ) -> Iterator[tuple[slice, Result]]:
-        """Yield (rows, compute(rows)) over all `total` rows in order, at most `most` rows per
-        batch.
+        """Yield (rows, compute(rows)) over all `total` rows in order, at most `most` per batch.
+
+        If memory runs out, the batch is halved; raises ModelError if a single row is too much.
         """
         start = 0
         while start < total:
             size = min(self.rows(bytes_per_row), most, total - start)
-            part = slice(start, start + size)
+            rows = slice(start, start + size)
+            failure = None
             try:
-                result = compute(part)
+                result = compute(rows)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-                failed = str(error).splitlines()[0] if str(error) else type(error).__name__
-            else:
-                yield part, result
-                del result
-                start = part.stop
-                continue
-            release_memory()
-            if size == 1:
-                raise ModelError(
-                    f"one row of this text does not fit in memory ({failed}): use a shorter text or"
-                    " a smaller model"
-                )
-            self.budget = max(1, size // 2) * max(1, bytes_per_row)
-            logger.warning(
-                "out of memory with %d rows per batch: going on with %d", size, size // 2
+                message = str(error)
+                failure = message.splitlines()[0] if message else type(error).__name__
+            if failure is None:
+                yield rows, result
+                del result  # or it would lie beside the next
+                start = rows.stop
+            else:  # Only here is the error gone, and with it the tensors that its frames held.
+                release_memory()
+                self._halve(size, bytes_per_row, failure)
+
+    def _halve(self, size: int, bytes_per_row: int, failure: str) -> None:
+        """Let batches be half as large as one of `size` rows, which did not fit."""
+        if size == 1:
+            raise ModelError(
+                f"one row of this text does not fit in memory ({failure}): use a shorter text or"
+                " a smaller model"
             )
+        half = size // 2
+        self.budget = half * max(1, bytes_per_row)
+        logger.warning("out of memory with %d rows per batch: going on with %d", size, half)

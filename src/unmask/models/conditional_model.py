@@ -15,15 +15,18 @@ from unmask.common.errors import ModelError
 
 
 class ConditionalModel(ABC):
-    """A map from a partly masked text to logits f_t(. | text) over the vocabulary at chosen
+    """A map from a partly masked text to logits f_t(. | text) over the vocabulary, at chosen
     positions.
 
     A model sets the attributes and defines `logits`; everything else has a default.
 
     name         what messages call it
-    special_ids  ids below `vocab_size` that are not part of a text
-    dtype        number format of the weights; logits come in it, but never narrower than float32
     folder       where its files are, if it was read from a folder
+    vocab_size   V, the number of logits per position
+    mask_id      the id that hides a token
+    special_ids  ids below `vocab_size` that are not part of a text
+    device       where its weights are
+    dtype        number format of the weights; logits come in it, but never narrower than float32
     max_length   the most tokens that a text may have, special ones included; None: no limit
     """
 
@@ -38,12 +41,12 @@ class ConditionalModel(ABC):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the weights, by which files that belong to a model know it; empty: unknown."""
+        """A hash of the weights, by which results are matched with their model; empty: unknown."""
         return ""
 
     @cached_property
     def input_size(self) -> int:
-        """How many ids a text may have, the mask's among them: 0 to `input_size` - 1."""
+        """The number of ids that a text may have: 0 to `input_size` - 1, the mask among them."""
         return max(self.vocab_size, self.mask_id + 1)
 
     @abstractmethod
@@ -55,19 +58,18 @@ class ConditionalModel(ABC):
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
-        """Logits at position `predict` of the text `ids` with row i of `values` written at the
+        """Logits at position `predict` of n texts: text i is `ids` with row i of `values` at the
         positions `vary`.
 
-        Yields (rows, logits of those rows) in order, in batches that fit the memory budget, so
-        that a caller can keep what it needs of each batch and drop the rest; it also checks for
-        NaN, at the end, so that no batch waits for a GPU. By default one batch.
+        Yields (rows, logits of those rows) in order, in batches that fit the memory budget: the
+        caller keeps what it needs of each batch and drops the rest. The caller also checks for
+        NaN, at the end, so that no batch waits for a GPU. By default there is one batch.
         """
-        rows = torch.tensor(ids, device=self.device).repeat(len(values), 1)
-        rows[:, list(vary)] = values.to(self.device)
-        yield (
-            slice(0, len(rows)),
-            self.logits(rows, torch.full((len(rows), 1), predict, device=self.device))[:, 0],
-        )
+        n = len(values)
+        texts = torch.tensor(ids, device=self.device).repeat(n, 1)
+        texts[:, list(vary)] = values.to(self.device)
+        positions = torch.full((n, 1), predict, device=self.device)
+        yield slice(0, n), self.logits(texts, positions)[:, 0]
 
     def rows_at_once(self, tokens: int, predicted: int) -> int | None:
         """The most rows that one call of the network takes, with `predicted` of `tokens` tokens
@@ -102,12 +104,13 @@ class ConditionalModel(ABC):
         raise NotImplementedError
 
     def not_finite(self) -> ModelError:
-        """The error for logits that are not finite, with advice that is not followed yet."""
-        advice = {
-            torch.float32: "load it with dtype float64",
-            torch.float64: "check its config.json and its weights",
-        }
-        what_to_do = advice.get(self.dtype, "load it with dtype float32")
+        """The error for logits that are not finite; it advises the next wider number format."""
+        if self.dtype == torch.float64:
+            advice = "check its config.json and its weights"
+        elif self.dtype == torch.float32:
+            advice = "load it with dtype float64"
+        else:
+            advice = "load it with dtype float32"
         return ModelError(
-            f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: {what_to_do}"
+            f"logits of {self.name} are not finite in {str(self.dtype)[6:]}: {advice}"
         )

@@ -25,7 +25,6 @@ from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError, ModelError
 from unmask.common.signature import checked
 from unmask.models.batching import RowBatches, RowCost, default_budget, on_device, passes
-from unmask.models.checkpoint import input_size, longest_text
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.agreement import agree
 from unmask.models.encoder.architectures import find_encoder
@@ -34,6 +33,7 @@ from unmask.models.encoder.linear_maps import HALF_TYPES
 from unmask.models.encoder.substitution import Substitution, plain_logits, shared_logits
 from unmask.models.function_network import FunctionNetwork
 from unmask.models.heads import Head, head_of
+from unmask.models.input_limits import input_size, longest_text
 from unmask.models.load import load_uncached
 from unmask.models.model_types import caution_about, refuse_type
 from unmask.models.probes import refuse_causal
@@ -89,7 +89,7 @@ class MaskedLM(ConditionalModel):
         self.head = head_of(network, name, tokenizer.mask_token_id)
         self.vocab_size = self.head.vocab_size
         self.caution = caution_about(network.config, name, self.dtype)
-        self.words = TextTokenizer(tokenizer, self.vocab_size)
+        self.words = TextTokenizer(tokenizer, self.vocab_size)  # from texts to ids, and back
         self.mask_id = self.words.mask_id
         self.special_ids = self.words.special_ids
         if not self.regular_ids:
@@ -97,7 +97,7 @@ class MaskedLM(ConditionalModel):
                 f"the tokenizer of {name} has only special tokens: use the one that the model was"
                 " trained with"
             )
-        self.batches = RowBatches(default_budget(self.device))
+        self.batches = RowBatches(default_budget(self.device))  # cuts rows by their memory
         self.cost = RowCost.of(
             network, self.vocab_size, everywhere=isinstance(network, FunctionNetwork)
         )
@@ -184,7 +184,9 @@ class MaskedLM(ConditionalModel):
         """The text as ids with its blanks: those written in it, or the tokens at `positions`.
         See `blanks.cloze_of`.
         """
-        return cloze_of(self.words, text, positions, targets, self.max_length)
+        return cloze_of(
+            self.words, text, positions=positions, targets=targets, max_length=self.max_length
+        )
 
     @checked
     def token(self, token_id: int) -> str:
@@ -297,13 +299,13 @@ class MaskedLM(ConditionalModel):
         varied = on_device(vary, self.device, torch.long)
         values = values.to(self.device)
         with passes():
-            logits_of = self._shared(text, varied, predict, values)
-        if logits_of is None:
-            logits_of = partial(plain_logits, self.head, text, varied, predict)
+            from_values = self._shared(text, varied, predict, values)
+        if from_values is None:
+            from_values = partial(plain_logits, self.head, text=text, vary=varied, predict=predict)
 
         def compute(rows: slice) -> Tensor:
-            with passes():  # not around the loop, whose body is the caller's
-                return logits_of(values[rows])
+            with passes():  # the caller's own code runs between the batches, as it is set there
+                return from_values(values=values[rows])
 
         return self.batches.run(
             total=len(values),
@@ -324,15 +326,15 @@ class MaskedLM(ConditionalModel):
             raise self.not_finite()
 
     def not_finite(self) -> ModelError:
-        """The error for logits that are not finite; a network with token dropout divides by the
-        share of unmasked tokens.
-        """
+        """The error for logits that are not finite, with what the user can do."""
         if isinstance(self.network, FunctionNetwork):
             return ModelError(
                 f"logits of {self.name} are not finite: return finite logits, or -inf for tokens"
                 " that cannot be"
             )
-        if getattr(self.network.config, "token_dropout", False) and self.dtype not in HALF_TYPES:
+        has_token_dropout = getattr(self.network.config, "token_dropout", False)
+        if has_token_dropout and self.dtype not in HALF_TYPES:
+            # Such a network divides by the share of unmasked tokens.
             return ModelError(
                 f"logits of {self.name} are not finite: leave a token unmasked (token_dropout in"
                 " its config.json)"
@@ -368,26 +370,29 @@ class MaskedLM(ConditionalModel):
         vary: Int[Tensor, " v"],
         predict: int,
         values: Int[Tensor, "n v"],
-    ) -> Callable[[Tensor], Tensor] | None:
-        """A function from rows of values to logits at `predict`, which computes once what all
+    ) -> Callable[..., Tensor] | None:
+        """A function from rows of `values` to logits at `predict`, which computes once what all
         rows share; None if it is not right for texts of this length.
         """
         encoder = self.encoder
         if encoder is None or encoder.unseen is not None or encoder.has_padding(text):
             return None
-        logits_of = partial(shared_logits, self.head, Substitution(encoder, text, vary, predict))
+        shared = Substitution(encoder, text, vary, predict)
+        from_values = partial(shared_logits, self.head, shared)
         if len(values) == 0:
-            return logits_of
+            return from_values
         # Slices, since a list of two indices would wait for a GPU.
         middle = len(values) // 2
         two_rows = torch.cat([values[:1], values[middle : middle + 1]])
         is_right = self._agreed_at(
             "shared",
             tokens=len(text),
-            fast=partial(logits_of, two_rows),
-            slow=lambda head: plain_logits(head, text, vary, predict, two_rows),
+            fast=partial(from_values, values=two_rows),
+            slow=lambda head: plain_logits(
+                head, text=text, vary=vary, predict=predict, values=two_rows
+            ),
         )
-        return logits_of if is_right else None
+        return from_values if is_right else None
 
     def _agreed_at(
         self, path: str, tokens: int, fast: Callable[[], Tensor], slow: Callable[[Head], Tensor]
@@ -415,8 +420,13 @@ class MaskedLM(ConditionalModel):
             network = copy.deepcopy(self.network).float()
             return slow(head_of(network, self.name, self.mask_id))
 
-        network_type = type(self.network).__name__
-        return agree(fast, slow(self.head), self.dtype, network_type, in_float32)
+        return agree(
+            fast,
+            slow(self.head),
+            dtype=self.dtype,
+            name=type(self.network).__name__,
+            wide=in_float32,
+        )
 
 
 def _joined(batches: Iterator[tuple[slice, Tensor]], n: int) -> Tensor:

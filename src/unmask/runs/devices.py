@@ -18,7 +18,9 @@ def resolve_device(device: object) -> torch.device:
     if not isinstance(device, str | torch.device):
         raise ModelError(f"device {shown(device)} is not known: {REMEDY}")
     if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("cpu")
     if "," in str(device):
         raise ModelError(
             f"device {device!r} is a list, for score, evaluate, sample and translate: use one here"

@@ -7,8 +7,8 @@ kernels/     Markov kernels: `kernel` the state, a step, pseudo-Gibbs; `metropol
              and their acceptance
 decoders/    rules that fill blanks: `decoder` ancestral and mask-predict, `revealing` those
              with a law, `verified`
-engine/      `passes` how the model is asked, within a memory; `randomness` random numbers and
-             drawn tokens
+engine/      `passes` how the model is asked, `calls` of one shape, `memory` how many chains fit;
+             `randomness` random numbers, `token_draw` drawn tokens
 chains/      a whole run. `drawing` takes it from the start to the end; `groups` says which chains
              run side by side, `starts` where they start, `group_run` how they advance, `sharing`
              how workers do it. What is kept: `snapshot`, `samples`, `keeper`, `sample_folder`.

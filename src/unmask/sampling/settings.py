@@ -76,10 +76,12 @@ def start_texts(init: Any) -> tuple[str, ...]:
         return ()
     if isinstance(init, str | os.PathLike):
         path = user_path(init, "init")
-        texts, where = list(plain_texts(path)), repr(source_name(path))
+        texts = list(plain_texts(path))
+        where = repr(source_name(path))
     else:
-        texts, where = texts_in_order("init", init, "a file or a list of texts"), "init"
-        texts = [text.strip() for text in texts if text.strip()]
+        lines = texts_in_order("init", init, "a file or a list of texts")
+        texts = [line.strip() for line in lines if line.strip()]
+        where = "init"
     if not texts:
         raise InputError(f"no text to start from: {where} has none; give one text per line")
     return tuple(texts)
@@ -123,14 +125,13 @@ class SampleSettings:
                 f"{name} was given, which kernel {self.kernel.name} does not use: leave it out, or"
                 " use a Markov kernel"
             )
-        if (
-            getattr(self.kernel, "decoding_temperature", 0) is None
-        ):  # settings that are written say every number
-            object.__setattr__(self, "kernel", replace(self.kernel, decoding_temperature=1.0))  # type: ignore[call-arg]
-        if len(self.start.init) > self.chains:
-            object.__setattr__(
-                self, "start", replace(self.start, init=self.start.init[: self.chains])
-            )
+        has_no_temperature = getattr(self.kernel, "decoding_temperature", 0) is None
+        if has_no_temperature:  # settings that are written say every number
+            kernel = replace(self.kernel, decoding_temperature=1.0)  # type: ignore[call-arg]
+            object.__setattr__(self, "kernel", kernel)
+        if len(self.start.init) > self.chains:  # the rest has no chain
+            used = self.start.init[: self.chains]
+            object.__setattr__(self, "start", replace(self.start, init=used))
 
     def kept_after(self, sweeps: int) -> int:
         """Samples per chain of the first `sweeps` sweeps."""
@@ -144,13 +145,12 @@ class SampleSettings:
         """The settings as JSON has them: the name of the kernel among its options, lists for
         tuples.
         """
-        start = {**asdict(self.start), "allow": sorted((self.start.allow or {}).items())}
-        values = {
-            **asdict(self),
-            "kernel": {"name": self.kernel.name, **asdict(self.kernel)},
-            "start": start,
-        }
-        return dict(json.loads(json.dumps(values)))
+        values = asdict(self)
+        values["kernel"] = {"name": self.kernel.name, **asdict(self.kernel)}
+        allow = self.start.allow or {}
+        values["start"] = {**asdict(self.start), "allow": sorted(allow.items())}
+        as_json = json.dumps(values)
+        return dict(json.loads(as_json))
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> SampleSettings:
@@ -159,11 +159,12 @@ class SampleSettings:
         """
         values = {field.name: stored[field.name] for field in fields(cls)}
         options = dict(values["kernel"])
-        values["kernel"] = entry_of(options.pop("name"))(**options)
-        start: dict[str, Any] = {
-            name: value for name, value in dict(values["start"]).items() if value != []
-        }
-        values["start"] = Start(
-            **{**start, "allow": dict(start["allow"])} if "allow" in start else start
-        )
+        kernel = entry_of(options.pop("name"))
+        values["kernel"] = kernel(**options)
+        start = dict(values["start"])
+        # JSON has an empty list where the default is an empty tuple.
+        given = {name: value for name, value in start.items() if value != []}
+        if "allow" in given:
+            given["allow"] = dict(given["allow"])  # JSON has pairs in the place of a mapping
+        values["start"] = Start(**given)
         return cls(**values)

@@ -6,7 +6,7 @@ and the targets of chains.
 
 The sum runs over the positions that hold no special token. A kernel at temperature T samples
 pi(x), which is proportional to exp(-E(x) / T) over the texts of one length. exp(-E_norm) is the
-product of the unary conditionals; -E_norm is the pseudo-log- likelihood. One energy costs one
+product of the unary conditionals; -E_norm is the pseudo-log-likelihood. One energy costs one
 forward pass per term.
 
 A target is an energy over the texts of one length, with some tokens fixed and the others
@@ -23,7 +23,7 @@ fixed as well, may differ from text to text, and have no term.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -35,7 +35,7 @@ from unmask.common.errors import InputError
 from unmask.common.signature import checked, settings
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
-from unmask.sampling.engine.randomness import Drawn
+from unmask.sampling.engine.token_draw import Drawn
 from unmask.sampling.registry import EnergyKind
 
 UserTerm = Callable[[Tensor], Tensor]
@@ -71,10 +71,8 @@ class Energy:
     @property
     def names(self) -> list[str]:
         """The names of the terms that were added."""
-        return [
-            getattr(term, "__qualname__", repr(term))
-            for term in (*self.user_terms, *self.text_terms)
-        ]
+        terms = [*self.user_terms, *self.text_terms]
+        return [getattr(term, "__qualname__", repr(term)) for term in terms]
 
     def on(self, model: ConditionalModel) -> Energy:
         """The energy for a model: terms of texts become terms of token ids, which the model
@@ -85,51 +83,36 @@ class Energy:
             texts = [model.text(row) for row in ids.tolist()]  # type: ignore[attr-defined]
             return torch.tensor([float(term(text)) for text in texts], dtype=torch.float64)
 
-        return replace(
-            self,
-            user_terms=(*self.user_terms, *(partial(of_ids, term) for term in self.text_terms)),
-            text_terms=(),
-        )
+        terms_of_ids = [partial(of_ids, term) for term in self.text_terms]
+        return replace(self, user_terms=(*self.user_terms, *terms_of_ids), text_terms=())
 
     def term(self, logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """The energy's terms of `tokens`, whose positions have these logits, in float64; those
         of the norm are never negative.
         """
-        raw = -logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double()
-        return log_normaliser(logits) + raw if self.kind == "norm" else raw
+        logit = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+        raw = -logit.double()
+        if self.kind == "raw":
+            return raw
+        return log_normaliser(logits) + raw
 
     def term_of(self, drawn: Drawn) -> Float[Tensor, " n"]:
         """The energy's terms of tokens that were drawn, from what their conditionals said of
         them.
         """
-        return (drawn.log_all if self.kind == "norm" else 0.0) - drawn.logit
+        if self.kind == "raw":
+            return 0.0 - drawn.logit  # of a logit of 0 the term is 0, not -0
+        return drawn.log_all - drawn.logit
 
     def from_user(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
         """The sum of the user's terms."""
         total = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
         if not self.user_terms:
             return total
-        for function in self.user_terms:
-            try:
-                value = function(ids)
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-                why = str(error).partition("\n")[0]
-                raise InputError(
-                    f"a term of your own fails ({why}): user_terms map token ids to numbers,"
-                    " text_terms one text to one number"
-                ) from None
-            if not isinstance(value, Tensor) or value.shape != (len(ids),):
-                returned = (
-                    f"shape {tuple(value.shape)}"
-                    if isinstance(value, Tensor)
-                    else f"a {type(value).__name__}"
-                )
-                raise InputError(
-                    f"a user term returned {returned}: return a tensor with one number for each of"
-                    f" {len(ids)} texts"
-                )
-            total = total + value.to(total)
-        if bool((total.isnan() | (total == -torch.inf)).any()):
+        for term in self.user_terms:
+            total = total + _values_of(term, ids).to(total)
+        is_refused = total.isnan() | (total == -torch.inf)
+        if bool(is_refused.any()):
             raise InputError(
                 "a user term returned nan or -inf: return finite numbers, or inf for a text that is"
                 " forbidden"
@@ -137,10 +120,32 @@ class Energy:
         return total
 
 
+def _values_of(term: UserTerm, ids: Int[Tensor, "n T"]) -> Tensor:
+    """A user's term of n texts; raises unless it is a tensor of n numbers."""
+    try:
+        values: object = term(ids)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        why = str(error).partition("\n")[0]
+        raise InputError(
+            f"a term of your own fails ({why}): user_terms map token ids to numbers,"
+            " text_terms one text to one number"
+        ) from None
+    if isinstance(values, Tensor) and values.shape == (len(ids),):
+        return values
+    if isinstance(values, Tensor):
+        returned = f"shape {tuple(values.shape)}"
+    else:
+        returned = f"a {type(values).__name__}"
+    raise InputError(
+        f"a user term returned {returned}: return a tensor with one number for each of"
+        f" {len(ids)} texts"
+    )
+
+
 def scored_positions(ids: Sequence[int], model: ConditionalModel) -> tuple[int, ...]:
     """Positions with a term: all that hold no special token, and the blanks."""
-    special = set(model.special_ids) - {model.mask_id}
-    return tuple(t for t, token in enumerate(ids) if token not in special)
+    without_term = set(model.special_ids) - {model.mask_id}
+    return tuple(t for t, token in enumerate(ids) if token not in without_term)
 
 
 def masked_alone(
@@ -184,61 +189,71 @@ class Target:
         allowed: Mapping[int, Sequence[int]] | None = None,
         given: Sequence[int] = (),
     ) -> None:
-        self.model, self.device = model, model.device
+        self.model = model
+        self.device = model.device
         self.template = tuple(template)
         self.energy = (energy or Energy()).on(model)
+        allowed = dict(allowed or {})
         refuse_too_long(len(self.template), model.max_length)
-        tokens = [*template, *(i for ids in (allowed or {}).values() for i in ids)]
-        if unknown := [i for i in tokens if not 0 <= i < model.input_size]:
-            raise InputError(
-                f"token id {unknown[0]} is not the model's: give ids from 0 to"
-                f" {model.input_size - 1}"
-            )
-        if outside := [t for t in given if not 0 <= t < len(template)]:
-            raise InputError(
-                f"given {outside[0]} is outside of the template: give positions from 0 to"
-                f" {len(template) - 1}"
-            )
-        scored = [t for t in scored_positions(self.template, model) if t not in set(given)]
+        for ids in (self.template, *allowed.values()):
+            _refuse_unknown_ids(ids, model)
+        self._refuse_outside(given)
+        without_term = set(given)
+        scored = [t for t in scored_positions(self.template, model) if t not in without_term]
         free = [column for column, t in enumerate(scored) if self.template[t] == model.mask_id]
         if not free:
             raise InputError("the template has no blank: put [MASK] where tokens should be sampled")
-        self.sites, self.columns = len(free), len(scored)
-        self.template_ids, self.given = self._tensor(self.template), self._tensor(given)
-        self.positions, self.free = self._tensor(scored), self._tensor(free)
+        self.sites = len(free)
+        self.columns = len(scored)
+        self.template_ids = self._tensor(self.template)
+        self.given = self._tensor(given)
+        self.positions = self._tensor(scored)
+        self.free = self._tensor(free)
         self.free_positions = self.positions[self.free]
         self.site_of_column = torch.full((self.columns,), -1, device=self.device)
         self.site_of_column[self.free] = torch.arange(self.sites, device=self.device)
-        self.support = self._support(dict(allowed or {}))
+        self.support = self._support(allowed)
+
+    def _refuse_outside(self, given: Sequence[int]) -> None:
+        tokens = len(self.template)
+        outside = [t for t in given if not 0 <= t < tokens]
+        if outside:
+            raise InputError(
+                f"given {outside[0]} is outside of the template: give positions from 0 to"
+                f" {tokens - 1}"
+            )
 
     def _tensor(self, values: Sequence[int]) -> Int[Tensor, " n"]:
         return torch.tensor(values, dtype=torch.long, device=self.device)
 
     def _support(self, allowed: dict[int, Sequence[int]]) -> Bool[Tensor, "F V"]:
-        vocabulary = self.model.vocab_size
-        regular = torch.ones(vocabulary, dtype=torch.bool, device=self.device)
-        regular[[i for i in {*self.model.special_ids, self.model.mask_id} if i < vocabulary]] = (
-            False
-        )
-        support = regular.repeat(self.sites, 1)
-        places = {int(t): site for site, t in enumerate(self.free_positions)}
+        """Which tokens are allowed at each site: regular ones, of those in `allowed`."""
+        special = {*self.model.special_ids, self.model.mask_id}
+        support = ~self._marked(special).repeat(self.sites, 1)
+        site_of_position = {int(t): site for site, t in enumerate(self.free_positions)}
         for position, tokens in allowed.items():
-            if position not in places:
-                free = ", ".join(map(str, places))
+            if position not in site_of_position:
+                blanks = ", ".join(map(str, site_of_position))
                 raise InputError(
                     f"allowed tokens were given for position {position}, which is not free: the"
-                    f" blanks are at {free}"
+                    f" blanks are at {blanks}"
                 )
-            keep = torch.zeros(vocabulary, dtype=torch.bool, device=self.device)
-            keep[[i for i in tokens if i < vocabulary]] = True
-            support[places[position]] &= keep
-            if not support[places[position]].any():
+            site = site_of_position[position]
+            support[site] &= self._marked(tokens)
+            if not support[site].any():
                 raise InputError(
                     f"no token satisfies the constraint at position {position}: its"
-                    f" {len(list(tokens))} allowed tokens are all special or unknown to the model;"
+                    f" {len(tokens)} allowed tokens are all special or unknown to the model;"
                     " allow at least one regular token"
                 )
         return support
+
+    def _marked(self, tokens: Iterable[int]) -> Bool[Tensor, " V"]:
+        """Marks tokens in the vocabulary; the mask's id may lie beyond it."""
+        vocabulary = self.model.vocab_size
+        marks = torch.zeros(vocabulary, dtype=torch.bool, device=self.device)
+        marks[[token for token in tokens if token < vocabulary]] = True
+        return marks
 
     def check(self, ids: Int[Tensor, "n T"]) -> None:
         """Refuse texts outside the support, where pi is zero and a chain cannot start."""
@@ -249,23 +264,32 @@ class Target:
             )
         fixed = self.template_ids != self.model.mask_id
         fixed[self.given] = False
-        if bool((ids[:, fixed] != self.template_ids[fixed]).any()):
+        differs = ids[:, fixed] != self.template_ids[fixed]
+        if bool(differs.any()):
             raise InputError(
                 "a start differs from the template where tokens are fixed: start from the"
                 " template's own tokens"
             )
-        values = ids[:, self.free_positions]
-        inside = (values >= 0) & (values < self.model.vocab_size)
-        inside &= self.support[
-            torch.arange(self.sites, device=self.device), values.clamp(0, self.model.vocab_size - 1)
-        ]
+        tokens = ids[:, self.free_positions]
+        last = self.model.vocab_size - 1
+        in_vocabulary = (tokens >= 0) & (tokens <= last)
+        sites = torch.arange(self.sites, device=self.device)
+        inside = in_vocabulary & self.support[sites, tokens.clamp(0, last)]
         if not bool(inside.all()):
             row, site = (~inside).nonzero()[0].tolist()
             raise InputError(
-                f"start {row} has token {int(values[row, site])} at position"
+                f"start {row} has token {int(tokens[row, site])} at position"
                 f" {int(self.free_positions[site])}, which is special or not allowed there: a chain"
                 " cannot start where its target is zero"
             )
+
+
+def _refuse_unknown_ids(ids: Iterable[int], model: ConditionalModel) -> None:
+    unknown = [i for i in ids if not 0 <= i < model.input_size]
+    if unknown:
+        raise InputError(
+            f"token id {unknown[0]} is not the model's: give ids from 0 to {model.input_size - 1}"
+        )
 
 
 def blank_template(model: ConditionalModel, length: int) -> tuple[int, ...]:
@@ -273,4 +297,5 @@ def blank_template(model: ConditionalModel, length: int) -> tuple[int, ...]:
     if length < 1:
         raise InputError(f"length {length}: ask for at least one token")
     before, after = model.around()
-    return (*before, *[model.mask_id] * length, *after)
+    blanks = [model.mask_id] * length
+    return (*before, *blanks, *after)

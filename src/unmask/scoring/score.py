@@ -56,8 +56,9 @@ from unmask.common.files import as_json, atomic_path, write_json
 from unmask.common.intervals import wilson
 from unmask.common.results import Result
 from unmask.models.first_look import look_at_first
-from unmask.models.load import Model, model_name, shared_model
+from unmask.models.load import Model, model_name
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.sharing import shared_model
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.runs.engine import Workers, each
 from unmask.runs.folder import RunFolder, on_a_thread, read_parts, read_rows

@@ -126,13 +126,12 @@ def plan_candidates(
             " candidates out"
         )
     k = len(cloze.block)
-    # a text is refused below
     if not isinstance(candidates, int | str | None) and hasattr(candidates, "__len__"):
         sets = _own_sets(candidates, allowed, k)
         sizes = [len(tokens) for tokens in sets]
         check_feasible(sizes, len(allowed), force)
         return CandidatePlan(cloze=cloze, allowed=allowed, sets=sets, size=max(sizes))
-    if candidates is not None:
+    if candidates is not None:  # also what is neither a number nor sets, which this refuses
         candidates = checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
     neighbours = NEIGHBOURS
     if exact or k == 1:  # a single blank takes 2 passes, whatever its candidates
@@ -280,6 +279,7 @@ def _in_calls(
 def _one_call(
     model: ConditionalModel, rows: list[Tensor], positions: list[Tensor]
 ) -> Sequence[Tensor]:
+    """The logits of each cloze's rows, from one call of the model."""
     logits = model.logits(torch.cat(rows), torch.cat(positions))
     return logits.split([len(of_cloze) for of_cloze in rows])
 

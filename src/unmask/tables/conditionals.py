@@ -28,26 +28,31 @@ from unmask.common.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 
-# Bytes of logits that one call of the model may return; a call holds a few times as much at its
-# peak.
 CPU_LOGITS = 2**26
 GPU_LOGITS = 2**32
+"""Bytes of logits that one call of the model may return; a call holds a few times as much at its
+peak.
+"""
+FLOAT32 = 4  # bytes
 
 
 def logit_rows(model: ConditionalModel, predicted: int, on_gpu: int = GPU_LOGITS) -> int:
-    """How many rows one call may have, with logits at `predicted` positions each; `on_gpu`:
-    bytes of these on a GPU.
+    """How many rows one call may have, at least one.
+
+    predicted  positions of each row that have logits
+    on_gpu     bytes of all logits on a GPU
     """
     budget = on_gpu if model.device.type == "cuda" else CPU_LOGITS
-    return max(1, budget // (4 * model.vocab_size * max(1, predicted)))
+    bytes_per_row = FLOAT32 * model.vocab_size * max(1, predicted)
+    return max(1, budget // bytes_per_row)
 
 
 class Conditionals:
     """A model read at masked positions; `passes` counts the rows passed.
 
-    `support`: the token ids that q runs over; by default the model's whole vocabulary, its
-    special tokens included. `progress` is called after every call of the model, with the number
-    of passes `planned`.
+    support    the token ids that q runs over [default: the model's whole vocabulary, its special
+               tokens included]
+    progress   called after every call of the model with the passes so far and those `planned`
     """
 
     def __init__(
@@ -58,12 +63,13 @@ class Conditionals:
         planned: int = 0,
     ) -> None:
         self.model = model
-        self.passes, self.planned, self.progress = 0, planned, progress
-        self._outside = (
-            torch.empty(0, dtype=torch.long, device=model.device)
-            if support is None
-            else outside(model, support)
-        )
+        self.passes = 0
+        self.planned = planned
+        self.progress = progress
+        if support is None:
+            self._outside = torch.empty(0, dtype=torch.long, device=model.device)
+        else:
+            self._outside = outside(model, support)
 
     def log_q(
         self,
@@ -77,20 +83,26 @@ class Conditionals:
 
         `distinct`: all rows differ, so skip the search for equal ones.
         """
-        row_of = torch.arange(len(rows), device=rows.device)
+        passed_row = torch.arange(len(rows), device=rows.device)  # the row that each row's pass is
         if not distinct:
-            both, row_of = torch.unique(torch.cat([rows, positions], 1), dim=0, return_inverse=True)
-            rows, positions = both[:, : rows.shape[1]], both[:, rows.shape[1] :]
+            length = rows.shape[1]
+            both = torch.cat([rows, positions], 1)
+            both, passed_row = torch.unique(both, dim=0, return_inverse=True)
+            rows = both[:, :length]
+            positions = both[:, length:]
         log_q = torch.empty(targets.shape, dtype=torch.float64, device=rows.device)
         column = torch.arange(positions.shape[1], device=rows.device)
         at_once = logit_rows(self.model, len(column))
         for start in range(0, len(rows), at_once):
-            logits = self._logits(rows[start : start + at_once], positions[start : start + at_once])
+            stop = min(start + at_once, len(rows))
+            logits = self._logits(rows[start:stop], positions[start:stop])
             log_p = logits.log_softmax(2)
-            lost = lost_nats(logits, self._outside, logits.amax(2) - log_p.amax(2))
-            mine = ((row_of >= start) & (row_of < start + len(log_p))).nonzero().flatten()
-            row = row_of[mine, None] - start
-            log_q[mine] = log_p[row, column, targets[mine]].double() + lost[row, column].double()
+            log_total = logits.amax(2) - log_p.amax(2)  # logsumexp, without another sum
+            lost = lost_nats(logits, self._outside, log_total)
+            asking = ((passed_row >= start) & (passed_row < stop)).nonzero().flatten()
+            row = passed_row[asking, None] - start
+            of_targets = log_p[row, column, targets[asking]].double()
+            log_q[asking] = of_targets + lost[row, column].double()
         return log_q
 
     def distributions(
@@ -98,10 +110,12 @@ class Conditionals:
     ) -> Float[Tensor, "n p V"]:
         """log q(. | rows) at `positions`, whole, in one call; -inf outside the support."""
         logits = self._logits(rows, positions)
-        inside = logits.index_fill(2, self._outside, -torch.inf) if len(self._outside) else logits
-        return inside.log_softmax(2)
+        if len(self._outside):
+            logits = logits.index_fill(2, self._outside, -torch.inf)
+        return logits.log_softmax(2)
 
     def _logits(self, rows: Tensor, positions: Tensor) -> Tensor:
+        """One call of the model: its logits, in float32 or finer."""
         logits = self.model.logits(rows, positions)
         self.passes += len(rows)
         if self.progress:
@@ -112,7 +126,8 @@ class Conditionals:
 def regular_tokens(model: ConditionalModel) -> Int[Tensor, " s"]:
     """Ids of the tokens that a text can have: all except the special ones."""
     regular = torch.ones(model.vocab_size, dtype=torch.bool)
-    regular[[i for i in model.special_ids if i < model.vocab_size]] = False
+    special = [i for i in model.special_ids if i < model.vocab_size]  # others have no logits
+    regular[special] = False
     return regular.nonzero().flatten().to(model.device)
 
 
@@ -132,7 +147,8 @@ def token_sets(
     """A user's sets of tokens, one per blank, as tensors; raises if a set is empty or names a
     token twice.
 
-    `check(b, i)` raises if blank b, counted from 1, cannot have token i.
+    what    a token of a set is called in messages
+    check   check(b, i) raises if blank b, counted from 1, cannot have token i
     """
     if len(sets) != sites:
         raise InputError(f"{len(sets)} {what} sets for {sites} blanks: give one set per blank")
@@ -151,17 +167,17 @@ def token_sets(
 def lost_nats(
     logits: Float[Tensor, "*n V"], outside: Int[Tensor, " r"], log_total: Float[Tensor, "*n"]
 ) -> Float[Tensor, "*n"]:
-    """-log of the share of the model's probability that the support holds; `log_total`:
-    logsumexp of all logits.
+    """-log of the share of the model's probability that the support holds.
 
-    -log(1 - s), s the share of the columns `outside`, which are few as a rule. Where s is above
-    a half, 1 - s would lose digits, and the support is summed instead.
+    This is -log(1 - s), where s is the share of the columns `outside`, which are few as a rule.
+    Where s is above a half, 1 - s would lose digits, and the support is summed instead.
+
+    log_total   logsumexp of all logits
     """
     log_share = logits[..., outside].logsumexp(-1) - log_total
     nats = -torch.log1p(-log_share.exp())
     heavy = log_share > -log(2)
     if bool(heavy.any()):
-        nats[heavy] = log_total[heavy] - logits[heavy].index_fill(
-            -1, outside, -torch.inf
-        ).logsumexp(-1)
+        inside = logits[heavy].index_fill(-1, outside, -torch.inf)
+        nats[heavy] = log_total[heavy] - inside.logsumexp(-1)
     return nats

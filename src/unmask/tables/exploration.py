@@ -84,11 +84,12 @@ class Variant:
 class Exploration:
     """Passes over states of the variants, and what follows from those made so far.
 
-    States are numbered as they are first seen; a state's number is its place in these:
-    states    all states seen
-    hidden    how many sites are hidden
-    passed    1 after the state's pass, else 0
+    States are numbered as they are first seen. By number:
+    states    the state
+    hidden    how many of its sites are hidden
+    passed    1 after its pass, else 0
 
+    index     the number of a state
     roots     numbers of the states with every site hidden, one per variant
     bytes     of the distributions that are kept
     """

@@ -17,7 +17,7 @@ else:
     ArrayLike = Any  # `_distributions` checks it, in words of its own
 
 MOST_OFF = 1e-6  # how far sums of probabilities that a user gives may be from 1, by rounding
-SMALLEST_RANK = 1e-12  # singular values below this share of the largest count as 0
+NEGLIGIBLE = 1e-12  # singular values below this share of the largest count as 0
 
 
 class OwnConditionals(NamedTuple):
@@ -112,7 +112,7 @@ def _stationary(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """
     n = len(a)
     fixed = a @ b.T - torch.eye(n, dtype=torch.float64)
-    if int(torch.linalg.matrix_rank(fixed, rtol=SMALLEST_RANK)) < n - 1:
+    if int(torch.linalg.matrix_rank(fixed, rtol=NEGLIGIBLE)) < n - 1:
         raise InputError(
             "the conditionals split the values into parts that never meet: give masked, to weigh"
             " the parts"

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
     from unmask.models.conditional_model import ConditionalModel
 
-FILE = "dependence_profile.json"
-KEYS = ("by_distance", "fingerprint", "texts")
+FILE = "dependence_profile.json"  # in the model's folder
+KEYS = ("by_distance", "fingerprint", "texts")  # that a profile's file must have
 MEASURE = "measure one with unmask dependence --profile"
-LARGEST = 1e3
+LARGEST = 1e3  # value of f that a file may hold
+MOST_TEXTS = 10**12
 
 
 @dataclass(frozen=True)
@@ -55,25 +56,27 @@ class Profile:
     @checked
     def load(cls, path: str | Path) -> Profile:
         """Read a file."""
-        return cls._of_values(read_object(user_path(path), KEYS, MEASURE), f"profile {str(path)!r}")
+        stored = read_object(user_path(path), KEYS, MEASURE)
+        return cls._of_values(stored, f"profile {str(path)!r}")
 
     @classmethod
     def _of_values(cls, stored: Mapping[str, Any], name: str) -> Profile:
         """From what a file holds; `name` is what messages call it."""
-        if missing := [key for key in KEYS if key not in stored]:
-            raise InputError(f"{name} lacks {missing[0]!r}: {MEASURE}")
-        values = stored["by_distance"]
-        if (
-            isinstance(values, str)
-            or not isinstance(values, Iterable)
-            or not (values := tuple(values))
-        ):
+        for key in KEYS:
+            if key not in stored:
+                raise InputError(f"{name} lacks {key!r}: {MEASURE}")
+        by_distance = stored["by_distance"]
+        is_list = isinstance(by_distance, Iterable) and not isinstance(by_distance, str)
+        values = list(by_distance) if is_list else []
+        if not values:
             raise InputError(f"{name} has no values by distance: {MEASURE}")
         return cls(
-            tuple(checks.real(f"a value of {name}", value, 0, LARGEST) for value in values),
-            str(stored["fingerprint"]),
-            checks.whole(f"the number of texts of {name}", stored["texts"], 1, 10**12),
-            dict(stored.get("about") or {}),
+            by_distance=tuple(
+                checks.real(f"a value of {name}", value, 0, LARGEST) for value in values
+            ),
+            fingerprint=str(stored["fingerprint"]),
+            texts=checks.whole(f"the number of texts of {name}", stored["texts"], 1, MOST_TEXTS),
+            about=dict(stored.get("about") or {}),
         )
 
     @classmethod
@@ -87,8 +90,10 @@ class Profile:
             raise InputError(
                 f"model {checks.shown(model)} is not a model: load one with unmask.MaskedLM.load"
             )
-        path = None if model.folder is None else model.folder / FILE
-        if path is None or not path.is_file():
+        if model.folder is None:
+            return None
+        path = model.folder / FILE
+        if not path.is_file():
             return None
         profile = cls.load(path)
         profile.check(model)
@@ -109,12 +114,13 @@ class Profile:
         The same weights in another number format have another fingerprint, so only those of one
         format are compared.
         """
-        if self.about.get("dtype", "float32") != str(model.dtype).removeprefix("torch."):
+        measured_in = self.about.get("dtype", "float32")
+        if measured_in != str(model.dtype).removeprefix("torch."):
             return
-        if (known := model.fingerprint) and known != self.fingerprint:
+        if model.fingerprint and model.fingerprint != self.fingerprint:
             raise InputError(
-                f"the profile was measured on model {self.fingerprint}, and this is {known}:"
-                f" {MEASURE} on this model"
+                f"the profile was measured on model {self.fingerprint}, and this is"
+                f" {model.fingerprint}: {MEASURE} on this model"
             )
 
     def estimate(self, entropy: Tensor, positions: Tensor) -> Tensor:
@@ -124,13 +130,16 @@ class Profile:
         import torch
 
         distance = (positions.unsqueeze(0) - positions.unsqueeze(1)).abs()
-        if (longest := int(distance.max())) > len(self.by_distance):
+        longest = int(distance.max())
+        if longest > len(self.by_distance):
             raise InputError(
                 f"the profile has {len(self.by_distance)} distances, and the text has blanks"
                 f" {longest} tokens apart: {MEASURE} on longer texts, or give a shorter text"
             )
-        table = torch.tensor((0.0, *self.by_distance), dtype=entropy.dtype, device=entropy.device)
-        return table[distance] * torch.minimum(entropy.unsqueeze(1), entropy.unsqueeze(2))
+        of_distances = (0.0, *self.by_distance)  # 0 for a site and itself
+        f = torch.tensor(of_distances, dtype=entropy.dtype, device=entropy.device)
+        smaller_entropy = torch.minimum(entropy.unsqueeze(1), entropy.unsqueeze(2))
+        return f[distance] * smaller_entropy
 
 
 def as_profile(name: str, profile: object) -> Profile:

@@ -266,43 +266,48 @@ def tables_of(
     `candidates`, and of `supports`, per cloze; see `unary_tables` for what None is.
     """
     axes = _axes(model, clozes, candidates, supports or [None] * len(clozes))
-    counts = [pass_count([len(axis) for axis in of_block]) for of_block in axes]
-    masked = [
-        logits.to(dtype or torch.promote_types(logits.dtype, torch.float32))
-        for logits in masked_logits(model, clozes, alone=[count >= ENOUGH for count in counts])
-    ]
+    counts = [pass_count(_sizes(of_block)) for of_block in axes]
+
+    def report(passes: int) -> None:
+        if progress:
+            progress(passes, sum(counts), "passes of the model")
+
+    masked: list[Tensor] = []
+    for logits in masked_logits(model, clozes, alone=[count >= ENOUGH for count in counts]):
+        own = torch.promote_types(logits.dtype, torch.float32)  # float32, or that of finer logits
+        masked.append(logits.to(dtype or own))
 
     def kind(i: int) -> object:
         """Blocks of one kind are filled as one; a large one is its own kind."""
         length = len(clozes[i].ids)
-        sizes = [len(axis) for axis in axes[i]]
+        sizes = _sizes(axes[i])
         most_rows = prod(sizes) // min(sizes)  # of the largest of the block's tables
         if most_rows >= enough_rows(model, length):
             return i
         return length, tuple(map(id, axes[i]))
 
     groups = grouped(range(len(clozes)), kind)
-    stacks = [
-        _BlockStack(
-            [clozes[i] for i in group],
-            axes[group[0]],
-            torch.stack([masked[i] for i in group]),
-        )
-        for group in groups
-    ]
+    stacks: list[_BlockStack] = []
+    to_fill: list[ConditionalTable] = []
+    for group in groups:
+        logits = torch.stack([masked[i] for i in group])
+        stack = _BlockStack([clozes[i] for i in group], axes[group[0]], logits)
+        stacks.append(stack)
+        to_fill += stack.conditionals
     done = len(clozes)  # the passes with the whole block masked
-    if progress:
-        progress(done, sum(counts), "passes of the model")
-    for passes in fill_tables(model, [table for stack in stacks for table in stack.conditionals]):
+    report(done)
+    for passes in fill_tables(model, to_fill):
         done += passes
-        if progress:
-            progress(done, sum(counts), "passes of the model")
-    masses = _fetched([stack.log_masses for stack in stacks])
+        report(done)
+    log_masses = _fetched([stack.log_masses for stack in stacks])
     tables: dict[int, Tables] = {}
-    for group, stack, log_masses in zip(groups, stacks, masses, strict=True):
-        of_group = stack.tables(log_masses, model.token)
-        tables.update(zip(group, of_group, strict=True))
+    for group, stack, of_stack in zip(groups, stacks, log_masses, strict=True):
+        tables.update(zip(group, stack.tables(of_stack, model.token), strict=True))
     return [tables[i] for i in range(len(clozes))]
+
+
+def _sizes(axes: Sequence[Axis]) -> list[int]:
+    return [len(axis) for axis in axes]
 
 
 def _axes(
@@ -312,24 +317,21 @@ def _axes(
     supports: Sequence[Sequence[Tensor] | None],
 ) -> list[tuple[Axis, ...]]:
     """The axes of each block. Blanks with the same two tensors, of candidates and of support,
-    have the same axis, which tells blocks that are filled as one.
+    have the same axis: `tables_of` fills blocks with the same axes as one.
     """
     vocabulary = torch.arange(model.vocab_size)
     regular = regular_tokens(model)
     axis_of: dict[tuple[int, int], Axis] = {}
     axes: list[tuple[Axis, ...]] = []
     for cloze, own_sets, own_supports in zip(clozes, candidates, supports, strict=True):
-        k = len(cloze.block)
-        sets = own_sets or [vocabulary] * k
-        if own_supports:
-            support = own_supports
-        else:
-            support = [regular if own_sets else vocabulary] * k
+        usual = regular if own_sets else vocabulary
+        sets = own_sets or [vocabulary] * len(cloze.block)
+        of_blanks = own_supports or [usual] * len(cloze.block)
         of_block: list[Axis] = []
-        for tokens, around in zip(sets, support, strict=True):
-            key = id(tokens), id(around)
+        for tokens, support in zip(sets, of_blanks, strict=True):
+            key = id(tokens), id(support)
             if key not in axis_of:
-                axis_of[key] = Axis.of(model, tokens, around)
+                axis_of[key] = Axis.of(model, tokens, support)
             of_block.append(axis_of[key])
         axes.append(tuple(of_block))
     return axes
@@ -392,8 +394,8 @@ class _BlockStack:
     fills, and the `Tables` of each block.
 
     logits         (n, k, V) at the block, with all of it masked
-    log_masses     (n, k, 2): log of the mass that m_t puts on the candidates, and of the mass
-                   that it puts on the support
+    log_masses     (n, k, 2): log of the mass that m_t puts on the candidates, within the support,
+                   and of the mass that m_t over the whole vocabulary puts on the support
     conditionals   the tables to fill
     """
 
@@ -402,30 +404,32 @@ class _BlockStack:
         self.axes = axes
         self.log_masked: list[Tensor] = []
         log_masses: list[Tensor] = []
-        for axis, rows in zip(axes, logits.unbind(1), strict=True):
-            inside = axis.inside(rows)
-            on_candidates = inside[:, axis.tokens]
-            self.log_masked.append(on_candidates.log_softmax(-1))
-            log_support = inside.double().logsumexp(-1)
+        for axis, of_blank in zip(axes, logits.unbind(1), strict=True):
+            in_support = axis.inside(of_blank)
+            of_candidates = in_support[:, axis.tokens]
+            self.log_masked.append(of_candidates.log_softmax(-1))
+            total = in_support.double().logsumexp(-1)
             if axis.is_support:
-                log_inside = torch.zeros_like(log_support)  # a sum would be off by rounding
+                on_candidates = torch.zeros_like(total)  # a difference would be off by rounding
             else:
-                log_inside = on_candidates.double().logsumexp(-1) - log_support
-            log_all = rows.double().logsumexp(-1)
-            log_outside = -lost_nats(rows.double(), axis.outside, log_all)
-            log_masses.append(torch.stack([log_inside.clamp(max=0), log_outside], -1))
+                on_candidates = of_candidates.double().logsumexp(-1) - total
+            exact = of_blank.double()
+            on_support = -lost_nats(exact, axis.outside, exact.logsumexp(-1))
+            log_masses.append(torch.stack([on_candidates.clamp(max=0), on_support], -1))
         self.log_masses = torch.stack(log_masses, 1)
-        self.unary: list[ConditionalTable] = []
-        for t in range(k):
-            others = [s for s in range(k) if s != t]
-            self.unary.append(ConditionalTable(clozes, axes, t, others, logits.dtype))
+
+        def table(t: int, revealed: Sequence[int]) -> ConditionalTable:
+            return ConditionalTable(
+                clozes=clozes, axes=axes, t=t, revealed=list(revealed), dtype=logits.dtype
+            )
+
+        self.unary = [table(t, [s for s in range(k) if s != t]) for t in range(k)]
         self.between: dict[tuple[tuple[int, ...], int], ConditionalTable] = {}
         for size in range(1, k - 1):
             for revealed in combinations(range(k), size):
                 for t in range(k):
                     if t not in revealed:
-                        table = ConditionalTable(clozes, axes, t, list(revealed), logits.dtype)
-                        self.between[revealed, t] = table
+                        self.between[revealed, t] = table(t, revealed)
         self.conditionals = [*self.unary, *self.between.values()]
 
     def tables(

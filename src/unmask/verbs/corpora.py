@@ -13,7 +13,8 @@ from unmask.common.checks import one_of
 from unmask.common.errors import InputError
 from unmask.common.signature import Written, checked
 from unmask.joints.registry import PUBLISHED, all_named
-from unmask.models.load import Model, is_shared
+from unmask.models.load import Model
+from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
 from unmask.sampling.registry import refuse_no_law, with_law
 from unmask.scoring.registry import DEFAULT, SEVERAL, Score, chosen

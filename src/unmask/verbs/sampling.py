@@ -14,7 +14,8 @@ import unmask
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError
 from unmask.common.signature import Method, Written, checked
-from unmask.models.load import Model, model_name, shared_model
+from unmask.models.load import Model, model_name
+from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
 from unmask.sampling.registry import EnergyKind
 from unmask.sampling.registry import Method as Kernel
@@ -232,34 +233,33 @@ def translate(
     from contextlib import nullcontext
 
     from unmask.common.files import output_file, write_atomically
-    from unmask.models.load import is_shared, workers_for
+    from unmask.models.sharing import is_shared, workers_for
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder, output_folder
-    from unmask.studies.translation import translators
+    from unmask.studies.translation import translating
+    from unmask.studies.translation.causal_pairs import CausalPairs
     from unmask.studies.translation.recipe import as_translator, in_worker, settle
 
     file = (
         None
         if save is None
-        else output_file("save", save, (data, reference), translators.BEGINNING)
+        else output_file("save", save, (data, reference), translating.BEGINNING)
     )
-    folder = None if out is None else output_folder(out, translators.KIND)
+    folder = None if out is None else output_folder(out, translating.KIND)
     if file is not None and folder is not None and folder.resolve() in file.resolve().parents:
         raise InputError(
             f"save {str(file)!r} is in the folder out, whose translations.jsonl has the lines:"
             " leave save out"
         )
-    sources = translators.read_lines(data, "data")
-    references = None if reference is None else translators.read_lines(reference, "reference")
+    sources = translating.read_lines(data, "data")
+    references = None if reference is None else translating.read_lines(reference, "reference")
     if references is not None and len(references) != len(sources):
         numbers = f"{len(sources):,} sources and {len(references):,} references"
         raise InputError(f"{numbers}: give one reference per source, line by line")
     loaded = in_worker(model, "cpu")() if is_shared(model, engine) else as_translator(model)
-    settings = settle(
-        isinstance(loaded, translators.CausalPairs), kernel, sweeps, start, lengths, energy, seed
-    )
-    translators.refuse_misfit(loaded, settings)
-    ids = translators.encoded(loaded.spelling, loaded.layout, sources)
+    settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, energy, seed)
+    translating.refuse_misfit(loaded, settings)
+    ids = translating.encoded(loaded.spelling, loaded.layout, sources)
     full = [source for source in ids if source]
     workers = workers_for(model, engine, len(full))
     decided = {
@@ -268,10 +268,10 @@ def translate(
         "data_sha256": content_hash("\n".join(sources)),
     }
     decided |= {"weights": loaded.fingerprint}
-    run = None if folder is None else RunFolder(folder, translators.KIND, decided)
+    run = None if folder is None else RunFolder(folder, translating.KIND, decided)
     with run or nullcontext() as stored:
-        rows = translators.translations(model, loaded, settings, full, workers, stored, progress)
-    result = translators.collected(settings, loaded.spelling, ids, rows, references)
+        rows = translating.translations(model, loaded, settings, full, workers, stored, progress)
+    result = translating.collected(settings, loaded.spelling, ids, rows, references)
     for path in (file, folder and folder / "translations.jsonl"):
         if path is not None:
             write_atomically(path, result.lines())

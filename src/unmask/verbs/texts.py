@@ -263,7 +263,8 @@ def mutants(
             " sequence"
         )
     from unmask.common.files import output_file
-    from unmask.studies.variants.mutants import TABLES, scans
+    from unmask.studies.variants.saved_table import TABLES
+    from unmask.studies.variants.scan import scans
     from unmask.verbs.answers.plots import figure_path, save_figure
 
     reads = (model, mutations, alphabet, measured)
@@ -289,7 +290,7 @@ def mutants(
             drawn,
         )
     else:
-        from unmask.studies.variants.measured import measure
+        from unmask.studies.variants.score_comparison import measure
 
         answers = (
             measure(one, model, measured, positions, ranking, joint, alphabet, force, progress)

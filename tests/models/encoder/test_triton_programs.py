@@ -56,8 +56,8 @@ def test_short_attention_is_attention(length: int) -> None:
     stacked = torch.randn(3, length, 3 * width, generator=torch.Generator().manual_seed(length))
     queries, keys, values = stacked.split(width, -1)
     expected = attention(queries, keys, values, heads)
-    found = short_attention(queries, keys, values, heads)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    result = short_attention(queries, keys, values, heads)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
     assert (short_attention(queries, keys.flip(1), values, heads) - expected).abs().max() > 0.1
 
 
@@ -143,8 +143,8 @@ def linear(monkeypatch: pytest.MonkeyPatch) -> nn.Linear:
 def test_it_is_the_product_and_then_exact_gelu(linear: nn.Linear) -> None:
     x = torch.randn(3, 13, 24)
     expected = functional.gelu(linear(x))
-    found = linear_activated(linear, "gelu", x)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=2e-6)
+    result = linear_activated(linear, "gelu", x)
+    torch.testing.assert_close(result, expected, rtol=1e-6, atol=2e-6)
     assert linear(x).amin() < -5
     assert linear(x).amax() > 5
     by_tanh = functional.gelu(linear(x), approximate="tanh")
@@ -258,5 +258,5 @@ def test_a_network_runs_by_programs(
         )
         one = model.logits_of(model.states(rows, torch.tensor([[5]] * 2))[:, 0]).float()
     assert all(launched)
-    for found, expected in ((both, exact), (one, exact[:, 0])):
-        assert 0 < (expected.exp() * (expected - found.log_softmax(-1)).abs()).sum(-1).max() < near
+    for result, expected in ((both, exact), (one, exact[:, 0])):
+        assert 0 < (expected.exp() * (expected - result.log_softmax(-1)).abs()).sum(-1).max() < near

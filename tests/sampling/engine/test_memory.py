@@ -11,7 +11,8 @@ from unmask.runs.engine import RayWorkers
 from unmask.sampling.chains.drawing import draw_samples
 from unmask.sampling.chains.groups import group_runs
 from unmask.sampling.chains.sample_folder import load_run
-from unmask.sampling.engine.passes import Passes, chains_that_fit
+from unmask.sampling.engine.memory import chains_that_fit
+from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.target import Target, blank_template

@@ -10,15 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
-from unmask.sampling.engine.randomness import (
-    Categoricals,
-    ChainStreams,
-    TokenDraw,
-    counter_words,
-    philox,
-    plain_draw,
-    plain_uniform,
-)
+from unmask.sampling.engine.randomness import ChainStreams, counter_words, philox, plain_uniform
+from unmask.sampling.engine.token_draw import Categoricals, TokenDraw, plain_draw
 
 KNOWN = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),

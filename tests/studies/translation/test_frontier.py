@@ -10,7 +10,7 @@ import torch
 
 from support.made_up_language import pairs
 from unmask.sampling.decoders.decoder import Ancestral
-from unmask.studies.translation.translators import PairModel
+from unmask.studies.translation.masked_pairs import PairModel
 
 SOURCES, TARGETS = pairs(16, seed=9, words=6)
 
@@ -49,10 +49,10 @@ def test_laws_are_given_the_source(bench: Any, masked: Path) -> None:
         )
         for places, goal, _, passes in here.groups():
             if number in places:
-                found = Ancestral(goal, passes).log_prob(
+                log_prob = Ancestral(goal, passes).log_prob(
                     _in_room(text, room, goal), torch.arange(size).unsqueeze(0)
                 )
-        assert chain["nats"][number] == pytest.approx(-float(found) / size, abs=2e-5)
+        assert chain["nats"][number] == pytest.approx(-float(log_prob) / size, abs=2e-5)
         assert (chain["passes"][number], once["passes"][number]) == (size, 1)
 
 

@@ -9,6 +9,7 @@ import torch
 
 from support.enumeration import energy_terms, target_law, transition_matrix
 from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.pair_layout import PairLayout
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import Ancestral, decode
 from unmask.sampling.decoders.revealing import EntropyBound
@@ -21,8 +22,7 @@ from unmask.studies.training.objectives import CausalTasks, MaskedTasks, Uniform
 from unmask.studies.training.packed_text import PackedText, Vocabulary
 from unmask.studies.training.settings import TrainSettings
 from unmask.studies.training.start import new_model
-from unmask.studies.translation.pairs import PairLayout
-from unmask.studies.translation.translators import CausalPairs, beam_search
+from unmask.studies.translation.causal_pairs import CausalPairs, beam_search
 
 LAYOUT = PairLayout(source_length=8, max_length=16, start=2, end=3, pad=0, mask=4)
 VOCABULARY = Vocabulary(12, 2, 0, 4, torch.arange(12) < 5, end=3, target=8)
@@ -112,8 +112,8 @@ def test_a_causal_model_reads_step_by_step_what_it_is_trained_on_at_once() -> No
         total = (
             total + log_probs[[0, 1], [t[place + 1] if place < 2 else LAYOUT.end for t in target]]
         )
-    for found, source, tokens in zip(total.tolist(), SOURCES, target, strict=True):
-        assert found == pytest.approx(causal_log_prob(model, source, tokens), abs=1e-5)
+    for log_prob, source, tokens in zip(total.tolist(), SOURCES, target, strict=True):
+        assert log_prob == pytest.approx(causal_log_prob(model, source, tokens), abs=1e-5)
 
 
 def test_a_wide_beam_finds_the_likeliest_translation_of_all() -> None:
@@ -124,11 +124,11 @@ def test_a_wide_beam_finds_the_likeliest_translation_of_all() -> None:
     pairs = CausalPairs(model, short, torch.arange(5))
     texts = [list(t) for n in (0, 1, 2) for t in product(range(5, 12), repeat=n)]
     best = max(texts, key=lambda t: causal_log_prob(model, SOURCES[0], t) / (len(t) + 1))
-    found = beam_search(pairs, [SOURCES[0]], width=60)[0]
-    assert list(found.tokens) == best
-    assert found.log_prob == pytest.approx(causal_log_prob(model, SOURCES[0], best), abs=1e-5)
+    widest = beam_search(pairs, [SOURCES[0]], width=60)[0]
+    assert list(widest.tokens) == best
+    assert widest.log_prob == pytest.approx(causal_log_prob(model, SOURCES[0], best), abs=1e-5)
     greedy = beam_search(pairs, SOURCES, width=1)
-    per_token = [one.log_prob / (len(one.tokens) + 1) for one in (greedy[0], found)]
+    per_token = [one.log_prob / (len(one.tokens) + 1) for one in (greedy[0], widest)]
     assert per_token[0] <= per_token[1] + 1e-9
     assert len(greedy) == 2
 

@@ -14,8 +14,9 @@ from support.made_up_language import pairs
 from support.workers import workers
 from unmask.common.errors import InputError
 from unmask.runs.engine import RayWorkers
+from unmask.studies.translation.masked_pairs import PairModel
 from unmask.studies.translation.recipe import TranslateSettings
-from unmask.studies.translation.translators import PairModel, shares
+from unmask.studies.translation.translating import shares
 
 
 def backwards(function: Any, items: Any, workers: Any, setup: Any) -> Any:
@@ -39,15 +40,19 @@ def test_shares_have_the_rows_of_one_process(
 ) -> None:
     """Bit for bit; of several searches, those of sources that are searched together."""
     monkeypatch.setattr("unmask.runs.engine.ray_workers", lambda *_: RayWorkers(2, "cpu"))
-    monkeypatch.setattr("unmask.studies.translation.translators.each", backwards)
-    monkeypatch.setattr("unmask.studies.translation.translators.ROWS", {"cpu": 20})
-    given = {"model": causal if "beam" in options.values() else masked, "device": "cpu", **options}
-    local, seen = flat.translate(sources(12), **given), []
-    found = flat.translate(
-        sources(12), **given, engine="ray:2", progress=lambda *report: seen.append(report)
+    monkeypatch.setattr("unmask.studies.translation.translating.each", backwards)
+    monkeypatch.setattr("unmask.studies.translation.translating.BEAM_ROWS", {"cpu": 20})
+    options_of_both = {
+        "model": causal if "beam" in options.values() else masked,
+        "device": "cpu",
+        **options,
+    }
+    local, seen = flat.translate(sources(12), **options_of_both), []
+    shared = flat.translate(
+        sources(12), **options_of_both, engine="ray:2", progress=lambda *report: seen.append(report)
     )
-    assert found.rows == local.rows
-    assert found.moves == local.moves
+    assert shared.rows == local.rows
+    assert shared.moves == local.moves
     assert seen[-1] == (12, 12, "translations")
     assert len(seen) > 2
 
@@ -68,15 +73,15 @@ def test_a_loaded_model_does_not_travel(masked: Path) -> None:
 def test_a_killed_worker_changes_nothing(masked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
-    given: dict[str, Any] = {"model": masked, "device": "cpu", "kernel": "mh", "sweeps": 2}
-    local, killed = flat.translate(sources(24), **given), []
+    options: dict[str, Any] = {"model": masked, "device": "cpu", "kernel": "mh", "sweeps": 2}
+    local, killed = flat.translate(sources(24), **options), []
 
     def kill_one(done: int, total: int, what: str = "") -> None:
         if not killed:
             killed.append(workers()[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    found = flat.translate(sources(24), **given | {"device": "cpu,cpu"}, progress=kill_one)
+    shared = flat.translate(sources(24), **options | {"device": "cpu,cpu"}, progress=kill_one)
     assert killed
-    assert found.rows == local.rows
-    assert found.moves == local.moves
+    assert shared.rows == local.rows
+    assert shared.moves == local.moves

@@ -27,8 +27,9 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.revealing import RevealingDecoder
 from unmask.sampling.decoders.verified import Verified, VerifiedState
 from unmask.sampling.registry import KERNELS
+from unmask.studies.translation.drafts import Draft, Drafting
+from unmask.studies.translation.masked_pairs import PairModel
 from unmask.studies.translation.recipe import settle
-from unmask.studies.translation.translators import Draft, Drafting, PairModel
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)
 MARKOV = [name for name, kernel in KERNELS.items() if not kernel.decodes]
@@ -39,12 +40,12 @@ def translated(model: Path | PairModel, **options: Any) -> unmask.Translations:
 
 
 def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal: Path) -> None:
-    found = translated(masked, reference=TARGETS)
-    assert found.figures is not None
-    assert found.figures.bleu > 95
-    assert share_right(found.texts, TARGETS) > 0.9
-    assert "BLEU" in str(found.figures)
-    assert "tok:13a" in found.figures.bleu_signature
+    result = translated(masked, reference=TARGETS)
+    assert result.figures is not None
+    assert result.figures.bleu > 95
+    assert share_right(result.texts, TARGETS) > 0.9
+    assert "BLEU" in str(result.figures)
+    assert "tok:13a" in result.figures.bleu_signature
     for beam in (1, 5):
         assert share_right(translated(causal, kernel="beam", beam=beam).texts, TARGETS) > 0.9
     assert translated(causal).settings.kernel == unmask.Beam(beam=5)
@@ -54,10 +55,10 @@ def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal:
 def test_every_decoder_and_kernel_translates(masked: Path, name: str) -> None:
     steps = {"passes": 2} if hasattr(KERNELS[name], "passes") else {}
     steps = {"sweeps": 2, "start": "mask-predict@1"} if name in MARKOV else steps
-    found = translated(masked, kernel=name, **steps, lengths=2)
-    assert share_right(found.texts, TARGETS) > 0.6
-    assert bool(found.moves) == (name in MARKOV)
-    assert all(row["passes"] > 0 and row["length"] == len(row["tokens"]) for row in found.rows)
+    result = translated(masked, kernel=name, **steps, lengths=2)
+    assert share_right(result.texts, TARGETS) > 0.6
+    assert bool(result.moves) == (name in MARKOV)
+    assert all(row["passes"] > 0 and row["length"] == len(row["tokens"]) for row in result.rows)
 
 
 def test_a_model_that_learned_to_correct_its_own_output_revises_it_and_one_that_did_not_is_lost(
@@ -65,8 +66,8 @@ def test_a_model_that_learned_to_correct_its_own_output_revises_it_and_one_that_
 ) -> None:
     with pytest.warns(UnmaskWarning, match="trained on blanks only"):
         lost = translated(masked, kernel="revise", passes=4, lengths=2)
-    found = translated(refined, kernel="revise", passes=4, lengths=2)
-    assert share_right(found.texts, TARGETS) > 0.9
+    revised = translated(refined, kernel="revise", passes=4, lengths=2)
+    assert share_right(revised.texts, TARGETS) > 0.9
     assert share_right(lost.texts, TARGETS) < 0.2
     assert share_right(translated(refined).texts, TARGETS) > 0.9
 
@@ -122,21 +123,21 @@ def test_a_room_no_larger_than_the_source_needs_changes_no_conditional(masked: P
     assert small.layout.source_length == 8 < pair.layout.source_length
     assert small is pair.in_room(source[:2])
     assert pair.in_room(pair.model.regular_ids[:14]) is pair
-    found = []
+    logits = []
     for one in (pair, small):
         rows = torch.tensor([one.layout.template(source, 5)])
         places = torch.arange(one.layout.source_length, one.layout.source_length + 5).unsqueeze(0)
         by_one = torch.cat([one.model.logits(rows, places[:, i : i + 1]) for i in range(5)], 1)
         assert (by_one - one.model.logits(rows, places)).abs().max() < 1e-4
-        found.append(one.model.logits(rows, places))
-    assert (found[0] - found[1]).abs().max() < 1e-4
+        logits.append(one.model.logits(rows, places))
+    assert (logits[0] - logits[1]).abs().max() < 1e-4
     network = pair.model.network
     assert isinstance(network, BertMaskedLM)
     ungapped = MaskedLM(
         network.without_positions(small.layout.max_length, pair.layout.max_length),
         pair.model.tokenizer,
     )
-    assert (ungapped.logits(rows, places) - found[1]).abs().max() > 1e-2
+    assert (ungapped.logits(rows, places) - logits[1]).abs().max() > 1e-2
 
 
 @pytest.mark.parametrize(
@@ -393,7 +394,7 @@ def test_a_temperature_that_is_given_is_the_temperature(masked: Path) -> None:
         translated(masked, kernel="mask-predict", decoding_temperature=t, lengths=2, seed=1)
         for t in (0.0, 1.0, 3.0)
     ]
-    assert [found.settings.to_dict()["decoding_temperature"] for found in hot] == [0.0, 1.0, 3.0]
+    assert [result.settings.to_dict()["decoding_temperature"] for result in hot] == [0.0, 1.0, 3.0]
     assert hot[0].rows == usual.rows
     assert hot[2].texts != usual.texts
 
@@ -413,15 +414,15 @@ def test_verified_drafts_translate_as_one_token_per_pass_does_in_fewer_rounds(
 
     init = Verified.init
     monkeypatch.setattr(Verified, "init", recorded)
-    found = translated(masked, kernel="verified", passes=2, lengths=2)
+    verified = translated(masked, kernel="verified", passes=2, lengths=2)
     rounds, tokens = (
         sum(int(state.rounds.sum()) for state in states),
         sum(state.order.numel() for state in states),
     )
     monkeypatch.setattr(Verified, "step", RevealingDecoder.step)
     one_by_one = translated(masked, kernel="verified", passes=2, lengths=2)
-    assert found.texts == one_by_one.texts
-    assert share_right(found.texts, TARGETS) > 0.6
+    assert verified.texts == one_by_one.texts
+    assert share_right(verified.texts, TARGETS) > 0.6
     assert rounds < 0.8 * tokens, "one token per pass has as many rounds as tokens"
 
 
@@ -433,8 +434,8 @@ def test_a_run_that_was_stopped_goes_on_from_its_folder(
     options: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("unmask.studies.translation.translators.SOURCES", {"cpu": 2})
-    monkeypatch.setattr("unmask.studies.translation.translators.ROWS", {"cpu": 40})
+    monkeypatch.setattr("unmask.studies.translation.translating.SOURCES_PER_ITEM", {"cpu": 2})
+    monkeypatch.setattr("unmask.studies.translation.translating.BEAM_ROWS", {"cpu": 40})
     model, seen = causal if "beam" in options.values() else masked, []
     whole = translated(model, reference=TARGETS, **options)
 
@@ -445,9 +446,11 @@ def test_a_run_that_was_stopped_goes_on_from_its_folder(
         translated(model, out=tmp_path / "run", progress=stop, **options)
     assert len(list((tmp_path / "run" / "parts").iterdir())) == 1
     report = lambda done, total, what="": seen.append(done)  # noqa: E731
-    found = translated(model, out=tmp_path / "run", reference=TARGETS, progress=report, **options)
-    assert found.rows == whole.rows
-    assert found.moves == whole.moves
+    continued = translated(
+        model, out=tmp_path / "run", reference=TARGETS, progress=report, **options
+    )
+    assert continued.rows == whole.rows
+    assert continued.moves == whole.moves
     assert len(seen) == 2
     assert (tmp_path / "run" / "translations.jsonl").read_text() == whole.lines()
     with pytest.raises(InputError, match="holds a run with .* not "):

@@ -17,7 +17,7 @@ from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
 from unmask.scoring.registry import OF_VARIANTS
 from unmask.studies.variants.contexts import Contexts
-from unmask.studies.variants.mutants import effects
+from unmask.studies.variants.effects import effects
 from unmask.tables.lattice import random_orders
 from unmask.tables.unary import unary_tables
 
@@ -102,26 +102,26 @@ def test_every_score_is_that_summed_by_hand(seed, positions, k, joint):
     model, sites, allowed = TabularMLM.random(3, 4, seed), positions[:k], [2, 0]
     ids = torch.randint(0, 2, (4,), generator=torch.Generator().manual_seed(seed)).mul(2).tolist()
     variants = everything(allowed, k)
-    found = variant_scores(
+    scores = variant_scores(
         model, ids, sites, variants, ALL, allowed, orders=3, seed=seed, joint=joint
     )
-    assert [name for name in found if name != "any_order_mean_log"] == ALL
+    assert [name for name in scores if name != "any_order_mean_log"] == ALL
     drawn = random_orders(1, 3, k, torch.Generator().manual_seed(seed))[0].tolist()
     left = sorted(range(k), key=lambda i: sites[i])
     orders = [[left[s] for s in order] for order in drawn]
     for row, x in enumerate(variants.tolist()):
         expected = by_hand(model, ids, sites, tuple(x), allowed, orders, joint)
-        assert {name: float(values[row]) for name, values in found.items()} == pytest.approx(
+        assert {name: float(values[row]) for name, values in scores.items()} == pytest.approx(
             expected, abs=1e-9
         )
 
 
 def test_probabilities_sum_to_one_and_pseudo_likelihoods_do_not():
     model = TabularMLM.random(3, 4, 7)
-    found = variant_scores(
+    scores = variant_scores(
         model, [0, 1, 2, 0], [3, 0, 2], everything([0, 1, 2], 3), ALL, [0, 1, 2], orders=4
     )
-    totals = {name: float(values.logsumexp(0).exp()) for name, values in found.items()}
+    totals = {name: float(values.logsumexp(0).exp()) for name, values in scores.items()}
     for name, score in OF_VARIANTS.items():
         assert (totals[name] == pytest.approx(1, abs=1e-12)) is score.probability, name
     assert totals["any_order_mean_log"] < 1
@@ -145,10 +145,10 @@ def test_passes_are_the_distinct_contexts_exactly():
     }
     for name, passes in expected.items():
         rows.clear()
-        asked = Contexts(model, [0] * 6, range(k), name, [0, 1])
-        assert asked.pass_count(variants) == passes
-        asked.scores(variants)
-        assert asked.passes == passes
+        contexts = Contexts(model, [0] * 6, range(k), name, [0, 1])
+        assert contexts.pass_count(variants) == passes
+        contexts.scores(variants)
+        assert contexts.passes == passes
         assert sum(rows) >= passes
     several = Contexts(model, [0] * 6, range(k), "pll,left_to_right,product", [0, 1])
     shared = (
@@ -161,7 +161,7 @@ def test_passes_are_the_distinct_contexts_exactly():
 
 def test_any_orders_share_prefixes():
     k = 4
-    asked = Contexts(
+    contexts = Contexts(
         TabularMLM.random(2, k, 3), [0] * k, range(k), "any_order", [0, 1], orders=5, seed=2
     )
     prefixes = {
@@ -169,13 +169,15 @@ def test_any_orders_share_prefixes():
         for order in random_orders(1, 5, k, torch.Generator().manual_seed(2))[0].tolist()
         for j in range(k)
     }
-    assert asked.pass_count(everything([0, 1], k)) == sum(2 ** len(prefix) for prefix in prefixes)
-    assert asked.pass_count(everything([0, 1], k)[:1]) == len(prefixes)
+    assert contexts.pass_count(everything([0, 1], k)) == sum(
+        2 ** len(prefix) for prefix in prefixes
+    )
+    assert contexts.pass_count(everything([0, 1], k)[:1]) == len(prefixes)
 
 
 def test_only_pairs_that_a_variant_changes_are_asked_for():
-    asked = Contexts(TabularMLM.random(2, 4, 3), [0] * 4, range(4), "pairs", [0, 1])
-    assert asked.pass_count(torch.tensor([[1, 1, 0, 0], [0, 0, 1, 0]])) == 4 + 5
+    contexts = Contexts(TabularMLM.random(2, 4, 3), [0] * 4, range(4), "pairs", [0, 1])
+    assert contexts.pass_count(torch.tensor([[1, 1, 0, 0], [0, 0, 1, 0]])) == 4 + 5
 
 
 def test_equal_variants_get_the_same_numbers_and_order_does_not_matter():
@@ -195,8 +197,8 @@ def test_many_sites_have_keys_too(monkeypatch):
 
 def test_a_parent_outside_the_alphabet_has_its_contexts_still():
     model = TabularMLM.random(3, 3, 1)
-    found = variant_scores(model, [2, 0, 0], [0, 1], everything([0, 1], 2), "product,pll", [0, 1])
-    assert float(found["product"].logsumexp(0)) == pytest.approx(0, abs=1e-12)
+    scores = variant_scores(model, [2, 0, 0], [0, 1], everything([0, 1], 2), "product,pll", [0, 1])
+    assert float(scores["product"].logsumexp(0)) == pytest.approx(0, abs=1e-12)
 
 
 def test_nan_is_an_error():
@@ -219,10 +221,10 @@ def test_batches_do_not_change_the_numbers(letters_folder, enough, monkeypatch):
     monkeypatch.setattr(MaskedLM, "rows_at_once", lambda *_: 7)
     sites, allowed = [2, 5, 6], ids[1:6]
     variants = torch.tensor(ids[1:4])[everything([0, 1, 2], 3)]
-    found = variant_scores(model, ids, sites, variants, "pll,left_to_right,product", allowed)
+    scores = variant_scores(model, ids, sites, variants, "pll,left_to_right,product", allowed)
     place = {token: i for i, token in enumerate(allowed)}
     for row, x in enumerate(variants.tolist()):
-        sums = dict.fromkeys(found, 0.0)
+        sums = dict.fromkeys(scores, 0.0)
         for t, site in enumerate(sites):
             for name, shown in {
                 "pll": {0, 1, 2} - {t},
@@ -235,6 +237,6 @@ def test_batches_do_not_change_the_numbers(letters_folder, enough, monkeypatch):
                 with torch.no_grad():
                     logits = model.network(input_ids=torch.tensor([text])).logits[0, site, allowed]
                 sums[name] += float(logits.log_softmax(-1)[place[x[t]]])
-        assert {name: float(values[row]) for name, values in found.items()} == pytest.approx(
+        assert {name: float(values[row]) for name, values in scores.items()} == pytest.approx(
             sums, abs=1e-10
         )

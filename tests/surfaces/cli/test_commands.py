@@ -145,13 +145,13 @@ def test_fill_answers_and_constraints(tiny, model):
     )
     said = json.loads(run("fill", "the [MASK] [MASK] .", *model, *options, "--json").stdout)
     constraints = {"allow": {1: ["cat", "dog", "mat"]}, "forbid": ["mat"]}
-    found = unmask.fill(
+    filling = unmask.fill(
         "the [MASK] [MASK] .",
         model=tiny,
         top=4,
         search=unmask.Search(answers=["cat sat", "dog ran"], **constraints),
     )
-    assert said == json.loads(json.dumps(found.to_dict()))
+    assert said == json.loads(json.dumps(filling.to_dict()))
     assert {c["tokens"][0] for c in said["completions"]} == {"cat", "dog"}
     shown = run("fill", "the [MASK] [MASK] .", *model, *options).stdout
     assert "odds" in shown

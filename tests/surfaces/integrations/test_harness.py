@@ -117,17 +117,17 @@ def asked(*args):
 
 def test_tasks_have_the_numbers_of_score(tasks, model):
     options = {"pretrained": model, "score": "any_order", "orders": 2, "exact_tokens": 5}
-    found = evaluated(tasks, "pairs", "cloze", "rolling", "writing", model_args=options)
+    evaluation = evaluated(tasks, "pairs", "cloze", "rolling", "writing", model_args=options)
     mean = unmask.AnyOrder(orders=2, exact_tokens=5)
     responses = {
-        name: [one["resps"] for one in samples] for name, samples in found["samples"].items()
+        name: [one["resps"] for one in samples] for name, samples in evaluation["samples"].items()
     }
 
     pairs = unmask.score([text for pair in PAIRS for text in pair], mean, model=model)
     given = [resp[0][0] for one in responses["our_pairs"] for resp in one]
     assert given == pytest.approx([row["any_order"] for row in pairs], abs=1e-4)
     right = [given[2 * n] > given[2 * n + 1] for n in range(len(PAIRS))]
-    assert found["results"]["our_pairs"]["acc,none"] == sum(right) / len(PAIRS)
+    assert evaluation["results"]["our_pairs"]["acc,none"] == sum(right) / len(PAIRS)
 
     around = [text.split("[MASK]") for text, _ in CLOZES]
     items = [
@@ -139,11 +139,13 @@ def test_tasks_have_the_numbers_of_score(tasks, model):
     assert [resp[0][0] for one in responses["our_cloze"] for resp in one] == pytest.approx(
         clozes, abs=1e-4
     )
-    assert found["results"]["our_cloze"]["acc,none"] == 1
+    assert evaluation["results"]["our_cloze"]["acc,none"] == 1
 
     texts = [row["any_order"] for row in unmask.score(TEXTS, mean, model=model)]
     bits = -sum(texts) / log(2) / sum(len(text.encode()) for text in TEXTS)
-    assert found["results"]["our_rolling"]["bits_per_byte,none"] == pytest.approx(bits, rel=1e-4)
+    assert evaluation["results"]["our_rolling"]["bits_per_byte,none"] == pytest.approx(
+        bits, rel=1e-4
+    )
 
     greedy = unmask.Confidence(passes=3, decoding_temperature=0)
     filled = unmask.sample(
@@ -153,8 +155,8 @@ def test_tasks_have_the_numbers_of_score(tasks, model):
     assert f"{QUESTIONS[0]} {written[0]}" == filled.to_frame()["text"][0].split(".")[0].strip()
     assert len(written) == 2
     assert all("." not in text for text in written)
-    assert found["config"]["score"] == "any_order"
-    assert found["config"]["model_sha"] == model.fingerprint
+    assert evaluation["config"]["score"] == "any_order"
+    assert evaluation["config"]["model_sha"] == model.fingerprint
 
 
 @pytest.mark.parametrize("score", ["any_order", "left_to_right", "right_to_left", LAW])
@@ -172,10 +174,10 @@ def test_texts_longer_than_the_model_sum_to_one(colours):
     """Six tokens, the model takes four."""
     texts = [" ".join(words) for words in product(WORDS, repeat=6)]
     lm = UnmaskLM(colours, score="left_to_right", batch_size="auto")
-    found = lm.loglikelihood_rolling([asked(text) for text in texts], disable_tqdm=True)
-    assert sum(map(exp, found)) == pytest.approx(1, abs=1e-9)
+    answers = lm.loglikelihood_rolling([asked(text) for text in texts], disable_tqdm=True)
+    assert sum(map(exp, answers)) == pytest.approx(1, abs=1e-9)
     scored = unmask.score(texts[5], "left_to_right", model=colours, long="windows")
-    assert found[5] == pytest.approx(scored[0]["left_to_right"], abs=1e-9)
+    assert answers[5] == pytest.approx(scored[0]["left_to_right"], abs=1e-9)
     with pytest.raises(
         InputError,
         match=(
@@ -191,10 +193,10 @@ def test_tokens_that_carry_their_space(roberta_folder):
     """
     model = MaskedLM.load(roberta_folder, device="cpu")
     contexts = [("The old", " dog"), ("The old ", "dog"), ("The old [MASK] sat.", " dog")]
-    found = UnmaskLM(model).loglikelihood([asked(*one) for one in contexts], disable_tqdm=True)
+    answers = UnmaskLM(model).loglikelihood([asked(*one) for one in contexts], disable_tqdm=True)
     items = [{"before": "The old", "target": "dog", "after": after} for after in ("", "", "sat.")]
     scored = [row["any_order"] for row in unmask.score(items, "any_order", model=model)]
-    assert [value for value, _ in found] == pytest.approx(scored, abs=1e-5)
+    assert [value for value, _ in answers] == pytest.approx(scored, abs=1e-5)
 
 
 def test_a_long_context_loses_its_left(colours):
@@ -316,11 +318,11 @@ def test_what_a_masked_model_cannot_give(colours, method, args, message):
 
 def test_texts_without_a_score_can_have_probability_zero(colours):
     lm = UnmaskLM(colours, unscored="zero")
-    found = lm.loglikelihood(
+    answers = lm.loglikelihood(
         [asked("red", " red purple"), asked("red", " red blue")], disable_tqdm=True
     )
-    assert found[0] == (-float("inf"), False)
-    assert found[1][0] > -float("inf")
+    assert answers[0] == (-float("inf"), False)
+    assert answers[1][0] > -float("inf")
 
 
 def test_a_chat_is_refused_before_any_pass(tasks, colours):

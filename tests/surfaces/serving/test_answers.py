@@ -33,47 +33,47 @@ def test_about_names_everything(client):
 
 @pytest.mark.parametrize("joint", ["product", "balanced", "chain"])
 def test_fill(client, tiny, joint):
-    found = asked(client, "fill", text=TWO, joint=joint, top=4)
+    answer = asked(client, "fill", text=TWO, joint=joint, top=4)
     best = unmask.fill(TWO, tiny, joint=joint, top=4)
-    assert [c["text"] for c in found["completions"]] == [c.text for c in best.completions]
-    assert [c["log_prob"] for c in found["completions"]] == pytest.approx(
+    assert [c["text"] for c in answer["completions"]] == [c.text for c in best.completions]
+    assert [c["log_prob"] for c in answer["completions"]] == pytest.approx(
         [c.log_prob for c in best.completions], abs=1e-5
     )
-    assert [c["spans"] for c in found["completions"]] == [
+    assert [c["spans"] for c in answer["completions"]] == [
         [list(s) for s in c.spans] for c in best.completions
     ]
-    assert found["candidates_mass"] == pytest.approx(best.candidates_mass)
+    assert answer["candidates_mass"] == pytest.approx(best.candidates_mass)
 
 
 def test_the_page_is_told_what_did_not_converge(client, monkeypatch):
     """No construction that iterates comes near enough in two reads."""
     monkeypatch.setattr("unmask.joints.deriving.members_of", partial(members_of, max_reads=2))
-    found = asked(
+    answer = asked(
         client, "fill", text=TWO, candidates=7
     )  # that no other test asks: answers are cached
-    assert found["warning"].startswith(
+    assert answer["warning"].startswith(
         "arnold_gokhale, balanced, pseudo_gibbs, restarted did not converge"
     )
 
 
 def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
-    found = asked(client, "fill", text=TWO, joint="balanced", cells=12)
+    answer = asked(client, "fill", text=TWO, joint="balanced", cells=12)
     compared = unmask.compare(TWO, tiny)
-    assert found["incompatibility"] == pytest.approx(compared.incompatibility, rel=1e-4)
-    for row in found["constructions"]:
+    assert answer["incompatibility"] == pytest.approx(compared.incompatibility, rel=1e-4)
+    for row in answer["constructions"]:
         assert row["total_correlation"] == pytest.approx(
             compared.descriptions[row["name"]].total_correlation, abs=1e-4
         )
-    (rows, columns), best = found["map"]["axes"], found["map"]["joint"][0][0]
+    (rows, columns), best = answer["map"]["axes"], answer["map"]["joint"][0][0]
     for name in ("joint", "product"):
-        assert np.sum(found["map"][name]) == pytest.approx(1, abs=1e-5)
+        assert np.sum(answer["map"][name]) == pytest.approx(1, abs=1e-5)
     assert best == pytest.approx(
         exp(float(compared.joints["balanced"].log_prob([rows["ids"][0], columns["ids"][0]]))),
         abs=1e-6,
     )
     pin = {"blank": 0, "token": rows["ids"][2]}
     given = asked(client, "fill", text=TWO, joint="balanced", cells=12, pin=pin)["map"]["given"]
-    row = np.array(found["map"]["joint"])[2]
+    row = np.array(answer["map"]["joint"])[2]
     assert given["given"][0] == pytest.approx(
         row[columns["ids"].index(given["ids"][0])] / row.sum(), abs=1e-5
     )
@@ -82,28 +82,28 @@ def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
 def test_joint_as_events(client, events):
     answer = client.post("/api/fill/events", json={"text": TWO, "joint": "balanced", "exact": True})
     assert answer.headers["content-type"].startswith("text/event-stream")
-    found = events(answer.text)
-    assert found[-1][0] == "answer"
-    assert {name for name, _ in found[:-1]} == {"progress"}
-    assert [row["name"] for row in found[-1][1]["constructions"]] == ["product", "balanced"]
-    done = [value["done"] for _, value in found[:-1] if value["what"] == "passes of the model"]
+    event = events(answer.text)
+    assert event[-1][0] == "answer"
+    assert {name for name, _ in event[:-1]} == {"progress"}
+    assert [row["name"] for row in event[-1][1]["constructions"]] == ["product", "balanced"]
+    done = [value["done"] for _, value in event[:-1] if value["what"] == "passes of the model"]
     assert done == sorted(done)
     assert done[-1] == 25
 
 
 def test_an_error_on_the_way_is_an_event(client, events):
-    (found,) = events(client.post("/api/fill/events", json={"text": "the cat sat ."}).text)
-    assert found[0] == "error"
-    assert "has no blank" in found[1]["error"]
+    (event,) = events(client.post("/api/fill/events", json={"text": "the cat sat ."}).text)
+    assert event[0] == "error"
+    assert "has no blank" in event[1]["error"]
 
 
 def test_dependence(client, tiny):
-    found, known = (
+    answer, known = (
         asked(client, "dependence", text=WHOLE),
         unmask.dependence(WHOLE, tiny, candidates=32),
     )
-    assert found["tokens"] == list(known.tokens)
-    matrix = [[0 if v is None else v for v in row] for row in found["matrix"]]
+    assert answer["tokens"] == list(known.tokens)
+    matrix = [[0 if v is None else v for v in row] for row in answer["matrix"]]
     assert np.array(matrix) == pytest.approx(known.matrix.numpy(), abs=1e-5)
 
 
@@ -112,32 +112,35 @@ def test_every_number_of_a_pair_is_of_one_joint(client, tiny, others):
     """The sentence, the map and the number of a pair are those of the joint that the matrix
     measures.
     """
-    found = asked(client, "dependence", text=WHOLE, others=others, candidates=5)
+    answer = asked(client, "dependence", text=WHOLE, others=others, candidates=5)
     assert (
-        found["measured"] == found["count"] == len(found["pairs"]) == comb(len(found["tokens"]), 2)
+        answer["measured"]
+        == answer["count"]
+        == len(answer["pairs"])
+        == comb(len(answer["tokens"]), 2)
     )
-    for pair in found["pairs"]:
-        assert pair["value"] == found["matrix"][pair["i"]][pair["j"]]
+    for pair in answer["pairs"]:
+        assert pair["value"] == answer["matrix"][pair["i"]][pair["j"]]
         assert f"{pair['value']:.2f} nats of mutual information" in pair["summary"]
         cells, (rows, columns) = np.array(pair["map"]["joint"]), pair["map"]["axes"]
         apart = np.outer(rows["marginal"], columns["marginal"])
         assert (cells * np.log(cells / apart)).sum() == pytest.approx(pair["value"], abs=1e-5), (
             "all five tokens are shown"
         )
-        stands = [found["tokens"][pair[end]] for end in "ij"]
+        stands = [answer["tokens"][pair[end]] for end in "ij"]
         assert stands[0] in rows["tokens"]
         assert stands[1] in columns["tokens"]
 
 
 def test_what_stands_there_is_on_the_map_and_among_the_completions(client, tiny):
     targets = ["dog", "under"]
-    found = asked(client, "fill", text=TWO, targets=targets, candidates=4, cells=2, top=1)
-    assert [tiny.token(axis["stands"]) for axis in found["map"]["axes"]] == targets
-    assert all(axis["stands"] in axis["ids"] for axis in found["map"]["axes"])
+    answer = asked(client, "fill", text=TWO, targets=targets, candidates=4, cells=2, top=1)
+    assert [tiny.token(axis["stands"]) for axis in answer["map"]["axes"]] == targets
+    assert all(axis["stands"] in axis["ids"] for axis in answer["map"]["axes"])
     known = unmask.compare(TWO, tiny, targets=targets, candidates=4, top=1)
-    assert found["completions"][-1]["gold"]
-    assert found["completions"][-1]["tokens"] == targets
-    assert found["completions"][-1]["log_prob"] == pytest.approx(
+    assert answer["completions"][-1]["gold"]
+    assert answer["completions"][-1]["tokens"] == targets
+    assert answer["completions"][-1]["log_prob"] == pytest.approx(
         known.descriptions["restarted"].gold_log_prob, abs=1e-5
     )
 
@@ -157,10 +160,10 @@ def test_dependence_is_not_silent(client, events, others, reports):
 
 
 def test_chosen_words_are_measured_as_blanks_where_they_stand(client, tiny):
-    found = asked(client, "dependence", text=WHOLE, chosen=[1, 2, 5], candidates=4)
+    answer = asked(client, "dependence", text=WHOLE, chosen=[1, 2, 5], candidates=4)
     known = unmask.dependence(WHOLE, tiny, positions=[2, 3, 6], others="masked", candidates=4)
-    assert [(pair["i"], pair["j"], pair["value"]) for pair in found["pairs"]] == known.pairs()
-    assert [one["name"] for one in found["pieces"]] == ["cat", "sat", "mat"]
+    assert [(pair["i"], pair["j"], pair["value"]) for pair in answer["pairs"]] == known.pairs()
+    assert [one["name"] for one in answer["pieces"]] == ["cat", "sat", "mat"]
     line = asked(client, "dependence/copy", text=WHOLE, chosen=[1, 2, 5], candidates=4)["command"]
     assert line.startswith(f"unmask dependence '{WHOLE}' ")
     assert "--positions 2,3,6" in line
@@ -172,8 +175,8 @@ def test_the_plan_is_what_is_computed(client):
         (TWO, "the [MASK] [MASK] on the [MASK] ."), (None, "mrf"), (None, 5)
     ):
         body = {"text": text, "joint": joint, "candidates": candidates}
-        plan, found = asked(client, "plan", **body), asked(client, "fill", **body)
-        assert plan["joint"] == found["joint"], body
+        plan, answer = asked(client, "plan", **body), asked(client, "fill", **body)
+        assert plan["joint"] == answer["joint"], body
     three = asked(client, "plan", text="the [MASK] [MASK] on the [MASK] .", candidates=5)
     assert three["joint"] == "restarted"
     assert three["joints"][0][1] == "restarted (default)"
@@ -222,9 +225,9 @@ def test_a_batch_is_scored_compared_or_filled(client, tiny):
 
 @pytest.mark.parametrize("first", ["the good cat and the bad dog .", "unacceptable ."])
 def test_a_list_whose_first_text_has_names_of_columns_is_a_list(client, first):
-    found = asked(client, "batch", content=f"{first}\nthe cat sat .\n")
-    assert found["columns"][:2] == ["text", "pll"]
-    assert [row[0] for row in found["rows"]] == [first, "the cat sat ."]
+    answer = asked(client, "batch", content=f"{first}\nthe cat sat .\n")
+    assert answer["columns"][:2] == ["text", "pll"]
+    assert [row[0] for row in answer["rows"]] == [first, "the cat sat ."]
 
 
 PAIR = ["the cat sat .", "the cat on ."]
@@ -240,18 +243,18 @@ PAIR = ["the cat sat .", "the cat on ."]
     ],
 )
 def test_pairs_that_are_pasted_are_compared(client, content):
-    found = asked(client, "batch", content=content)
-    assert found["rows"][0][:2] == PAIR
-    assert "of 1 pairs right" in found["lines"][0]
+    answer = asked(client, "batch", content=content)
+    assert answer["rows"][0][:2] == PAIR
+    assert "of 1 pairs right" in answer["lines"][0]
 
 
 def test_a_target_of_a_batch_is_scored_alone(client, tiny):
     content = "before,target,after\nthe,cat,sat .\n"
-    found = asked(client, "batch", content=content, name="targets.csv")
+    answer = asked(client, "batch", content=content, name="targets.csv")
     record = {"before": "the", "target": "cat", "after": "sat ."}
     (known,) = unmask.score([record], "pll", model=tiny).rows
-    assert found["columns"] == ["text", "target", "pll"]
-    assert found["rows"] == [["the cat sat .", "cat", pytest.approx(known["pll"], abs=1e-5)]]
+    assert answer["columns"] == ["text", "target", "pll"]
+    assert answer["rows"] == [["the cat sat .", "cat", pytest.approx(known["pll"], abs=1e-5)]]
 
 
 @pytest.mark.parametrize(
@@ -267,9 +270,9 @@ def test_any_name_of_a_file_is_answered(client, name):
 
 @pytest.mark.parametrize("score", ["pll ", " pll", "any_order "])
 def test_a_score_with_a_space_around_its_name_is_that_score(client, score):
-    found = asked(client, "batch", content="the cat sat .", score=[score])
-    assert found["columns"] == ["text", score.strip()]
-    assert found["rows"][0][1] < 0
+    answer = asked(client, "batch", content="the cat sat .", score=[score])
+    assert answer["columns"] == ["text", score.strip()]
+    assert answer["rows"][0][1] < 0
 
 
 @pytest.mark.parametrize("path", ["dependence", "dependence/copy"])
@@ -296,23 +299,23 @@ def test_a_text_that_is_too_long_is_refused_with_its_length(client):
 
 
 def test_score_and_difference(client, tiny):
-    found = asked(
+    answer = asked(
         client, "score", texts=[WHOLE, "the dog sat on the mat ."], score=["pll", "left_to_right"]
     )
     known = unmask.score(
         [WHOLE, "the dog sat on the mat ."], ["pll", "left_to_right"], model=tiny, rows="nested"
     )
-    assert [row["pll"] for row in found["rows"]] == pytest.approx(
+    assert [row["pll"] for row in answer["rows"]] == pytest.approx(
         [row["pll"] for row in known.rows], abs=1e-4
     )
-    total = sum(row["pll_difference"] for row in found["difference"])
+    total = sum(row["pll_difference"] for row in answer["difference"])
     assert total == pytest.approx(known.rows[0]["pll"] - known.rows[1]["pll"], abs=1e-4)
 
 
 def test_infinities_are_the_words_of_files(client, tiny, monkeypatch):
     """A filling that the model rules out."""
-    found = unmask.fill("the [MASK] sat .", tiny, top=1)
-    ruled_out = replace(found.completions[0], log_prob=-inf)
+    filling = unmask.fill("the [MASK] sat .", tiny, top=1)
+    ruled_out = replace(filling.completions[0], log_prob=-inf)
     monkeypatch.setattr("unmask.verbs.answers.filling.Filling.completions", [ruled_out])
     assert (
         asked(client, "fill", text="the [MASK] sat .")["completions"][0]["log_prob"] == "-Infinity"
@@ -329,12 +332,12 @@ def test_a_chain_is_the_one_of_unmask_sample(client, tiny, events, kernel):
         "sweeps": 5,
         "seed": 3,
     }
-    found = events(client.post("/api/sample", json=body).text)
-    assert found[0][0] == "begun"
-    assert found[-1][0] == "end"
+    event = events(client.post("/api/sample", json=body).text)
+    assert event[0][0] == "begun"
+    assert event[-1][0] == "end"
     run = unmask.sample(body["template"], model=tiny, kernel=kernel, chains=2, sweeps=5, seed=3)
-    tokens = found[0][1]["tokens"]
-    for name, value in found[1:-1]:
+    tokens = event[0][1]["tokens"]
+    for name, value in event[1:-1]:
         if name == "stepped":
             for chain, move in enumerate(value["moves"]):
                 for position, token in zip(move["positions"], move["tokens"], strict=True):

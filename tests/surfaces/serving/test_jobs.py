@@ -41,18 +41,18 @@ def model(tiny_folder):
 def test_a_stopped_search_gives_the_fillings_so_far(model, monkeypatch):
     whole = unmask.fill("the [MASK] [MASK] [MASK] .", model, top=10**3)
     EndsAfter(model, 120, monkeypatch)
-    found = unmask.fill("the [MASK] [MASK] [MASK] .", model, top=10**3)
-    assert found.stopped == "asked"
-    assert 0 < found.passes <= 120
-    assert 0 < found.mass < whole.mass
+    filling = unmask.fill("the [MASK] [MASK] [MASK] .", model, top=10**3)
+    assert filling.stopped == "asked"
+    assert 0 < filling.passes <= 120
+    assert 0 < filling.mass < whole.mass
     known = {c.text: c.log_prob for c in whole.completions}
-    assert found.completions
-    assert all(c.log_prob == pytest.approx(known[c.text], abs=1e-5) for c in found.completions)
+    assert filling.completions
+    assert all(c.log_prob == pytest.approx(known[c.text], abs=1e-5) for c in filling.completions)
     missed = [
-        value for text, value in known.items() if text not in {c.text for c in found.completions}
+        value for text, value in known.items() if text not in {c.text for c in filling.completions}
     ]
     assert missed
-    assert max(missed) <= log(found.bound)
+    assert max(missed) <= log(filling.bound)
 
 
 def test_a_search_that_found_nothing_is_just_stopped(model, monkeypatch):
@@ -74,20 +74,20 @@ def test_stopped_dependence_has_the_pairs_done(model, monkeypatch):
     known = unmask.dependence(WHOLE, model, candidates=4)
     EndsAfter(model, known.passes - 20, monkeypatch)
     monkeypatch.setattr("unmask.verbs.answers.dependence.PAIRS_AT_ONCE", 4)
-    found = unmask.dependence(WHOLE, model, candidates=4)
-    assert 0 < len(found.pairs()) < len(known.pairs()) == comb(7, 2)
-    for i, j, value in found.pairs():
+    dependence = unmask.dependence(WHOLE, model, candidates=4)
+    assert 0 < len(dependence.pairs()) < len(known.pairs()) == comb(7, 2)
+    for i, j, value in dependence.pairs():
         assert value == pytest.approx(float(known.matrix[i, j]), abs=1e-6)
-    assert found.least_mass > 0
-    assert found.to_dict()["matrix"][5][6] is None
-    assert found.figure() is not None
-    assert "nats" in repr(found)
+    assert dependence.least_mass > 0
+    assert dependence.to_dict()["matrix"][5][6] is None
+    assert dependence.figure() is not None
+    assert "nats" in repr(dependence)
 
 
 def test_stopped_mutants_are_those_done(model, monkeypatch):
     text = "the cat sat on a dog ."
     known = unmask.mutants(text, model=model, positions=[1, 2, 3, 4]).to_dict()["mutants"]
-    monkeypatch.setattr("unmask.studies.variants.mutants.TOGETHER", 1)
+    monkeypatch.setattr("unmask.studies.variants.scan.TOGETHER", 1)
     EndsAfter(model, 2, monkeypatch)
     found = unmask.mutants(text, model=model, positions=[1, 2, 3, 4]).to_dict()["mutants"]
     assert 0 < len(found) < len(known)

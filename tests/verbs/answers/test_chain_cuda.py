@@ -21,9 +21,9 @@ def test_all_orders_of_a_sentence(english, on_gpu):
     sites = torch.arange(1, 7)[None]
     orders = random_orders(1, 20, 6, torch.Generator().manual_seed(0))
     of_cpu, of_gpu = (Conditionals(model, regular_tokens(model)) for model in (english, on_gpu))
-    expected, found = lattice(of_cpu, ids, sites), lattice(of_gpu, ids, sites)
+    expected, revealed = lattice(of_cpu, ids, sites), lattice(of_gpu, ids, sites)
     assert of_gpu.passes == 63
-    assert found.log_mean.item() == pytest.approx(expected.log_mean.item(), abs=1e-3)
+    assert revealed.log_mean.item() == pytest.approx(expected.log_mean.item(), abs=1e-3)
     sampled = along_orders(of_gpu, ids, sites, orders)[0].cpu()
     torch.testing.assert_close(
         sampled, along_orders(of_cpu, ids, sites, orders)[0], rtol=0, atol=1e-3

@@ -79,11 +79,11 @@ def test_a_word_blank_takes_words_as_the_tokenizer_spells_them(small):
             for ids, p in probabilities(small, "a [_] b", [pieces]).items()
             if is_word(small, ids)
         }
-    found = fill_chain("a [WORD] b", small, top=1000, passes=10_000, pieces=3)
-    assert {c.parts[0]: exp(c.log_prob) for c in found.completions} == pytest.approx(
+    search = fill_chain("a [WORD] b", small, top=1000, passes=10_000, pieces=3)
+    assert {c.parts[0]: exp(c.log_prob) for c in search.completions} == pytest.approx(
         dict(expected), rel=1e-4
     )
-    assert 0.999 * sum(expected.values()) < found.mass <= sum(expected.values())
+    assert 0.999 * sum(expected.values()) < search.mass <= sum(expected.values())
 
 
 @pytest.mark.parametrize("alphabet", [None, "a,ab,b"])
@@ -105,16 +105,16 @@ def test_a_gap_takes_any_tokens(small):
     expected = {}
     for length in (1, 2):
         expected |= {ids: p / 2 for ids, p in probabilities(small, "a [_] b", [length]).items()}
-    found = fill_chain("a [GAP:1-2] b", small, top=1000, passes=10_000)
-    by_tokens = {c.tokens: exp(c.log_prob) for c in found.completions}
+    search = fill_chain("a [GAP:1-2] b", small, top=1000, passes=10_000)
+    by_tokens = {c.tokens: exp(c.log_prob) for c in search.completions}
     assert by_tokens == pytest.approx(
         {tuple(small.decode(ids)): p for ids, p in expected.items()}, rel=1e-4
     )
-    assert 0.999 < found.mass <= 1
+    assert 0.999 < search.mass <= 1
 
 
 def test_several_blanks_of_several_lengths(small):
-    found = fill_chain("[WORD] a [GAP:1-2]", small, top=5, pieces=2, passes=10_000, mass=0.999)
+    search = fill_chain("[WORD] a [GAP:1-2]", small, top=5, pieces=2, passes=10_000, mass=0.999)
     best = [
         p / 4
         for word, gap in product((1, 2), (1, 2))
@@ -122,23 +122,23 @@ def test_several_blanks_of_several_lengths(small):
         if is_word(small, ids[:word])
     ]
     expected = sorted(best, reverse=True)[:5]
-    assert [exp(c.log_prob) for c in found.completions] == pytest.approx(expected, rel=1e-4)
+    assert [exp(c.log_prob) for c in search.completions] == pytest.approx(expected, rel=1e-4)
 
 
 def test_answers_have_their_probability_rank_and_odds(small):
     p = probabilities(small, "a [_] [_] b", [1, 1])
     places = {ids: 1 + sum(other > value for other in p.values()) for ids, value in p.items()}
-    found = fill_chain("a [MASK] [MASK] b", small, passes=10_000, answers=["b ab", "a ."])
-    by_name = {a.answer: a for a in found.answers}
+    search = fill_chain("a [MASK] [MASK] b", small, passes=10_000, answers=["b ab", "a ."])
+    by_name = {a.answer: a for a in search.answers}
     for name in ("b ab", "a ."):
         ids = tuple(small.words.regular_tokens[token] for token in name.split())
         assert exp(by_name[name].log_prob) == pytest.approx(p[ids], rel=1e-4)
         assert by_name[name].rank[0] <= places[ids] <= by_name[name].rank[1]
-    best = max(found.answers, key=lambda a: a.log_prob)
-    assert [a.odds for a in found.answers] == pytest.approx(
-        [exp(a.log_prob - best.log_prob) for a in found.answers]
+    best = max(search.answers, key=lambda a: a.log_prob)
+    assert [a.odds for a in search.answers] == pytest.approx(
+        [exp(a.log_prob - best.log_prob) for a in search.answers]
     )
-    assert found.answers[0] == best
+    assert search.answers[0] == best
 
 
 @pytest.mark.parametrize(
@@ -198,22 +198,22 @@ def test_rank_bounds_hold_when_little_is_searched(english):
 
 
 def test_a_split_word_is_never_cut(english):
-    found = fill_chain("She plays the [WORD] in a band.", english, answers=["violin", "guitar"])
-    violin = next(a for a in found.answers if a.answer == "violin")
+    search = fill_chain("She plays the [WORD] in a band.", english, answers=["violin", "guitar"])
+    violin = next(a for a in search.answers if a.answer == "violin")
     assert len(violin.tokens) > 1
     assert violin.text == "She plays the violin in a band."
-    assert "violin" in [c.parts[0] for c in found.completions]
-    assert found.certain == 10
+    assert "violin" in [c.parts[0] for c in search.completions]
+    assert search.certain == 10
 
 
 def test_a_search_of_one_blank_lists_all_that_is_asked_for(english):
     text = "She drank a cup of [MASK]."
     grid = unmask.fill(text, english, top=10_000)
-    found = fill_chain(text, english, top=10_000, forbid=["tea"])
+    search = fill_chain(text, english, top=10_000, forbid=["tea"])
     expected = {c.tokens: c.log_prob for c in grid.completions if c.tokens != ("tea",)}
-    assert {c.tokens: c.log_prob for c in found.completions} == pytest.approx(expected, abs=1e-4)
-    assert found.bound == 0
-    assert "there is no other" in found.summary
+    assert {c.tokens: c.log_prob for c in search.completions} == pytest.approx(expected, abs=1e-4)
+    assert search.bound == 0
+    assert "there is no other" in search.summary
 
 
 def test_a_search_says_that_it_lists_fewer_than_asked_for(english):
@@ -229,20 +229,20 @@ def test_constraints_leave_out_and_do_not_change(small):
     free = fill_chain("a [MASK] [MASK] b", small, top=1000, passes=10_000)
     p = {c.tokens: c.log_prob for c in free.completions}
     constraints = {"allow": {1: ["a", "b"]}, "forbid": ["B"]}
-    found = fill_chain("a [MASK] [MASK] b", small, top=1000, passes=10_000, **constraints)
+    search = fill_chain("a [MASK] [MASK] b", small, top=1000, passes=10_000, **constraints)
     expected = {t: v for t, v in p.items() if t[0] == "a" and t[1] != "b"}
-    assert {c.tokens: c.log_prob for c in found.completions} == pytest.approx(expected, rel=1e-4)
+    assert {c.tokens: c.log_prob for c in search.completions} == pytest.approx(expected, rel=1e-4)
     named = fill_chain("a [WORD] b", small, top=1000, passes=10_000, allow={1: ["aba", "bb"]})
     assert {c.parts[0] for c in named.completions} == {"aba", "bb"}
 
 
 def test_what_is_printed_as_json_is_plain(small):
-    found = fill_chain("a [WORD] b", small, answers=["ab"], passes=200)
-    again = json.loads(json.dumps(found.to_dict()))
+    search = fill_chain("a [WORD] b", small, answers=["ab"], passes=200)
+    again = json.loads(json.dumps(search.to_dict()))
     assert again["joint"] == "chain"
     assert again["answers"][0]["answer"] == "ab"
-    assert "%" in found.summary
-    assert "ab" in found._repr_html_()
+    assert "%" in search.summary
+    assert "ab" in search._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -285,16 +285,16 @@ def test_bad_input(small, text, options, said):
 
 
 def test_many_blanks_have_an_error(english):
-    found = fill_chain("A [GAP:9] .", english, top=3, passes=300)
-    assert all(c.standard_error > 0 for c in found.completions)
-    assert found.certain == 0
-    assert "error" in found.summary
-    assert log(found.mass) < 0
+    search = fill_chain("A [GAP:9] .", english, top=3, passes=300)
+    assert all(c.standard_error > 0 for c in search.completions)
+    assert search.certain == 0
+    assert "error" in search.summary
+    assert log(search.mass) < 0
 
 
 def test_a_search_says_what_it_lacks():
-    found = unmask.fill("A [MASK] of [MASK] and [MASK].")
-    assert found.construction == "chain"
-    assert type(found) is type(unmask.fill("A [MASK] cat.", candidates=4))
+    filling = unmask.fill("A [MASK] of [MASK] and [MASK].")
+    assert filling.construction == "chain"
+    assert type(filling) is type(unmask.fill("A [MASK] cat.", candidates=4))
     with pytest.raises(InputError, match="no table of the joint: give candidates to fill"):
-        found.joint.mutual_information()
+        filling.joint.mutual_information()

@@ -35,34 +35,34 @@ def copied(tmp_path):
 
 
 def test_what_was_understood_of_the_bundled_model(english):
-    found = unmask.check(english)
-    assert found.architecture.startswith("bert, 5 layers")
-    assert found.parameters == sum(p.numel() for p in english.network.parameters())
-    assert (found.mask, found.mask_id, found.outputs, found.regular, found.unused) == (
+    check = unmask.check(english)
+    assert check.architecture.startswith("bert, 5 layers")
+    assert check.parameters == sum(p.numel() for p in english.network.parameters())
+    assert (check.mask, check.mask_id, check.outputs, check.regular, check.unused) == (
         "[MASK]",
         4,
         8192,
         8187,
         0,
     )
-    assert found.around == (("[CLS]",), ("[SEP]",))
-    assert found.longest == 128
-    assert found.tokenizer == "word pieces"
-    assert found.cased
-    assert set(found.special) == {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
-    assert found.on_texts is None
-    assert found.concerns == ()
-    assert json.loads(json.dumps(found.to_dict()))["mask_id"] == 4
-    assert dict(found.to_frame().itertuples(index=False))["mask token"] == "[MASK] (id 4)"
-    assert "Nothing looks wrong" in found._repr_html_()
-    assert "mask token" in repr(found)
+    assert check.around == (("[CLS]",), ("[SEP]",))
+    assert check.longest == 128
+    assert check.tokenizer == "word pieces"
+    assert check.cased
+    assert set(check.special) == {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+    assert check.on_texts is None
+    assert check.concerns == ()
+    assert json.loads(json.dumps(check.to_dict()))["mask_id"] == 4
+    assert dict(check.to_frame().itertuples(index=False))["mask token"] == "[MASK] (id 4)"
+    assert "Nothing looks wrong" in check._repr_html_()
+    assert "mask token" in repr(check)
 
 
 def test_figures_on_texts_are_those_of_a_plain_loop(english):
     healthy = unmask.check(english, data=TEXTS)
     assert healthy.concerns == ()
     assert healthy.notes == ()
-    found = healthy.on_texts
+    on_texts = healthy.on_texts
     right = nats = mass = count = 0
     for text in TEXTS:
         ids = english.words.encode(text)
@@ -74,19 +74,25 @@ def test_figures_on_texts_are_those_of_a_plain_loop(english):
             nats -= float(log_q[ids[place]])
             mass += float(log_q[list(english.special_ids)].exp().sum())
             count += 1
-    assert (found.texts, found.refused, found.too_long, found.positions, found.tokens) == (
+    assert (
+        on_texts.texts,
+        on_texts.refused,
+        on_texts.too_long,
+        on_texts.positions,
+        on_texts.tokens,
+    ) == (
         len(TEXTS),
         0,
         0,
         count,
         count,
     )
-    assert found.accuracy == pytest.approx(right / count)
-    assert found.nats == pytest.approx(nats / count, abs=1e-4)
-    assert found.special_mass == pytest.approx(mass / count, abs=1e-6)
+    assert on_texts.accuracy == pytest.approx(right / count)
+    assert on_texts.nats == pytest.approx(nats / count, abs=1e-4)
+    assert on_texts.special_mass == pytest.approx(mass / count, abs=1e-6)
     tokens = [i for text in TEXTS for i in english.words.encode(text)[1:-1]]
-    assert found.frequent == pytest.approx(max(tokens.count(i) for i in tokens) / count)
-    assert found.accuracy > 0.4 > found.frequent
+    assert on_texts.frequent == pytest.approx(max(tokens.count(i) for i in tokens) / count)
+    assert on_texts.accuracy > 0.4 > on_texts.frequent
 
 
 def test_a_tokenizer_of_other_ids_shows_in_the_accuracy(copied):
@@ -172,9 +178,9 @@ def test_one_position_has_no_standard_error(english):
 
 
 def test_texts_longer_than_the_model_and_nothing_around(tiny, tiny_folder, tmp_path):
-    found = unmask.check(tiny, data=["the cat sat on the mat . " * 4, "the cat sat"]).on_texts
-    assert found.too_long == 1
-    assert found.texts == 2
+    on_texts = unmask.check(tiny, data=["the cat sat on the mat . " * 4, "the cat sat"]).on_texts
+    assert on_texts.too_long == 1
+    assert on_texts.texts == 2
     folder = shutil.copytree(tiny_folder, tmp_path / "bare")
     rule = json.loads((folder / "tokenizer.json").read_text())
     rule["post_processor"] = None

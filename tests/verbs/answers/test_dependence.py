@@ -42,14 +42,14 @@ def test_others_masked_is_the_information_of_the_pair_with_the_others_summed_out
     vocab, length = size
     p = joint_of(vocab, length, seed)
     model = TabularMLM.from_joint(p)
-    found = pair_matrix(model, blank(model, *range(length)), vocab, "masked", construction)
+    matrix = pair_matrix(model, blank(model, *range(length)), vocab, "masked", construction)
     for a, b in combinations(range(length), 2):
         exact = information(
             p.sum([t for t in range(length) if t not in (a, b)]) if length > 2 else p
         )
-        assert abs(float(found.information[a, b]) - exact) < 1e-10
-        assert found.information[a, b] == found.information[b, a]
-        assert float(found.mass[a, b]) == pytest.approx(1, abs=1e-12)
+        assert abs(float(matrix.information[a, b]) - exact) < 1e-10
+        assert matrix.information[a, b] == matrix.information[b, a]
+        assert float(matrix.mass[a, b]) == pytest.approx(1, abs=1e-12)
 
 
 @settings(max_examples=10, deadline=None)
@@ -58,17 +58,17 @@ def test_others_as_they_stand_is_the_information_given_all_the_rest(seed, text):
     p = joint_of(3, 4, seed)
     model = TabularMLM.from_joint(p)
     cloze = Cloze((3,) * 4, (0, 1, 2, 3), tuple(text))
-    found = pair_matrix(model, cloze, 3, "text")
+    matrix = pair_matrix(model, cloze, 3, "text")
     for a, b in combinations(range(4), 2):
         rest = tuple(slice(None) if t in (a, b) else text[t] for t in range(4))
-        assert abs(float(found.information[a, b]) - information(p[rest])) < 1e-10
+        assert abs(float(matrix.information[a, b]) - information(p[rest])) < 1e-10
 
 
 def test_the_visible_text_is_the_context():
     p = joint_of(3, 4, 5)
     model = TabularMLM.from_joint(p)
-    found = pair_matrix(model, Cloze((3, 3, 1, 3), (0, 1, 3)), 3)
-    assert abs(float(found.information[0, 2]) - information(p[:, :, 1, :].sum(1))) < 1e-10
+    matrix = pair_matrix(model, Cloze((3, 3, 1, 3), (0, 1, 3)), 3)
+    assert abs(float(matrix.information[0, 2]) - information(p[:, :, 1, :].sum(1))) < 1e-10
 
 
 def test_negative_controls():
@@ -96,13 +96,15 @@ def test_candidate_sets_give_the_information_inside_them_and_say_their_mass():
     p = joint_of(5, 2, 3)
     model = TabularMLM.from_joint(p)
     joints = []
-    found = pair_matrix(model, blank(model, 0, 1), 3, look=lambda a, b, joint: joints.append(joint))
+    matrix = pair_matrix(
+        model, blank(model, 0, 1), 3, look=lambda a, b, joint: joints.append(joint)
+    )
     sets = joints[0].tables.candidates
-    assert abs(float(found.information[0, 1]) - information(p[sets[0]][:, sets[1]])) < 1e-10
-    assert float(found.mass[0, 1]) == pytest.approx(
+    assert abs(float(matrix.information[0, 1]) - information(p[sets[0]][:, sets[1]])) < 1e-10
+    assert float(matrix.mass[0, 1]) == pytest.approx(
         float(p.sum(1)[sets[0]].sum() * p.sum(0)[sets[1]].sum())
     )
-    assert abs(float(found.information[0, 1]) - information(p)) > 1e-3
+    assert abs(float(matrix.information[0, 1]) - information(p)) > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -118,29 +120,29 @@ def test_passes_are_those_that_the_model_ran(others, candidates):
 
     model = Counted(TabularMLM.random(5, 3, 0).table)
     reported = []
-    found = pair_matrix(
+    matrix = pair_matrix(
         model,
         Cloze((5, 5, 5), (0, 1, 2), (0, 1, 2)),
         candidates,
         others,
         progress=lambda done, total, what: reported.append((done, total)),
     )
-    assert found.passes == Counted.rows
+    assert matrix.passes == Counted.rows
     assert reported == sorted(reported)
     assert len(set(reported)) > 2
-    assert reported[0] == (0, found.passes)
-    assert reported[-1] == (found.passes, found.passes)
+    assert reported[0] == (0, matrix.passes)
+    assert reported[-1] == (matrix.passes, matrix.passes)
 
 
 def test_a_real_model_from_text_to_matrix(tiny):
-    found = dependence("the [MASK] sat on the [MASK] [MASK]", tiny)
-    assert found.others == "masked"
-    assert found.positions == (2, 6, 7)
-    assert found.tokens == ("[MASK]",) * 3
-    assert found.candidates == 12
-    assert 0.3 < found.least_mass <= 1
-    assert torch.equal(found.matrix, found.matrix.T)
-    assert float(found.matrix.diagonal().abs().max()) == 0
+    pairs = dependence("the [MASK] sat on the [MASK] [MASK]", tiny)
+    assert pairs.others == "masked"
+    assert pairs.positions == (2, 6, 7)
+    assert pairs.tokens == ("[MASK]",) * 3
+    assert pairs.candidates == 12
+    assert 0.3 < pairs.least_mass <= 1
+    assert torch.equal(pairs.matrix, pairs.matrix.T)
+    assert float(pairs.matrix.diagonal().abs().max()) == 0
     whole = dependence("the cat sat on the mat", tiny)
     assert whole.others == "text"
     assert whole.tokens == ("the", "cat", "sat", "on", "the", "mat")

@@ -95,12 +95,12 @@ def test_positions_blank_out_the_tokens_named(tiny):
 
 
 def test_json_warns_where_the_joint_did_not_converge(tiny, monkeypatch):
-    found, compared = unmask.fill(TWO, model=tiny, top=2), unmask.compare(TWO, model=tiny, top=2)
-    assert "warning" not in found.to_dict()
+    filling, compared = unmask.fill(TWO, model=tiny, top=2), unmask.compare(TWO, model=tiny, top=2)
+    assert "warning" not in filling.to_dict()
     assert "warning" not in compared.to_dict()
-    monkeypatch.setitem(found.joint.report, "converged", False)
+    monkeypatch.setitem(filling.joint.report, "converged", False)
     monkeypatch.setitem(compared.joints["balanced"].report, "converged", False)
-    assert found.to_dict()["warning"].startswith(
+    assert filling.to_dict()["warning"].startswith(
         "restarted did not converge, and the probabilities are approximate"
     )
     assert compared.to_dict()["warning"].startswith(

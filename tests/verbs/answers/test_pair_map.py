@@ -23,11 +23,11 @@ def joints(model, construction):
 @pytest.mark.parametrize("construction", ["balanced", "chain", "mrf"])
 def test_the_whole_map_is_the_joint(construction):
     joint, product = joints(TabularMLM.random(5, 2, seed=4), construction)
-    found = pair_map(joint, product, shown=5)
-    rows, columns = (torch.tensor(axis["ids"]) for axis in found["axes"])
-    assert_allclose(found["joint"], joint.dense().exp()[rows][:, columns])
-    assert_allclose(found["product"], product.dense().exp()[rows][:, columns])
-    for t, axis in enumerate(found["axes"]):
+    figure = pair_map(joint, product, shown=5)
+    rows, columns = (torch.tensor(axis["ids"]) for axis in figure["axes"])
+    assert_allclose(figure["joint"], joint.dense().exp()[rows][:, columns])
+    assert_allclose(figure["product"], product.dense().exp()[rows][:, columns])
+    for t, axis in enumerate(figure["axes"]):
         assert_allclose(axis["marginal"], joint.dense().exp().sum(1 - t)[axis["ids"]])
         assert axis["marginal"] == sorted(axis["marginal"], reverse=True)
 
@@ -37,8 +37,8 @@ def test_a_small_map_has_the_tokens_that_are_likely_on_average_of_both_laws():
     other = 0
     for seed in range(20):
         joint, product = joints(TabularMLM.random(9, 2, seed=seed), "chain")
-        found = pair_map(joint, product, shown=4, gold=[0, 1])
-        for t, axis in enumerate(found["axes"]):
+        figure = pair_map(joint, product, shown=4, gold=[0, 1])
+        for t, axis in enumerate(figure["axes"]):
             own, apart = joint.dense().exp().sum(1 - t), product.dense().exp().sum(1 - t)
             by_average = (own + apart).argsort(descending=True).tolist()
             others = [token for token in by_average if token != axis["stands"]][:3]

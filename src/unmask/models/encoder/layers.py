@@ -56,7 +56,7 @@ class Stream(NamedTuple):
 
 class Turn(NamedTuple):
     """Rotary positions: cosine and sine of the angles by which each token's queries and keys
-    are turned.
+    are turned. Both halves of a head have the same e / 2 angles.
     """
 
     cos: Float[Tensor, "*t e"]
@@ -67,8 +67,8 @@ class Turn(NamedTuple):
 class Rotary:
     """Angles: position times the frequencies that `module` keeps under `name`.
 
-    `narrow`: the network rounds float64 queries and keys to float32 before it turns them;
-    `early`: it scales queries before that.
+    narrow   whether the network rounds float64 queries and keys to float32 before it turns them
+    early    whether it scales queries before that
     """
 
     module: Any
@@ -230,18 +230,18 @@ class Layer:
     def launches(self) -> list[Callable[[], object]]:
         """One of each operation for which a GPU may have to compile a program."""
         weight = self.attention_out.weight
-        like: dict[str, Any] = {"dtype": weight.dtype, "device": weight.device}
+        zeros = partial(torch.zeros, dtype=weight.dtype, device=weight.device)
         width = len(weight)
         launches: list[Callable[[], object]] = []
         for length in COMPILED_LENGTHS:
-            states = torch.zeros((1, length, width), **like)
+            states = zeros((1, length, width))
             turn = None
             if self.rotary is not None:
                 positions = torch.arange(length, device=weight.device)
                 turn = self.rotary.turn(positions, weight.dtype)
             launches.append(partial(self, Stream(states, states), None, turn))
-        rows = torch.zeros((1, width), **like).expand(linear_maps.MANY, -1)
-        mixed = torch.zeros((linear_maps.MANY, self.attention_out.in_features), **like)
+        rows = zeros((1, width)).expand(linear_maps.MANY, -1)
+        mixed = zeros((linear_maps.MANY, self.attention_out.in_features))
         launches.append(partial(self.after_attention, Stream(rows, rows), mixed))
         return launches
 

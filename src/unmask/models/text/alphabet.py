@@ -32,7 +32,7 @@ def alphabet_tokens(alphabet: str | os.PathLike[str] | Sequence[str]) -> tuple[s
     if isinstance(alphabet, str | os.PathLike):
         words = [word for word in re.split(r"[,\s]+", _content(alphabet)) if word]
         tokens = list(words[0]) if len(words) == 1 else words  # a single word lists letters
-    elif isinstance(alphabet, Iterable):
+    elif isinstance(alphabet, Iterable):  # at run time it may be anything
         tokens = [str(token).strip() for token in alphabet]
     named = tuple(dict.fromkeys(token for token in tokens if token))
     if not named:

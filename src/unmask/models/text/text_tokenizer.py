@@ -89,6 +89,10 @@ class Tokens(NamedTuple):
 class TextTokenizer:
     """A Hugging Face tokenizer with the rules that a cloze needs.
 
+    tokenizer       the Hugging Face tokenizer
+    core            the tokenizer of the library `tokenizers` that does its work; None for one
+                    that is written in Python
+    size            number of its tokens
     special_ids     ids below `vocab_size`, the width of the model's logits, that no text has:
                     special, unused and nameless ones
     nameless        ids of logits for which the tokenizer has no token
@@ -109,17 +113,17 @@ class TextTokenizer:
         vocabulary: dict[str, int] = dict(by_id)
         self.size = len(vocabulary)
         unused = {i for token, i in vocabulary.items() if UNUSED.fullmatch(token)}
-        self._named_special = set(tokenizer.all_special_ids) | self._marked_special() | unused
+        self._special_or_unused = set(tokenizer.all_special_ids) | self._marked_special() | unused
         self.special_tokens = tuple(str(token) for token in tokenizer.all_special_tokens)
         self.nameless = set(range(vocab_size)) - set(vocabulary.values())
-        without_text = self._named_special | self.nameless
+        without_text = self._special_or_unused | self.nameless
         self.special_ids: tuple[int, ...] = tuple(sorted(i for i in without_text if i < vocab_size))
         self.regular_tokens = {
-            token: i for token, i in vocabulary.items() if i not in self._named_special
+            token: i for token, i in vocabulary.items() if i not in self._special_or_unused
         }
         self.by_character = are_letters(self.regular_tokens)
         self._already_named: set[str] = set()  # unknown words in earlier warnings
-        self._ends: tuple[int, int] | None = None  # numbers of start and end tokens, once known
+        self._ends: tuple[int, int] | None = None  # how many start and end tokens, once known
 
     def _marked_special(self) -> set[int]:
         """Ids that tokenizer.json marks as special tokens, also those without a name."""
@@ -177,24 +181,25 @@ class TextTokenizer:
 
     def tokens_of(self, text: str) -> Tokens:
         """The tokens of a text."""
-        return self._read([text])[0]
+        return self._tokens_of_all([text])[0]
 
     def tokens_of_each(self, texts: Sequence[str]) -> list[Tokens | InputError]:
         """The tokens of every text, or the error of one that cannot be read."""
         try:
-            return [*self._read(texts)]
+            return [*self._tokens_of_all(texts)]
         except InputError as error:
             if len(texts) == 1:
                 return [error]
-        return [self.tokens_of_each([text])[0] for text in texts]  # one of them fails: which?
+        # at least one of them cannot be read: each by itself
+        return [self.tokens_of_each([text])[0] for text in texts]
 
-    def _read(self, texts: Sequence[str]) -> list[Tokens]:
+    def _tokens_of_all(self, texts: Sequence[str]) -> list[Tokens]:
         """The tokens of every text; raises if one of them cannot be read."""
         if self.core is None:
-            tokens = [self._in_python(text) for text in texts]
+            tokens = [self._tokens_in_python(text) for text in texts]
         else:
             prepared = [self.prepared(text) for text in texts]
-            first = prepared[0] if prepared else ""
+            first = prepared[0] if prepared else ""  # stands for all in an error
             with read_by_tokenizer(shortened(first)):
                 tokens = [self._tokens(encoding) for encoding in self.core.encode_batch(prepared)]
         if not self.by_character:
@@ -202,6 +207,7 @@ class TextTokenizer:
         return [self._by_letter(text, of_text) for text, of_text in zip(texts, tokens, strict=True)]
 
     def _tokens(self, encoding: Encoding) -> Tokens:
+        """The tokens of a text that the library `tokenizers` has read."""
         ids = tuple(encoding.ids)
         if self._ends is None:
             # a text's own tokens are of a word, the start and end tokens around all texts are not
@@ -213,11 +219,12 @@ class TextTokenizer:
         before, after = self._ends
         return Tokens(ids, (before, len(ids) - after), encoding)
 
-    def _in_python(self, text: str) -> Tokens:
+    def _tokens_in_python(self, text: str) -> Tokens:
         """The tokens by a tokenizer that does not know their spans."""
         ids = self.encode(text)
         before, after = self.around()
-        start, stop = len(before), len(ids) - len(after)
+        start = len(before)
+        stop = len(ids) - len(after)
         words = [t if start <= t < stop else None for t in range(len(ids))]
         unknown_spans = [(0, 0)] * len(ids)
         return Tokens(tuple(ids), (start, stop), Placed(words, unknown_spans))
@@ -226,8 +233,8 @@ class TextTokenizer:
         """The special ids before and after a text."""
         ids = list(self.tokenizer(self.mask_token, verbose=False)["input_ids"])
         place = ids.index(self.mask_id)
-        before = [i for i in ids[:place] if i in self._named_special]
-        after = [i for i in ids[place + 1 :] if i in self._named_special]
+        before = [i for i in ids[:place] if i in self._special_or_unused]
+        after = [i for i in ids[place + 1 :] if i in self._special_or_unused]
         return before, after
 
     def refuse_unknown(self, text: str, ids: Sequence[int]) -> None:
@@ -290,7 +297,7 @@ class TextTokenizer:
         token = self.tokenizer.convert_ids_to_tokens(token_id)
         if token is None:
             return f"[{token_id}]"
-        if token_id in self._named_special:
+        if token_id in self._special_or_unused:
             return BLANK if token_id == self.mask_id else str(token)
         if self.byte_level:
             text = str(self.tokenizer.decode([token_id], clean_up_tokenization_spaces=False))

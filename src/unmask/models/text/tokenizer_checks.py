@@ -103,7 +103,7 @@ def _listed_ids(folder: Path) -> dict[str, int]:
     if (folder / "vocab.txt").is_file():
         return {token: i for i, token in enumerate(read_vocabulary(folder / "vocab.txt"))}
     try:
-        ids = read_json(folder / "vocab.json", "")
+        ids = read_json(folder / "vocab.json", remedy="")  # the error is not shown
     except ModelError:
         return {}
     return ids if all(isinstance(i, int) for i in ids.values()) else {}

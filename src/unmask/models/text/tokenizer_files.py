@@ -24,10 +24,10 @@ from unmask.models.checkpoint_files import (
     TOKENIZER_FILES,
     Source,
     TokenizerAbove,
-    quiet_transformers,
     read_json,
     refuse_pointers,
 )
+from unmask.models.loading_turns import quiet_transformers
 from unmask.models.text.folder_tokenizer import FolderTokenizer, core_of
 from unmask.models.text.tokenizer_checks import (
     refuse_lost_capitals,
@@ -108,8 +108,8 @@ def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
 
 def _as_trained(folder: Path) -> FolderTokenizer | None:
     """`read_folder_tokenizer`; raises any error for a file that is missing or broken."""
-    config = read_json(folder / "tokenizer_config.json", "")
-    rule = read_json(folder / "tokenizer.json", "")
+    config = read_json(folder / "tokenizer_config.json", remedy="")  # the error is not shown
+    rule = read_json(folder / "tokenizer.json", remedy="")
     named = given_special_tokens(config)
     special = {token["content"] for token in rule["added_tokens"] if token["special"]}
     understood = {

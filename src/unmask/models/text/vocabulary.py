@@ -57,8 +57,9 @@ def read_vocabulary(path: Path) -> list[str]:
 
 
 def vocabulary_hash(vocabulary: Mapping[str, int]) -> str:
-    """Identifies the tokens and their ids."""
-    return content_hash(json.dumps(sorted(vocabulary.items())))
+    """Identifies the tokens and their ids, in whatever order they are given."""
+    in_order = sorted(vocabulary.items())
+    return content_hash(json.dumps(in_order))
 
 
 def is_bracketed(token: str) -> bool:
@@ -123,16 +124,18 @@ def tokenizer_from_vocabulary(
     else:
         tokens = list(vocabulary)
     named = special_tokens(tokens, special)
+    all_special = set(named.values())
+    regular = [token for token in tokens if token not in all_special]
     ids = {token: i for i, token in enumerate(tokens)}
-    special_ones = set(named.values())
-    regular = [token for token in tokens if token not in special_ones]
     unknown = named.get("unk")
     if pattern is not None:
         core = _by_pattern(ids, unknown, pattern)
     elif are_letters(regular):
         core = _word_level(ids, unknown)
     else:
-        core = _word_pieces(ids, unknown, _has_no_capitals(regular) if lower is None else lower)
+        if lower is None:
+            lower = _has_no_capitals(regular)
+        core = _word_pieces(ids, unknown, lower)
     core.post_processor = _start_and_end(named.get("cls"), named.get("sep"), ids)
     core.add_special_tokens([named[kind] for kind in SPECIAL_KINDS if kind in named])
     config = {} if max_length is None else {"model_max_length": max_length}

@@ -16,15 +16,14 @@ from unmask.runs.engine import Workers
 from unmask.sampling import registry
 from unmask.sampling.chains.group_run import Group, GroupRun, group_run
 from unmask.sampling.chains.starts import stacked_starts, template_of_start
-from unmask.sampling.engine.passes import (
+from unmask.sampling.engine.memory import (
     GIGABYTE,
     GPU_WORKER_BYTES,
-    Passes,
     chains_that_fit,
     free_bytes,
     output_form,
-    rows_for,
 )
+from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Energy, Target, blank_template
 

@@ -122,7 +122,7 @@ class SampleFolder(RunFolder):
 
 def load_run(path: Any) -> SampleRun:
     """A run as its folder has it so far; it need not be finished."""
-    folder = user_path(path, "run")
+    folder = user_path(path, "run")  # raises for what is no path
     settings = stored_settings(folder)
     checkpoints = sorted((folder / "checkpoints").glob("group-*.npz"))
     snapshots = [read_checkpoint(checkpoint) for checkpoint in checkpoints]

@@ -54,7 +54,8 @@ from torch import Tensor
 from unmask.common.signature import checked
 from unmask.sampling import registry
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import Categoricals, Drawn, Number, Randomness
+from unmask.sampling.engine.randomness import Number, Randomness
+from unmask.sampling.engine.token_draw import Categoricals, Drawn
 from unmask.sampling.kernels.kernel import refuse_nan
 from unmask.sampling.target import Target
 

@@ -75,7 +75,8 @@ from torch import Tensor
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import Decoder, DecodeState, lowest
-from unmask.sampling.engine.randomness import Categoricals, Drawn, Number, Randomness
+from unmask.sampling.engine.randomness import Number, Randomness
+from unmask.sampling.engine.token_draw import Categoricals, Drawn
 from unmask.sampling.kernels.kernel import refuse_nan
 from unmask.tables.profile import MEASURE, Profile
 

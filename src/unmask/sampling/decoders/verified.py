@@ -45,7 +45,8 @@ from unmask.sampling.decoders.revealing import (
     RevealingDecoder,
     Tokens,
 )
-from unmask.sampling.engine.randomness import Categoricals, Drawn, Number, Randomness
+from unmask.sampling.engine.randomness import Number, Randomness
+from unmask.sampling.engine.token_draw import Categoricals, Drawn
 
 FEW_TEXTS = 64
 """Sets of so few texts are planned on the processor: a plan is hundreds of small operations,

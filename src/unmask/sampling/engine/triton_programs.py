@@ -1,10 +1,9 @@
-"""Programs for a GPU: uniform numbers by Philox 4x32-10 in one launch (see `randomness`), and
-tokens drawn from rows of logits.
+"""Programs for a GPU: uniform numbers by Philox 4x32-10 in one launch (`randomness` has the plain
+twin), and tokens drawn from rows of logits (`token_draw` has it).
 
 Nothing of the size of the rows is written. One program per row of logits reads it three times:
-for its largest numbers, for its sums, and for the token at which the cumulative sum passes u Z
-(see `randomness`, which has the plain twin). Exponentials of float32 logits are taken in
-float32, sums in float64; float64 logits stay float64.
+for its largest numbers, for its sums, and for the token at which the cumulative sum exceeds u Z.
+Exponentials of float32 logits are taken in float32, sums in float64; float64 logits stay float64.
 """
 
 from __future__ import annotations
@@ -15,55 +14,68 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.sampling.engine.randomness import Drawn, TokenDraw
+from unmask.sampling.engine.token_draw import Drawn, TokenDraw
 
-UNIFORM_BLOCK = 256
-BLOCK, WARPS = 2048, 8
-DRAW, GREEDY, GIVEN = 0, 1, 2
+UNIFORM_BLOCK = 256  # Numbers of a program
+BLOCK = 2048  # Logits of a row that a program reads at once
+WARPS = 8
+DRAW = 0  # What `_draw` does: draws tokens by uniform numbers,
+GREEDY = 1  # takes the likeliest,
+GIVEN = 2  # or computes the numbers of tokens that are given.
 
 
 def draw_on_gpu(task: TokenDraw) -> Drawn:
     """`plain_draw` in one launch."""
-    logits, support, sites, current, temperature, uniform, tokens = task
-    logits = logits if logits.stride(1) == 1 else logits.contiguous()
+    logits = _with_adjacent_columns(task.logits)
     m, size = logits.shape
     numbers = torch.empty((5, m), dtype=torch.float64, device=logits.device)
-    chosen = (
-        torch.empty(m, dtype=torch.long, device=logits.device)
-        if tokens is None
-        else tokens.contiguous()
-    )
+    if task.tokens is not None:
+        how = GIVEN
+        tokens = task.tokens.contiguous()
+    else:
+        how = GREEDY if task.temperature == 0 else DRAW
+        tokens = torch.empty(m, dtype=torch.long, device=logits.device)
+    if task.uniform is None:
+        uniform = numbers  # any pointer: it is not read
+    else:
+        uniform = task.uniform.contiguous()
     if m:
-        how = GIVEN if tokens is not None else GREEDY if temperature == 0 else DRAW
         _draw[(m,)](
             logits,
-            support.contiguous().view(torch.uint8),
-            sites.contiguous(),
-            current.contiguous(),
-            numbers if uniform is None else uniform.contiguous(),
-            chosen,
+            task.support.contiguous().view(torch.uint8),
+            task.sites.contiguous(),
+            task.current.contiguous(),
+            uniform,
+            tokens,
             numbers,
             m,
             size,
             logits.stride(0),
-            HEAT=temperature or 1.0,
+            HEAT=task.temperature or 1.0,
             HOW=how,
-            PLAIN=temperature in (0, 1),
+            PLAIN=task.temperature in (0, 1),
             BLOCK=min(BLOCK, triton.next_power_of_2(size)),
             num_warps=WARPS,
         )
-    return Drawn(chosen, *numbers.unbind(0))
+    return Drawn(tokens, *numbers.unbind(0))
 
 
 def log_normaliser_on_gpu(logits: Float[Tensor, "m V"]) -> Float[Tensor, " m"]:
     """log sum exp of each row, in float64."""
-    logits = logits if logits.stride(1) == 1 else logits.contiguous()
+    logits = _with_adjacent_columns(logits)
     m, size = logits.shape
     out = torch.empty(m, dtype=torch.float64, device=logits.device)
     if m:
         block = min(BLOCK, triton.next_power_of_2(size))
-        _log_normaliser[(m,)](logits, out, size, logits.stride(0), BLOCK=block, num_warps=8)
+        _log_normaliser[(m,)](logits, out, size, logits.stride(0), BLOCK=block, num_warps=WARPS)
     return out
+
+
+def _with_adjacent_columns(logits: Float[Tensor, "m V"]) -> Float[Tensor, "m V"]:
+    """The logits, each row without gaps; rows may lie apart, as of a larger tensor."""
+    if logits.stride(1) == 1:
+        return logits
+    return logits.contiguous()
 
 
 @triton.jit(do_not_specialize=["m"])
@@ -83,10 +95,14 @@ def _draw(
     PLAIN: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
+    # logits (m, V), of rows `stride` apart; support (F, V), uint8; sites, current, uniform and
+    # chosen (m,); numbers (5, m), the columns of `Drawn` from log_density on; size: V.
+    # `chosen` is written by DRAW and GREEDY, and read by GIVEN. PLAIN: HEAT is 1.
     row = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, BLOCK)
     here = logits + row * stride
     allowed = support + tl.load(sites + row) * size
+    # The largest logit of the row, and of its allowed tokens.
     kind: tl.constexpr = logits.dtype.element_ty
     top_all = tl.full((BLOCK,), float("-inf"), kind)
     top = tl.full((BLOCK,), float("-inf"), kind)
@@ -98,6 +114,8 @@ def _draw(
         top = tl.maximum(top, tl.where(ok, f, float("-inf")))
     most_all = tl.max(top_all, 0)
     most = tl.max(top, 0)
+    # Sums of exponentials: over the row, over its allowed tokens, and over these with HEAT; and
+    # the first allowed token that has the largest logit.
     sum_all = tl.zeros((BLOCK,), tl.float64)
     sum_allowed = tl.zeros((BLOCK,), tl.float64)
     sum_kept = tl.zeros((BLOCK,), tl.float64)
@@ -110,15 +128,16 @@ def _draw(
         sum_allowed += tl.where(ok, tl.exp(f - most), 0.0).to(tl.float64)
         if not PLAIN:
             sum_kept += tl.where(ok, tl.exp((f - most) / HEAT), 0.0).to(tl.float64)
-        if HOW == 1:
+        if HOW == 1:  # GREEDY
             first = tl.minimum(first, tl.where(ok & (f == most), at, size))
     total = tl.sum(sum_allowed if PLAIN else sum_kept, 0)
-    if HOW == 2:
+    if HOW == 2:  # GIVEN
         token = tl.load(chosen + row)
-    elif HOW == 1:
+    elif HOW == 1:  # GREEDY
         token = tl.minimum(tl.min(first, 0), size - 1).to(tl.int64)  # all-NaN rows have no argmax
         tl.store(chosen + row, token)
     else:
+        # The first token at which the cumulative sum exceeds u Z; at most the last with a weight.
         wanted = tl.load(uniform + row) * total
         before = total * 0.0
         passed = size
@@ -134,6 +153,7 @@ def _draw(
             before += tl.sum(weight, 0)
         token = tl.minimum(passed, last).to(tl.int64)
         tl.store(chosen + row, token)
+    # The numbers: log g of the token and of the current token, the logit, both normalisers.
     log_total = tl.log(total)
     wide = most.to(tl.float64)
     f = tl.load(here + token)
@@ -152,6 +172,7 @@ def _draw(
 
 @triton.jit
 def _log_normaliser(logits, out, size, stride, BLOCK: tl.constexpr):
+    # logits (m, V), of rows `stride` apart; out (m,); size: V.
     row = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, BLOCK)
     here = logits + row * stride
@@ -173,7 +194,8 @@ def uniform_on_gpu(
     m, p = len(chains), places.shape[1]
     out = torch.empty((m, p), dtype=torch.float64, device=chains.device)
     if out.numel():
-        stride = p if len(places) > 1 else 0
+        stride = p if len(places) > 1 else 0  # of `places`: a single row is for all chains
+        # Triton takes a number from 2^31 on for an int64, and would compile another program.
         signed = [word - 2**32 if word >= 2**31 else word for word in words]
         _uniform[(triton.cdiv(m * p, UNIFORM_BLOCK),)](
             chains, places.contiguous(), out, m * p, p, stride, *signed, BLOCK=UNIFORM_BLOCK
@@ -185,6 +207,8 @@ def uniform_on_gpu(
 def _uniform(
     chains, places, out, total, p, stride, key, place0, step, sweep, high, BLOCK: tl.constexpr
 ):
+    # chains (m,); places (m, p), or (1, p) with a stride of 0; out (m, p); total: m p.
+    # key, place0, step, sweep, high: the words of `counter_words`, as int32.
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < total
     row, place = at // p, at % p

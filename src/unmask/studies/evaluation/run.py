@@ -18,7 +18,8 @@ from typing import Any
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import read_bytes, write_atomically
 from unmask.models.first_look import look_at_first
-from unmask.models.load import Model, model_name, shared_model
+from unmask.models.load import Model, model_name
+from unmask.models.sharing import shared_model
 from unmask.models.text.alphabet import alphabet_ids
 from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress

@@ -1,11 +1,13 @@
 """Masked estimators: their covariance in closed form.
 
 In the limit of many samples sqrt(n) (theta_hat - theta) -> Normal(0, Gamma). With s the score
-of the joint and E_K f = E[f(x) | x_{-K}, K], a masked loss sees
+of the joint and E_K f = E[f(x) | x_{-K}, K], minus the gradient of a masked loss of one sample
+is s_K:
 
-    block        s_K = s - E_K s                                     -log p(x_K | x_{-K}, K)
-    factorised   s_K = sum_{i in K} ( E[s | x_i, x_{-K}] - E[s | x_{-K}] )
-                 -sum_{i in K} log p(x_i | x_{-K})
+    block        loss   -log p(x_K | x_{-K}, K)
+                 s_K    s - E_K s
+    factorised   loss   -sum_{i in K} log p(x_i | x_{-K})
+                 s_K    sum_{i in K} ( E[s | x_i, x_{-K}] - E[s | x_{-K}] )
 
 and Gamma = A^-1 B A^-1 with A the mean Hessian and B the covariance of one sample's
 contribution to the gradient:

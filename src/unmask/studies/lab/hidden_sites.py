@@ -35,10 +35,12 @@ class HiddenSites:
         """Those of a text. Values that are impossible under p say nothing: the rest is then
         uniform.
         """
-        whole_axis = slice(None)
-        index = []
+        index: list[int | slice] = []
         for value in text:
-            index.append(whole_axis if value is None else value)
+            if value is None:
+                index.append(slice(None))  # all values of this site
+            else:
+                index.append(value)
         cells = model.p.reshape(model.space.sizes)[tuple(index)]
         chance = float(cells.sum())
         if chance > 0:

@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import write_atomically
+from unmask.models.pair_layout import PairLayout
 from unmask.models.text.word_pieces import load_word_pieces, special_id
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.progress import Progress
@@ -28,7 +29,6 @@ from unmask.studies.training.settings import SEGMENTS, TrainSettings
 from unmask.studies.training.text_sources import TextSource
 from unmask.studies.training.tokenising import tokenise
 from unmask.studies.training.word_piece_training import train_tokenizer
-from unmask.studies.translation.pairs import PairLayout
 
 TOKENIZER_FORMAT = 4
 """Version of what is cached. It is in the name of the folder: other versions are not read."""

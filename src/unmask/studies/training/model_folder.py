@@ -16,10 +16,10 @@ from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.text.word_pieces import special_id
 from unmask.studies.training.batches import seed_for
 from unmask.studies.training.corpus import PairTokens, TrainingData
+from unmask.studies.training.length_fit import fit_length_head
 from unmask.studies.training.result import TrainingRun
 from unmask.studies.training.start import INITIAL_DEVIATION
 from unmask.studies.training.word_piece_training import config_to_save
-from unmask.studies.translation.pairs import fit_length_head
 
 
 def write_model(run: TrainingRun, model: BertMaskedLM, prepared: TrainingData, card: str) -> None:

@@ -6,7 +6,7 @@ never crosses from one segment to another, so a packed segment trains exactly as
 alone in a row.
 
 In a parallel corpus a segment is a source and its translation. What follows the segment's first end
-token is the translation, with positions from `Vocabulary.target` on (`translation/pairs`).
+token is the translation, with positions from `Vocabulary.target` on (`unmask.models.pair_layout`).
 """
 
 from __future__ import annotations

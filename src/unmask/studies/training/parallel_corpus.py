@@ -1,8 +1,8 @@
 """From a parallel corpus to the data of a run: pairs of a source and its translation.
 
 Each line of the second side translates the same line of the first. Both sides share one vocabulary.
-A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (`translation/pairs`). Pairs that are
-too long, and pairs with an empty side, are left out.
+A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (`unmask.models.pair_layout`). Pairs
+that are too long, and pairs with an empty side, are left out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tokenizers import Tokenizer
 
 from unmask.common.errors import InputError, UnmaskWarning
+from unmask.models.pair_layout import SHORTEST, SPECIAL, PairLayout
 from unmask.models.text.text_tokenizer import read_by_tokenizer
 from unmask.models.text.word_pieces import special_id
 from unmask.runs.fingerprint import fingerprint
@@ -31,7 +32,6 @@ from unmask.studies.training.segmentation import Segmentation
 from unmask.studies.training.settings import TrainSettings
 from unmask.studies.training.text_sources import TextSource, in_one_line
 from unmask.studies.training.tokenising import narrowest_id_type
-from unmask.studies.translation.pairs import SHORTEST, SPECIAL, PairLayout
 
 
 class Pair(NamedTuple):

@@ -10,11 +10,12 @@ import torch
 from torch import nn
 
 from unmask.common.errors import InputError
-from unmask.models.checkpoint import read_own_bert
-from unmask.models.checkpoint_files import Source, refuse_non_finite
+from unmask.models.bert_checkpoint import read_own_bert
+from unmask.models.checkpoint_files import Source
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.text.tokenizer_checks import refuse_other_vocabulary
 from unmask.models.text.word_pieces import load_word_pieces, tokenizer_difference
+from unmask.models.weight_checks import refuse_non_finite
 from unmask.runs.fingerprint import fingerprint
 
 if TYPE_CHECKING:

@@ -1,8 +1,11 @@
 """Translation with a masked language model: a source held fixed, its translation decoded or
 sampled by `sampling`.
 
-recipe       the ways to translate, and what decides the translations
-translators  a masked and a causal model of pairs, each with its way of translating; results
-             with BLEU, chrF and stutter
-pairs        a source and its translation in one text; length heads, fitted
+recipe        the ways to translate, and the settings that decide the translations
+spelling      from sentences to tokens and back
+masked_pairs  a masked model of pairs
+drafts        its translations: drafts, decoded and moved
+causal_pairs  a causal model of pairs, and its translations by beam search
+translating   from sources to translations, here or by workers
+result        translations, with BLEU, chrF and stutter
 """

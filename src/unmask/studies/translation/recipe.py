@@ -1,5 +1,6 @@
-"""How translations are made: the ways to translate, and the settings that decide what comes
-out. Loads nothing heavy.
+"""How translations are made: the ways to translate, and the settings that decide what comes out.
+
+This module loads neither torch nor transformers, so that signatures can name what it defines.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from unmask.common.signature import Loaded, Written, checked, settings
 from unmask.sampling.registry import KERNELS, EnergyKind, MaskPredict, Method
 
 if TYPE_CHECKING:
-    from unmask.studies.translation.translators import CausalPairs, PairModel
+    from unmask.studies.translation.causal_pairs import CausalPairs
+    from unmask.studies.translation.masked_pairs import PairModel
 
     Translator: TypeAlias = (
         PairModel | CausalPairs | str | os.PathLike[str] | Callable[[], PairModel | CausalPairs]
@@ -31,7 +33,10 @@ else:
     ]
 
 RANDOM = "random"  # A start: tokens drawn uniformly. The decoder of this name is not a start.
-STEPS = 10  # Of the decoder that a kernel starts from
+STEPS = 10  # Of the decoder that a kernel starts from, unless the start names them
+MOST_STEPS = 10**6 - 1
+SWEEPS = 10  # Of a Markov kernel, unless they are given
+LENGTHS = 5  # That are decoded, unless they are given
 
 
 class PairTranslator:
@@ -72,11 +77,14 @@ def load_translator(
         dtype: auto, float32, bfloat16, float16 or float64.
     """
     from unmask.common.files import user_path
-    from unmask.studies.translation.pairs import is_causal_pair_model
-    from unmask.studies.translation.translators import CausalPairs, PairModel
+    from unmask.models.pair_layout import is_causal_pair_model
+    from unmask.studies.translation.causal_pairs import CausalPairs
+    from unmask.studies.translation.masked_pairs import PairModel
 
     folder = user_path(name, "model")
-    return (CausalPairs if is_causal_pair_model(folder) else PairModel).load(folder, device, dtype)
+    if is_causal_pair_model(folder):
+        return CausalPairs.load(folder, device, dtype)
+    return PairModel.load(folder, device, dtype)
 
 
 def as_translator(model: Translator) -> PairModel | CausalPairs:
@@ -89,23 +97,28 @@ def as_translator(model: Translator) -> PairModel | CausalPairs:
         return load_translator(model)
     if isinstance(model, PairTranslator):
         return model
-    translator: Any = model()
-    if not isinstance(translator, PairTranslator):
+    returned: Any = model()
+    if not isinstance(returned, PairTranslator):
         name = getattr(model, "__name__", type(model).__name__)
         raise InputError(
-            f"model: the function {name} returned {shown(translator)}, which is not a translator: "
+            f"model: the function {name} returned {shown(returned)}, which is not a translator: "
             "return that of unmask.load_translator"
         )
-    return cast("PairModel | CausalPairs", translator)
+    return cast("PairModel | CausalPairs", returned)
 
 
 def in_worker(model: Translator, device: str) -> Callable[[], PairModel | CausalPairs]:
     """A function that loads the model on a device of another process; a loaded model is refused."""
     if isinstance(model, PairTranslator):
         raise InputError("workers load the model themselves: give its folder, not a loaded model")
-    where: Any
-    where, options = (model.args[0], model.keywords) if isinstance(model, partial) else (model, {})
-    folder = os.path.realpath(os.path.expanduser(os.fspath(where)))
+    name: Any
+    if isinstance(model, partial):  # of `load_translator`
+        name = model.args[0]
+        options = model.keywords
+    else:
+        name = model
+        options = {}
+    folder = os.path.realpath(os.path.expanduser(os.fspath(name)))
     return partial(load_translator, folder, **{**options, "device": device})
 
 
@@ -123,9 +136,9 @@ class TranslateSettings:
     """
 
     kernel: Method | Beam = field(default_factory=lambda: MaskPredict(decoding_temperature=0.0))
-    sweeps: int = STEPS
+    sweeps: int = SWEEPS
     start: Method | None = field(default_factory=lambda: MaskPredict(decoding_temperature=0.0))
-    lengths: int = 5
+    lengths: int = LENGTHS
     energy: EnergyKind = "norm"
     seed: int = 0
 
@@ -136,26 +149,25 @@ class TranslateSettings:
 
     @property
     def first(self) -> Method | None:
-        """The decoder that fills the blanks; None where tokens are drawn uniformly."""
-        return self.start if self.moves else self.kernel  # type: ignore[return-value]
+        """The decoder that fills the blanks of a masked model; None where tokens are drawn
+        uniformly.
+        """
+        if self.moves:
+            return self.start
+        return self.kernel  # type: ignore[return-value]  # beams are of causal models
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        of_kernel = {"kernel": self.kernel.name, **asdict(self.kernel)}
+        values = {"kernel": self.kernel.name, **asdict(self.kernel)}
         if isinstance(self.kernel, Beam):
-            return of_kernel
-        start = (
-            {"start": self.start.name if self.start else RANDOM, "sweeps": self.sweeps}
-            if self.moves
-            else {}
-        )
-        return {
-            **of_kernel,
-            **start,
-            "lengths": self.lengths,
-            "energy": self.energy,
-            "seed": self.seed,
-        }
+            return values
+        if self.moves:
+            values["start"] = self.start.name if self.start else RANDOM
+            values["sweeps"] = self.sweeps
+        values["lengths"] = self.lengths
+        values["energy"] = self.energy
+        values["seed"] = self.seed
+        return values
 
 
 def settle(
@@ -167,64 +179,94 @@ def settle(
     energy: EnergyKind | None,
     seed: int,
 ) -> TranslateSettings:
-    """The settings of a call; what its way of translating does not use is refused."""
+    """The settings of a call.
+
+    Raises an error for a kernel that is not of the kind of the model, and for a setting that its
+    way of translating does not use. `causal`: whether the model is.
+    """
     if isinstance(kernel, Auto):
-        for name in (
-            name
-            for name, value in vars(kernel).items()
-            if causal and value != getattr(Auto(), name)
-        ):
-            raise InputError(
-                f"{name} was given, which beam, the usual kernel of a causal model, does not use:"
-                " leave it out"
-            )
-        kernel = Beam() if causal else MaskPredict(**vars(kernel))
-    if causal != isinstance(kernel, Beam):
-        kind, use = (
-            ("causal model", "beam") if causal else ("masked model", "a decoder or a Markov kernel")
-        )
-        raise InputError(
-            f"kernel {kernel.name} was given, and the model is a {kind}: use {use}, or leave it out"
-        )
-    moves = not causal and not kernel.decodes
-    unused = {} if moves else {"sweeps": sweeps, "start": start}
-    unused |= {"lengths": lengths, "energy": energy} if causal else {}
+        kernel = _usual_kernel(kernel, causal)
+    _refuse_other_kind(kernel, causal)
+    moves = not causal and not kernel.decodes  # a Markov kernel
+    unused: dict[str, object] = {}
+    if not moves:
+        unused |= {"sweeps": sweeps, "start": start}
+    if causal:
+        unused |= {"lengths": lengths, "energy": energy}
     for name, value in unused.items():
         if value is not None:
             raise InputError(
                 f"{name} was given, which kernel {kernel.name} does not use: leave it out"
             )
-    decided = kernel if causal or moves else likeliest(kernel)
+    decodes = not causal and not moves
     return TranslateSettings(
-        decided,
-        sweeps or STEPS,
-        starting(start) if moves else None,
-        lengths or 5,
-        energy or "norm",
-        seed,
+        kernel=likeliest(kernel) if decodes else kernel,
+        sweeps=sweeps or SWEEPS,
+        start=starting(start) if moves else None,
+        lengths=lengths or LENGTHS,
+        energy=energy or "norm",
+        seed=seed,
+    )
+
+
+def _usual_kernel(auto: Auto, causal: bool) -> MaskPredict | Beam:
+    """The kernel that `auto` stands for: mask-predict with its options; of a causal model beam
+    search, which has none of them.
+    """
+    options = vars(auto)
+    if not causal:
+        return MaskPredict(**options)
+    defaults = vars(Auto())
+    for name, value in options.items():
+        if value != defaults[name]:
+            raise InputError(
+                f"{name} was given, which beam, the usual kernel of a causal model, does not use:"
+                " leave it out"
+            )
+    return Beam()
+
+
+def _refuse_other_kind(kernel: Method | Beam, causal: bool) -> None:
+    """Raise for a beam with a masked model, and for any other kernel with a causal one."""
+    if causal == isinstance(kernel, Beam):
+        return
+    if causal:
+        kind = "causal model"
+        remedy = "beam"
+    else:
+        kind = "masked model"
+        remedy = "a decoder or a Markov kernel"
+    raise InputError(
+        f"kernel {kernel.name} was given, and the model is a {kind}: use {remedy}, or leave it out"
     )
 
 
 def starting(start: str | None) -> Method | None:
     """The decoder that NAME or NAME@STEPS names; None for tokens drawn uniformly."""
-    name, at, steps = (start or MaskPredict.name).partition("@")
     if start == RANDOM:
         return None
+    name, at, steps = (start or MaskPredict.name).partition("@")
     decoders = {one.name: one for one in KERNELS.values() if one.decodes and one.name != RANDOM}
-    in_steps = name in decoders and hasattr(decoders[name], "passes")
-    if name not in decoders or (
-        at and not (in_steps and steps.isdecimal() and 0 < int(steps) < 10**6)
-    ):
+    decoder = decoders.get(name)
+    takes_steps = decoder is not None and hasattr(decoder, "passes")
+    understood = not at or (takes_steps and _is_number_of_steps(steps))
+    if decoder is None or not understood:
         known = ", ".join([*decoders, RANDOM])
         raise InputError(
             f"start {start!r} is not known: give one of {known}, with steps as mask-predict@4"
         )
-    return likeliest(decoders[name](**({"passes": int(steps or STEPS)} if in_steps else {})))
+    options = {"passes": int(steps or STEPS)} if takes_steps else {}
+    return likeliest(decoder(**options))
+
+
+def _is_number_of_steps(text: str) -> bool:
+    return text.isdecimal() and 1 <= int(text) <= MOST_STEPS
 
 
 def likeliest(decoder: Method) -> Method:
     """The decoder at temperature 0, unless another one was given or the decoder has none
     (ancestral).
     """
-    unset = getattr(decoder, "decoding_temperature", 0.0) is None
-    return replace(decoder, decoding_temperature=0.0) if unset else decoder  # type: ignore[call-arg]
+    if getattr(decoder, "decoding_temperature", 0.0) is not None:
+        return decoder
+    return replace(decoder, decoding_temperature=0.0)  # type: ignore[call-arg]

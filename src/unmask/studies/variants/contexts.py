@@ -139,8 +139,9 @@ class Contexts:
         def add(passes: int) -> None:
             self.passes += passes
             if progress:
-                share = len(variants) * (self.passes - passes_before) // max(1, total)
-                progress(share, len(variants), VARIANTS)
+                passed = self.passes - passes_before
+                done = len(variants) * passed // max(1, total)
+                progress(done, len(variants), VARIANTS)
 
         sums: dict[str, Float[Tensor, "chains n"]] = {}
         for name, chains in self.chains.items():
@@ -226,7 +227,7 @@ class Contexts:
         fill batches by themselves.
         """
 
-        def revealed_set(revealed: SiteSet) -> RevealedSet:
+        def make_set(revealed: SiteSet) -> RevealedSet:
             predicted = self.predicted_sites[revealed]
             return RevealedSet(
                 contexts=self,
@@ -253,30 +254,35 @@ class Contexts:
             predicted = len(self.predicted_sites[chosen[0]])
             at_once = self.model.rows_at_once(len(self.ids), predicted) or ROWS
             # A generator: a set is made when its rows are next, and dropped after them.
-            sets = ((revealed_set(revealed), row_counts[revealed]) for revealed in chosen)
+            sets = ((make_set(revealed), row_counts[revealed]) for revealed in chosen)
             for batch in cut(sets, at_once):
                 self._pass_batch(batch)
                 add(sum(_length(rows) for _, rows in batch))
         for revealed in alone:
-            self._pass_alone(revealed_set(revealed), add)
+            self._pass_alone(make_set(revealed), add)
 
     def _pass_batch(self, batch: Sequence[tuple[RevealedSet, slice]]) -> None:
         """Pass rows of several sets in one call of the model."""
-        texts = torch.cat([contexts.texts(rows) for contexts, rows in batch])
-        positions = [contexts.positions.expand(_length(rows), -1) for contexts, rows in batch]
-        logits = self.model.logits(texts, torch.cat(positions))
+        texts = [revealed_set.texts(rows) for revealed_set, rows in batch]
+        positions = [
+            revealed_set.positions.expand(_length(rows), -1) for revealed_set, rows in batch
+        ]
+        logits = self.model.logits(torch.cat(texts), torch.cat(positions))
         parts = logits.split([_length(rows) for _, rows in batch])
-        for (contexts, rows), part in zip(batch, parts, strict=True):
-            contexts.read(rows, part)
+        for (revealed_set, rows), part in zip(batch, parts, strict=True):
+            revealed_set.read(rows, part)
 
-    def _pass_alone(self, contexts: RevealedSet, add: Callable[[int], None]) -> None:
+    def _pass_alone(self, revealed_set: RevealedSet, add: Callable[[int], None]) -> None:
         """Pass the rows of a set that predicts one site through what they share."""
-        (predict,) = contexts.predicted
+        (predict,) = revealed_set.predicted
         passed = self.model.substitutions(
-            self.base, contexts.revealed_positions, contexts.values, self.sites[predict]
+            self.base,
+            revealed_set.revealed_positions,
+            revealed_set.values,
+            self.sites[predict],
         )
         for rows, logits in passed:
-            contexts.read(rows, logits.unsqueeze(1))
+            revealed_set.read(rows, logits.unsqueeze(1))
             add(len(logits))
 
 
@@ -299,7 +305,7 @@ class RevealedSet:
     predicted            the masked sites at which log q is read
     readers              for each of these the sums that read it
     values               the tokens of each context at the revealed sites, (rows, sites)
-    revealed_positions   of these sites in the text; `revealed`: the same, (1, sites)
+    revealed_positions   of these sites in the text; `revealed_index`: the same, (1, sites)
     positions            of the predicted sites in the text, (1, sites)
     """
 
@@ -320,7 +326,7 @@ class RevealedSet:
         self.context = distinct.context
         self.values = contexts.allowed[cells[distinct.example][:, sites]]
         self.revealed_positions = [contexts.sites[site] for site in sites]
-        self.revealed = torch.tensor(
+        self.revealed_index = torch.tensor(
             [self.revealed_positions], dtype=torch.long, device=cells.device
         )
         predicted_positions = [contexts.sites[site] for site in predicted]
@@ -333,7 +339,7 @@ class RevealedSet:
         """These contexts as token ids."""
         values = self.values[rows]
         base = torch.tensor([self.contexts.base], device=values.device).repeat(len(values), 1)
-        return base.scatter_(1, self.revealed.expand(len(values), -1), values)
+        return base.scatter_(1, self.revealed_index.expand(len(values), -1), values)
 
     def read(self, rows: slice, logits: Float[Tensor, "b p V"]) -> None:
         """Add log q of each variant with one of these contexts to the sums that read it.

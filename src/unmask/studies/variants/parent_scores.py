@@ -24,9 +24,11 @@ from unmask.common.cloze import blanked
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.joint import Joint
 from unmask.models.conditional_model import ConditionalModel
-from unmask.studies.variants.mutants import TOGETHER, effects
+from unmask.studies.variants.effects import effects
 from unmask.tables.unary import pass_count, tables_of
 
+TOGETHER = 64
+"""Pairs of sites whose passes run together."""
 Pair = tuple[int, int]
 """Two sites by number, from left to right."""
 EPISTASIS = "epistasis"

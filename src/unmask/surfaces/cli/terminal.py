@@ -22,7 +22,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from unmask.common.formats import around_blanks, excerpt
+from unmask.common.excerpts import around_blanks, excerpt
 from unmask.runs.progress import Progress as Report
 from unmask.runs.progress import in_words
 

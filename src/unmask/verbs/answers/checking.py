@@ -32,12 +32,13 @@ from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import user_path
 from unmask.common.intervals import mean_and_error
 from unmask.common.results import Result
-from unmask.models.checkpoint_files import LeftOut, TokenizerAbove
+from unmask.models.checkpoint_files import TokenizerAbove
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.first_look import worse_than_uniform
 from unmask.models.function_network import FunctionNetwork
 from unmask.models.load import Model, reload
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.weight_checks import LeftOut
 from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
-from unmask.common.formats import around_blanks
+from unmask.common.excerpts import around_blanks
 from unmask.common.results import Result
 from unmask.common.texts import for_each
 from unmask.joints.deriving import derive_all

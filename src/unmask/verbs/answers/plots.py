@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from unmask.common.errors import InputError
+from unmask.common.excerpts import around_blanks
 from unmask.common.files import output_file, write_atomically
-from unmask.common.formats import around_blanks
 from unmask.joints.joint import Joint
 
 if TYPE_CHECKING:

@@ -83,19 +83,11 @@ def masking(
 
     block = traces["block"]
     factorised = traces["factorised"]
-    largest = len(block)
+    largest = len(block)  # k with everything masked
     best = 1 + int(np.argmin(factorised))
     between = ""
     if best < largest - 1:
         between = f", {factorised[-2]:.0f} at k={largest - 1}"
-    rows: list[tuple[object, ...]] = []
-    for k in range(1, largest + 1):
-        variances = [of_name[k - 1] for of_name in traces.values()]
-        if k < largest:
-            eigenvalues = [without_rounding(of_name[k - 1], ROUNDING) for of_name in falls.values()]
-            rows.append((k, *variances, *eigenvalues))
-        else:  # there is no Gamma after the last one
-            rows.append((k, *variances, *("-" for _ in falls)))
     return Study(
         name="masking",
         title="Theorem 2: masking more is better, under two assumptions",
@@ -136,7 +128,7 @@ def masking(
             "factorised",
             "averaged",
         ),
-        rows=rows,
+        rows=_rows_by_size(traces, falls),
         note="Every coupling and every field is a parameter. A negative least eigenvalue means that"
         " some direction got worse with more masking.",
         draw=lambda: _draw_masking(traces, one_mask, all_masks, checks),
@@ -149,6 +141,24 @@ def masking(
             "monte_carlo_theory": closed_forms,
         },
     )
+
+
+def _rows_by_size(
+    traces: Mapping[str, list[float]], falls: Mapping[str, list[float]]
+) -> list[tuple[object, ...]]:
+    """A row for each k: the trace of each estimator, and its least eigenvalue of the drop to the
+    next k, which the last row lacks.
+    """
+    rows: list[tuple[object, ...]] = []
+    for index, variances in enumerate(zip(*traces.values(), strict=True)):
+        eigenvalues: list[object] = []
+        for fall in falls.values():
+            if index < len(fall):
+                eigenvalues.append(without_rounding(fall[index], ROUNDING))
+            else:
+                eigenvalues.append("-")
+        rows.append((index + 1, *variances, *eigenvalues))
+    return rows
 
 
 def _relative_variances(matrices: list[Matrix], least: float) -> list[float]:

@@ -71,7 +71,11 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
     identity_error = max(row["identity_error"] for row in rows)
     one_step = rows[0]
     two_steps = rows[1]
-    all_steps = rows[-1]
+    single_sites = rows[-1]
+    near = one_step[f"KL, {SUREST_TOKENS}"]
+    far = single_sites[f"KL, {SUREST_TOKENS}"]
+    wide = one_step[f"entropy, {SUREST_TOKENS}"]
+    narrow = single_sites[f"entropy, {SUREST_TOKENS}"]
     best_groups = " → ".join(_group_text(group) for group in two_steps["best schedule"])
     table_rows = []
     for row in rows:
@@ -97,13 +101,10 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
             ),
             (
                 "Keeping the surest tokens does not sample p: an order that looks at the values"
-                " drawn, as confidence-based decoders do, is"
-                f" {one_step[f'KL, {SUREST_TOKENS}']:.2f} nats from p in one step"
-                f" and {all_steps[f'KL, {SUREST_TOKENS}']:.2f} in {sites}, and the entropy of its"
-                f" samples goes from {one_step[f'entropy, {SUREST_TOKENS}']:.2f} to"
-                f" {all_steps[f'entropy, {SUREST_TOKENS}']:.2f} nats (p has {entropy:.2f}). That"
-                " is a search for a likely text. Choosing the surest site before drawing keeps p"
-                " exactly at one site per step."
+                f" drawn, as confidence-based decoders do, is {near:.2f} nats from p in one step"
+                f" and {far:.2f} in {sites}, and the entropy of its samples goes from {wide:.2f} to"
+                f" {narrow:.2f} nats (p has {entropy:.2f}). That is a search for a likely text."
+                " Choosing the surest site before drawing keeps p exactly at one site per step."
             ),
             (
                 "The average over all masks is the entropy: Σ_k (1/k) E[masked cross-entropy] ="

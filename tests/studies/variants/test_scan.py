@@ -1,97 +1,15 @@
-"""Mutants against enumeration on models given by tables, and the names and scans that lead to
-them.
-"""
+"""Mutants by name and by position: their numbers, files and figures, and what is refused."""
 
 import json
-from itertools import product
-from math import log
 
 import pandas
 import pytest
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import unmask
-from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
-from unmask.joints.deriving import derive
-from unmask.models.tabular import TabularMLM
-from unmask.studies.variants.mutants import Mutants, effects
 from unmask.surfaces.cli.app import run
-from unmask.tables.unary import unary_tables
 
 SEQUENCE = "ACDEGACD"
-COMPATIBLE = ["hcb", "arnold_gokhale", "balanced", "pseudo_gibbs", "restarted"]
-
-
-def tables_of(model: TabularMLM, text: list[int], block: tuple[int, ...]):
-    masked = tuple(model.mask_id if t in block else x for t, x in enumerate(text))
-    return unary_tables(model, Cloze(masked, block), dtype=torch.float64)
-
-
-@settings(max_examples=12, deadline=None)
-@given(
-    st.integers(0, 10**6),
-    st.sampled_from([(2, 4), (3, 3), (4, 2)]),
-    st.sampled_from(COMPATIBLE),
-    st.data(),
-)
-def test_a_models_own_joint_gives_its_own_epistasis(seed, size, construction, data):
-    """Where the conditionals come from a joint p, all five numbers are those of p, by
-    enumeration.
-    """
-    letters, length = size
-    generator = torch.Generator().manual_seed(seed)
-    p = torch.rand([letters] * length, generator=generator, dtype=torch.float64) + 0.02
-    model = TabularMLM.from_joint(p / p.sum())
-    wild = data.draw(st.lists(st.integers(0, letters - 1), min_size=length, max_size=length))
-    block = tuple(
-        sorted(data.draw(st.lists(st.integers(0, length - 1), min_size=1, max_size=3, unique=True)))
-    )
-    found = effects(derive(tables_of(model, wild, block), construction), [wild[t] for t in block])
-
-    def log_p(values: tuple[int, ...]) -> float:
-        text = list(wild)
-        for t, x in zip(block, values, strict=True):
-            text[t] = x
-        return log(float(p[tuple(text)]))
-
-    own = tuple(wild[t] for t in block)
-    total = torch.tensor(
-        [log_p(x) for x in product(range(letters), repeat=len(block))], dtype=torch.float64
-    ).logsumexp(0)
-    for x in product(range(letters), repeat=len(block)):
-        single = sum(log_p((*own[:i], x[i], *own[i + 1 :])) - log_p(own) for i in range(len(block)))
-        effect = log_p(x) - log_p(own)
-        expected = [log_p(x) - float(total), effect, single, effect - single, effect - single]
-        values = [
-            float(found[name][x])
-            for name in ("log_prob", "effect", "singles", "epistasis", "interaction")
-        ]
-        assert values == pytest.approx(expected, abs=1e-6)
-
-
-def test_incompatible_conditionals_and_independent_residues():
-    """The product joint has no interaction, whatever the model; its epistasis is then what the
-    model's context adds.
-    """
-    model = TabularMLM.random(4, 3, 2)
-    wild = [1, 3, 0]
-    tables = tables_of(model, wild, (0, 2))
-    independent = effects(derive(tables, "product"), [1, 0])
-    assert (
-        float(independent["interaction"].abs().max())
-        < 1e-9
-        < 0.1
-        < float(independent["epistasis"].abs().max())
-    )
-    balanced = effects(derive(tables, "balanced"), [1, 0])
-    assert float((balanced["epistasis"] - balanced["interaction"]).abs().max()) > 0.05
-    log_q = [table.double() for table in tables.log_q]
-    for x, y in product(range(4), repeat=2):
-        single = float(log_q[0][x, 0] - log_q[0][1, 0] + log_q[1][1, y] - log_q[1][1, 0])
-        assert float(balanced["singles"][x, y]) == pytest.approx(single, abs=1e-9)
 
 
 def test_names_and_scans_agree(letters):
@@ -133,9 +51,9 @@ def test_single_mutants_are_the_models_own_conditional(letters):
 
 
 def test_four_changes_and_lists_and_objects(letters):
-    found = unmask.mutants(SEQUENCE, mutations=["A1C+C2A+D3E+E4G"], model=letters)
-    assert found.names == ["A1C+C2A+D3E+E4G"]
-    assert repr(found).startswith("Mutants(1 of 8 residues, best A1C+C2A+D3E+E4G")
+    mutants = unmask.mutants(SEQUENCE, mutations=["A1C+C2A+D3E+E4G"], model=letters)
+    assert mutants.names == ["A1C+C2A+D3E+E4G"]
+    assert repr(mutants).startswith("Mutants(1 of 8 residues, best A1C+C2A+D3E+E4G")
     both = unmask.mutants(
         [SEQUENCE, "CCDEG"], positions="1-2", model=letters, alphabet="ACD", top=3
     )
@@ -153,10 +71,10 @@ def test_four_changes_and_lists_and_objects(letters):
     [{"positions": "all"}, {"positions": [1, 4], "changes": 2}, {"positions": "1-4", "changes": 2}],
 )
 def test_figures_and_tables_are_left(letters, tmp_path, options):
-    found = unmask.mutants(
+    mutants = unmask.mutants(
         SEQUENCE, model=letters, save=tmp_path / "m.parquet", figure=tmp_path / "m.png", **options
     )
-    assert pandas.read_parquet(tmp_path / "m.parquet").equals(found.to_frame())
+    assert pandas.read_parquet(tmp_path / "m.parquet").equals(mutants.to_frame())
     assert (tmp_path / "m.png").stat().st_size > 5_000
 
 
@@ -185,12 +103,12 @@ def test_mutants_are_saved_as_text(letters, tmp_path, ending):
         {"mutations": "A1C"},
         {"positions": "all"},
     ):  # the second takes the place of the first
-        found = unmask.mutants(SEQUENCE, model=letters, save=file, **options)
+        mutants = unmask.mutants(SEQUENCE, model=letters, save=file, **options)
     read = pandas.read_csv(file, sep="\t" if ending == "tsv" else ",", dtype=str)
-    assert list(read.columns) == list(found.to_frame().columns)
-    assert read["mutant"].tolist() == found.names
+    assert list(read.columns) == list(mutants.to_frame().columns)
+    assert read["mutant"].tolist() == mutants.names
     assert all(
-        read[name].map(float).tolist() == list(values) for name, values in found.numbers.items()
+        read[name].map(float).tolist() == list(values) for name, values in mutants.numbers.items()
     )
     (tmp_path / f"other.{ending}").write_text("name,value\n")
     with pytest.raises(InputError, match="a file that this command did not write"):
@@ -206,7 +124,7 @@ def test_a_figure_without_a_mutant_on_it_is_refused_before_any_pass(letters, tmp
     with pytest.raises(InputError, match="shows mutants of one or two changes"):
         unmask.mutants(SEQUENCE, **three).figure()
     monkeypatch.setattr(
-        "unmask.studies.variants.mutants.tables_of", lambda *_, **__: pytest.fail("a pass")
+        "unmask.studies.variants.scan.tables_of", lambda *_, **__: pytest.fail("a pass")
     )
     with pytest.raises(InputError, match="those given have 3 or more: leave out figure"):
         unmask.mutants(SEQUENCE, **three, figure=tmp_path / "m.png")
@@ -216,32 +134,12 @@ def test_a_figure_without_a_mutant_on_it_is_refused_before_any_pass(letters, tmp
 def test_the_most_mutants_of_a_scan(letters, monkeypatch):
     """Two positions of five letters: 4 + 4 single and 16 double mutants."""
     scan = {"positions": [2, 5], "changes": 2, "model": letters}
-    monkeypatch.setattr("unmask.studies.variants.mutants.MOST_ROWS", 24)
+    monkeypatch.setattr("unmask.studies.variants.scan.MOST_ROWS", 24)
     assert len(unmask.mutants(SEQUENCE, **scan)) == 24
-    monkeypatch.setattr("unmask.studies.variants.mutants.MOST_ROWS", 23)
+    monkeypatch.setattr("unmask.studies.variants.scan.MOST_ROWS", 23)
     with pytest.raises(InputError, match=r"are 24 mutants \(limit 23\)"):
         unmask.mutants(SEQUENCE, **scan)
     assert len(unmask.mutants(SEQUENCE, **scan, force=True)) == 24
-
-
-def test_residues_with_one_label_have_a_column_each():
-    wild = tuple(
-        "x" if place == 12 else "x1" for place in range(1, 13)
-    )  # x1 at 2 and x at 12 are both written x12
-    changes = [((2, "y"),), ((12, "y"),)]
-    found = Mutants(
-        " ".join(wild), wild, ("x", "x1", "y"), "balanced", changes, {"effect": [1.0, -2.0]}
-    )
-    assert found.figure().axes[0].images[0].get_array()[2].tolist() == [1.0, -2.0]
-
-
-@pytest.mark.parametrize(
-    ("effects", "limits"), [([1.0, -2.0], (-2.0, 2.0)), ([0.0, 0.0], (-1e-12, 1e-12))]
-)
-def test_colours_reach_as_far_as_the_largest_effect(effects, limits):
-    changes = [((1, "b"),), ((2, "a"),)]
-    found = Mutants("ab", ("a", "b"), ("a", "b"), "balanced", changes, {"effect": effects})
-    assert found.figure().axes[0].images[0].get_clim() == limits
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,4 @@
-"""`mutants` with measured variants: columns, verdicts and files against known scores;
-statistics against scipy.
-"""
+"""`mutants` with measured variants: columns, verdicts and files against known scores."""
 
 import json
 from itertools import product
@@ -9,16 +7,12 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import stats
 
 import unmask
 from support.all_at_once import variant_scores
 from unmask.common.errors import InputError
-from unmask.common.intervals import interval, resampled
-from unmask.studies.variants.measured import Sorted, Target, agreement, compared
-from unmask.studies.variants.parsing import Variants
+from unmask.studies.variants.score_comparison import compared
+from unmask.studies.variants.variant_lists import Variants
 from unmask.surfaces.cli.app import run
 
 SEQUENCE = "ACDEGACD"
@@ -33,10 +27,10 @@ def scored(letters):
     where = [t for t, token in enumerate(ids) if token not in letters.special_ids]
     letter = {letters.token(i): i for i in letters.regular_ids}
     cells = torch.tensor([[letter[v[place - 1]] for place in SITES] for v in VARIANTS])
-    found = variant_scores(
+    scores = variant_scores(
         letters, ids, [where[place - 1] for place in SITES], cells, "all", letters.regular_ids
     )
-    return {name: values.numpy() for name, values in found.items()}
+    return {name: values.numpy() for name, values in scores.items()}
 
 
 def frame(values):
@@ -45,17 +39,17 @@ def frame(values):
 
 @pytest.mark.parametrize("name", ["singles", "left_to_right", "pairs:balanced"])
 def test_values_that_are_a_score_are_ranked_perfectly_by_it(letters, scored, name):
-    found = unmask.mutants(SEQUENCE, measured=frame(np.exp(scored[name])), model=letters)
-    best = found.scores[0]
+    ranked = unmask.mutants(SEQUENCE, measured=frame(np.exp(scored[name])), model=letters)
+    best = ranked.scores[0]
     assert best["score"] == name
     assert best["value"] == pytest.approx(1)
     assert best["best_in"] == 1
     assert best["low"] > 0.999
-    assert found.sentence.startswith(f"Use {name}: Spearman's rho 1.000")
-    assert "significantly above" in found.sentence
-    assert found.statistic == "spearman"
-    assert found.places == SITES
-    assert len(found) == len(VARIANTS)
+    assert ranked.sentence.startswith(f"Use {name}: Spearman's rho 1.000")
+    assert "significantly above" in ranked.sentence
+    assert ranked.statistic == "spearman"
+    assert ranked.places == SITES
+    assert len(ranked) == len(VARIANTS)
     worst = unmask.mutants(
         SEQUENCE,
         measured=frame(np.exp(scored[name])),
@@ -66,11 +60,11 @@ def test_values_that_are_a_score_are_ranked_perfectly_by_it(letters, scored, nam
 
 
 def test_columns_are_effects_per_change_and_fewer_changes(letters, scored):
-    found = unmask.mutants(SEQUENCE, measured=frame(scored["pll"]), model=letters).to_frame()
+    columns = unmask.mutants(SEQUENCE, measured=frame(scored["pll"]), model=letters).to_frame()
     parent = VARIANTS.index(SEQUENCE)
     changes = np.array([sum(a != b for a, b in zip(v, SEQUENCE, strict=True)) for v in VARIANTS])
-    assert found["changes"].tolist() == changes.tolist()
-    assert found.loc[parent, "mutant"] == "WT"
+    assert columns["changes"].tolist() == changes.tolist()
+    assert columns.loc[parent, "mutant"] == "WT"
     for name in (
         "singles",
         "product",
@@ -81,22 +75,22 @@ def test_columns_are_effects_per_change_and_fewer_changes(letters, scored):
         "pairs:balanced",
     ):
         effect = scored[name] - scored[name][parent]
-        assert found[name].to_numpy() == pytest.approx(effect, abs=1e-4)
-        assert found[f"{name}/change"].to_numpy() == pytest.approx(
+        assert columns[name].to_numpy() == pytest.approx(effect, abs=1e-4)
+        assert columns[f"{name}/change"].to_numpy() == pytest.approx(
             effect / np.maximum(changes, 1), abs=1e-4
         )
-    assert found["fewer_changes"].tolist() == (-changes).tolist()
+    assert columns["fewer_changes"].tolist() == (-changes).tolist()
 
 
 def test_columns_that_rank_nothing_or_equal_another_are_left_out(letters):
     singles = [
         {"mutant": f"C2{letter}", "y": y} for letter, y in zip("ADEG", (1, 2, 3, 5), strict=True)
     ]
-    found = unmask.mutants(SEQUENCE, measured=singles, model=letters)
-    assert [row["score"] for row in found.scores] == ["singles"]
-    assert "epistasis is the same for all variants: left out" in found.notes
-    assert "pll equals singles here: left out" in found.notes
-    assert "fewer_changes" not in found.to_frame()
+    ranked = unmask.mutants(SEQUENCE, measured=singles, model=letters)
+    assert [row["score"] for row in ranked.scores] == ["singles"]
+    assert "epistasis is the same for all variants: left out" in ranked.notes
+    assert "pll equals singles here: left out" in ranked.notes
+    assert "fewer_changes" not in ranked.to_frame()
 
 
 def synthetic(effects, values, changes=None, **options):
@@ -171,20 +165,20 @@ def test_the_command_prints_and_writes_what_python_returns(
     path = tmp_path / "list.csv"
     frame(scored["pll"]).to_csv(path, index=False)
     ranking = unmask.Ranking(scores="singles,product,any_order")
-    found = unmask.mutants(
+    ranked = unmask.mutants(
         SEQUENCE, measured=path, model=letters, ranking=ranking, save=tmp_path / "m.parquet"
     )
     typed = ["mutants", SEQUENCE, "--model", str(letters_folder), "--measured", str(path)]
     scores = ["--scores", "singles,product,any_order"]
     assert run([*typed, *scores, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found.to_dict()))
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(ranked.to_dict()))
     assert run([*typed, *scores]) == 0
     printed = capsys.readouterr().out
-    assert found.sentence in printed
+    assert ranked.sentence in printed
     assert max(len(line) for line in printed.splitlines()[:-3]) <= 80
-    assert pandas.read_parquet(tmp_path / "m.parquet").equals(found.to_frame())
-    assert repr(found).startswith("Measured(36 variants at 3 sites, best ")
-    assert found.sentence[:20] in found._repr_html_()
+    assert pandas.read_parquet(tmp_path / "m.parquet").equals(ranked.to_frame())
+    assert repr(ranked).startswith("Measured(36 variants at 3 sites, best ")
+    assert ranked.sentence[:20] in ranked._repr_html_()
     assert run([*typed, "--mutations", "A1C"]) == 2
     assert "mutations was given, which measured does not use" in capsys.readouterr().err
 
@@ -224,7 +218,7 @@ def test_too_many_passes_are_refused_with_their_count(letters, monkeypatch):
         [{"mutant": m, "y": y} for y, m in enumerate(("A1C", "C2D", "A1D+C2A"))],
         {"ranking": unmask.Ranking(scores="pll")},
     )
-    monkeypatch.setattr("unmask.studies.variants.measured.MAX_PASSES", 3)
+    monkeypatch.setattr("unmask.studies.variants.score_comparison.MAX_PASSES", 3)
     with pytest.raises(
         InputError,
         match=(
@@ -239,72 +233,3 @@ def test_too_many_passes_are_refused_with_their_count(letters, monkeypatch):
 def test_several_sequences_have_no_common_list(letters):
     with pytest.raises(InputError, match="2 sequences and one list"):
         unmask.mutants([SEQUENCE, SEQUENCE], model=letters, measured=[{"m": "C2D", "y": 1}])
-
-
-few_values = st.lists(st.tuples(st.integers(-3, 3), st.integers(-2, 2)), min_size=4, max_size=30)
-
-
-def once(column, target):
-    return agreement([np.asarray(column, float)], target, [np.ones((1, len(column)))])[0, 0]
-
-
-def area_by_pairs(scores, hits):
-    pairs = [(a > b) + (a == b) / 2 for a in scores[hits] for b in scores[~hits]]
-    return np.mean(pairs)
-
-
-@given(few_values)
-@settings(max_examples=60, deadline=None)
-def test_spearman_with_ties_is_scipys(rows):
-    scores, values = np.array(rows, float).T
-    if len(np.unique(values)) < 3 or len(np.unique(scores)) < 2:
-        return
-    assert once(scores, Target.of(values)) == pytest.approx(
-        stats.spearmanr(scores, values).statistic, abs=1e-12
-    )
-
-
-@given(few_values)
-@settings(max_examples=60, deadline=None)
-def test_area_is_the_share_of_pairs_in_order(rows):
-    scores, values = np.array(rows, float).T
-    values = (values > 0).astype(float)
-    if len(np.unique(values)) < 2:
-        return
-    target = Target.of(values)
-    assert (target.hits == (values == 1)).all()
-    assert once(scores, target) == pytest.approx(area_by_pairs(scores, target.hits), abs=1e-12)
-
-
-def test_a_resample_by_counts_is_the_statistic_of_the_repeated_variants():
-    draw = np.random.default_rng(0)
-    scores, values = draw.integers(0, 6, (2, 25)).astype(float)
-    for drawn in resampled(25, seed=4, resamples=20):
-        for row in drawn:
-            repeated = np.repeat(np.arange(25), row.astype(int))
-            for target in (Target.of(values), Target.of((values > 2).astype(float))):
-                by_counts = agreement([scores], target, iter([row[None]]))
-                listed = agreement([scores[repeated]], target.at(repeated), [np.ones((1, 25))])
-                assert by_counts[0, 0] == pytest.approx(listed[0, 0], abs=1e-12)
-
-
-def test_intervals_are_scipys_bootstrap():
-    draw = np.random.default_rng(7)
-    scores, values = draw.integers(0, 30, (2, 60)).astype(float)
-    ours = interval(agreement([scores], Target.of(values), resampled(60, 3, 300)))[:, 0]
-    scipys = stats.bootstrap(
-        (scores, values),
-        lambda a, b: stats.spearmanr(a, b).statistic,
-        paired=True,
-        vectorized=False,
-        n_resamples=300,
-        method="percentile",
-        rng=3,
-    ).confidence_interval
-    assert ours == pytest.approx(list(scipys), abs=1e-12)
-
-
-def test_a_sorted_column_groups_equal_values_also_infinite_ones():
-    column = Sorted.of(np.array([0.0, -np.inf, 2, -np.inf, 0]))
-    assert column.sums(np.ones((1, 5))).tolist() == [[2, 2, 1]]
-    assert (column.ranks(np.ones((1, 5)))[0] + 3).tolist() == [[1.5, 3.5, 5.0]]

@@ -9,7 +9,8 @@ import pandas
 import pytest
 
 from unmask.common.errors import InputError
-from unmask.studies.variants.parsing import Parent, number, read_variant, read_variants, residue_ids
+from unmask.studies.variants.parent import Parent, residue_ids
+from unmask.studies.variants.variant_lists import number, read_variant, read_variants
 
 SEQUENCE = "ACDEGACD"
 
@@ -46,19 +47,6 @@ def test_residues_that_spell_a_missing_value_are_residues(parent):
             read_variant(str(missing), parent, [2, 3, 4])
 
 
-@pytest.mark.parametrize(
-    ("sequence", "said"),
-    [
-        ("the zebra sat", r"token 2 of the sequence, 'zebra', is \[UNK\] to the model"),
-        ("the [SEP] sat", r"is \[SEP\] to the model"),
-        ("[CLS] the cat", r"token 1 of the sequence, '\[CLS\]', is \[CLS\] to the model"),
-    ],
-)
-def test_a_sequence_whose_residues_cannot_be_counted_is_refused(tiny, sequence, said):
-    with pytest.raises(InputError, match=said):
-        Parent(tiny, sequence, residue_ids(tiny, None))
-
-
 def test_residues_of_the_positions_alone(parent):
     assert read_variant("GG", parent, [2, 4]) == ((2, parent.index["G"]), (4, parent.index["G"]))
     assert read_variant("A1C", parent, [1, 4]) == ((1, parent.index["C"]),)
@@ -88,13 +76,13 @@ def test_the_same_list_from_csv_tsv_gz_frame_and_rows(parent, tmp_path):
         frame,
         frame.to_dict("records"),
     ):
-        found = read_variants(given, parent)
-        assert found.places == (1, 2)
-        assert found.names(parent) == ["A1C", "WT", "A1C+C2D"]
-        assert found.values.tolist() == [1, 2, 3.5]
-        assert found.changes.tolist() == [1, 0, 2]
-        assert "the only column of numbers" in found.notes[0]
-        assert "1 row without a value in 'kd' left out" in found.notes[1]
+        variants = read_variants(given, parent)
+        assert variants.places == (1, 2)
+        assert variants.names(parent) == ["A1C", "WT", "A1C+C2D"]
+        assert variants.values.tolist() == [1, 2, 3.5]
+        assert variants.changes.tolist() == [1, 0, 2]
+        assert "the only column of numbers" in variants.notes[0]
+        assert "1 row without a value in 'kd' left out" in variants.notes[1]
 
 
 def test_duplicates_are_averaged_and_said(parent):
@@ -104,19 +92,19 @@ def test_duplicates_are_averaged_and_said(parent):
         {"v": "C2D", "y": 5},
         {"v": "E4G", "y": 7},
     ]
-    found = read_variants(rows, parent, column="y")
-    assert found.values.tolist() == [1.5, 5, 7]
-    assert found.notes == (
+    variants = read_variants(rows, parent, column="y")
+    assert variants.values.tolist() == [1.5, 5, 7]
+    assert variants.notes == (
         "variants that occur more than once: 1 (2 rows); their values are averaged",
     )
     rows = [
         {"v": v, "y": y}
         for v, y in [("A1C", 0), ("A1C", 1), ("C2D", 1), ("C2D", 1), ("E4G", 0), ("D3A", 0)]
     ]
-    found = read_variants(rows, parent)
-    assert found.names(parent) == ["C2D", "E4G", "D3A"]
-    assert found.values.tolist() == [1, 0, 0]
-    assert "1 variants are in both classes: left out" in found.notes
+    variants = read_variants(rows, parent)
+    assert variants.names(parent) == ["C2D", "E4G", "D3A"]
+    assert variants.values.tolist() == [1, 0, 0]
+    assert "1 variants are in both classes: left out" in variants.notes
 
 
 def test_positions_keep_sites_that_never_change_and_yes_and_no_are_classes(parent):
@@ -125,10 +113,10 @@ def test_positions_keep_sites_that_never_change_and_yes_and_no_are_classes(paren
         {"cdr": "CG", "binds": False},
         {"cdr": "DG", "binds": False},
     ]
-    found = read_variants(rows, parent, positions="2,5")
-    assert found.places == (2, 5)
-    assert found.values.tolist() == [1, 0, 0]
-    assert found.changes.tolist() == [1, 0, 1]
+    variants = read_variants(rows, parent, positions="2,5")
+    assert variants.places == (2, 5)
+    assert variants.values.tolist() == [1, 0, 0]
+    assert variants.changes.tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -205,9 +193,9 @@ def test_bad_lists_give_one_line_with_the_row(parent, tmp_path, lines, options, 
 
 def test_bad_rows_can_be_skipped(parent, tmp_path):
     path = write(tmp_path / "m.csv", "mutant,y", "A1C,1", "A9C,2", "C2D,3", "E4G,x", "D3A,7")
-    found = read_variants(path, parent, column="y", skip_bad=True)
-    assert found.names(parent) == ["A1C", "C2D", "D3A"]
-    assert found.notes == (f"2 rows not readable left out (first: {path} line 3)",)
+    variants = read_variants(path, parent, column="y", skip_bad=True)
+    assert variants.names(parent) == ["A1C", "C2D", "D3A"]
+    assert variants.notes == (f"2 rows not readable left out (first: {path} line 3)",)
 
 
 def test_numbers_have_no_underscores():

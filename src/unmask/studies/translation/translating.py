@@ -1,0 +1,263 @@
+"""From sources to translations: read, encoded, shared out, translated and collected; here or on
+Ray.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.files import user_path
+from unmask.models.pair_layout import PairLayout
+from unmask.models.text.text_tokenizer import refuse_hopeless
+from unmask.models.text.word_pieces import UNKNOWN
+from unmask.runs.engine import Workers, each
+from unmask.runs.folder import RunFolder
+from unmask.runs.lines import source_name, text_lines
+from unmask.runs.progress import Progress
+from unmask.sampling.chains.functionals import stutters
+from unmask.sampling.chains.snapshot import COUNTS
+from unmask.studies.translation.causal_pairs import CausalPairs, beam_search
+from unmask.studies.translation.drafts import Drafting, best_drafts
+from unmask.studies.translation.masked_pairs import PairModel
+from unmask.studies.translation.recipe import Beam, TranslateSettings, Translator, in_worker
+from unmask.studies.translation.result import OneTranslation, Translations, figures
+from unmask.studies.translation.spelling import Spelling
+
+if TYPE_CHECKING:
+    import pyarrow
+
+KIND = "translate"  # Of the folder of a run
+BEGINNING = {"": (b'{"text": ',)}
+"""How files of translations begin."""
+SOURCES_PER_ITEM = {"cpu": 32, "cuda": 1024}
+"""Sources of an item on Ray, at most, by device: those of a worker that dies are translated again
+by another.
+"""
+ITEMS_PER_WORKER = 4  # At least, if there are enough sources
+LARGER_ALONE = 4
+"""How much larger the items of a single process are than SOURCES_PER_ITEM. They are kept when they
+are done.
+"""
+BEAM_ROWS = {"cuda": 4096, "cpu": 256}
+"""Beginnings of translations that beam search reads side by side, by device."""
+Source = tuple[int, ...]  # The tokens of a source, at least one
+Row = dict[str, Any]
+"""What a `OneTranslation` has, the seconds and what a kernel did; in a run's folder the number of
+its source, too.
+"""
+
+
+def read_lines(texts: str | os.PathLike[str] | Sequence[str], name: str) -> list[str]:
+    """Every line of a file that has a text, empty ones too; or the texts themselves."""
+    if not isinstance(texts, str | os.PathLike):
+        return [" ".join(text.split()) for text in texts]
+    path = user_path(texts, name)
+    lines = [" ".join(line.split()) for _, line in text_lines(path)]
+    if not any(lines):
+        raise InputError(f"{name} {source_name(path)!r} has no text: give one text per line")
+    return lines
+
+
+def encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> list[Source]:
+    """The sources' tokens; one that has no room in the model is refused with its line.
+
+    A warning counts the sources that have words which the model cannot spell.
+    """
+    for line, source in enumerate(sources, 1):
+        refuse_hopeless(source, layout.longest_source, f"line {line}")
+    tokens = spelling.encode(sources)
+    unknown = [line for line, ids in enumerate(tokens, 1) if spelling.unknown in ids]
+    if unknown:
+        warnings.warn(
+            f"{len(unknown):,} of {len(tokens):,} sources have words that the model cannot spell"
+            f" and reads as {UNKNOWN}, the first in line {unknown[0]}",
+            UnmaskWarning,
+            stacklevel=4,  # the line that calls `unmask.translate`
+        )
+    for line, ids in enumerate(tokens, 1):
+        if len(ids) > layout.longest_source:
+            raise InputError(
+                f"line {line} has {len(ids)} tokens and the model takes sources of"
+                f" {layout.longest_source}: shorten it, or train a model with a larger --max-length"
+            )
+    return [tuple(ids) for ids in tokens]
+
+
+def refuse_misfit(model: PairModel | CausalPairs, settings: TranslateSettings) -> None:
+    """Refuse more lengths than the model has; warn of a decoder that asks for what the model was
+    not trained on.
+    """
+    if not isinstance(model, PairModel):
+        return
+    longest = model.layout.longest_target
+    if settings.lengths > longest:
+        raise InputError(
+            f"lengths {settings.lengths} is more than the {longest} that the model takes:"
+            " give fewer"
+        )
+    if settings.first is not None and settings.first.corrects and not model.corrects:
+        warnings.warn(
+            f"{settings.first.name} asks the model to correct tokens that it sees, and"
+            f" {model.model.name!r} was trained on blanks only: train one with --refinement, or"
+            " take another decoder",
+            UnmaskWarning,
+            stacklevel=4,  # the line that calls `unmask.translate`
+        )
+
+
+def translations(
+    model: Translator,
+    loaded: PairModel | CausalPairs,
+    settings: TranslateSettings,
+    sources: Sequence[Source],
+    workers: Workers | None = None,
+    folder: RunFolder | None = None,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """A row per source, some sources at a time, here or by workers; those that the folder holds
+    are not translated again.
+    """
+    columns = _columns()
+    rows: dict[int, Row] = {}  # by the number of the source
+    if folder:
+        rows = {row["source"]: row for row in folder.rows(columns).to_pylist()}
+    pending = [number for number in range(len(sources)) if number not in rows]
+    if workers:
+        device = workers.device
+        count = workers.count
+        setup = in_worker(model, device)
+    else:
+        device = loaded.device.type
+        count = 0
+        setup = partial(_itself, loaded)
+    items = []  # of each the numbers of its sources
+    for places in shares(settings, device, [sources[number] for number in pending], count):
+        items.append([pending[place] for place in places])
+    sources_of_items = ([sources[number] for number in item] for item in items)
+    results = each(partial(translated, settings=settings), sources_of_items, workers, setup)
+    for index, made in results:
+        new = [{"source": number, **row} for number, row in zip(items[index], made, strict=True)]
+        if folder:
+            folder.store(new, columns)
+        rows |= {row["source"]: row for row in new}
+        if progress:
+            progress(len(rows), len(sources), "translations")
+    return [rows[number] for number in range(len(sources))]
+
+
+def _itself(loaded: PairModel | CausalPairs) -> PairModel | CausalPairs:
+    """The model that is loaded already, where a worker would load it."""
+    return loaded
+
+
+def _columns() -> pyarrow.Schema:
+    """The columns of the rows in a run's folder."""
+    import pyarrow
+
+    whole = dict.fromkeys(("source", "passes", *COUNTS), pyarrow.int64())
+    real = dict.fromkeys(("energy", "log_prob", "seconds"), pyarrow.float64())
+    return pyarrow.schema({**whole, **real, "tokens": pyarrow.list_(pyarrow.int32())})
+
+
+def shares(
+    settings: TranslateSettings, device: str, sources: Sequence[Source], workers: int
+) -> list[list[int]]:
+    """The places of each item's sources, which have similar lengths; without workers, items are
+    larger.
+
+    A beam search ends when all sources that are searched together have ended: an item is those
+    that one process would search together, so that passes are the same, too.
+    """
+    by_length = sorted(range(len(sources)), key=lambda place: len(sources[place]))
+    if isinstance(settings.kernel, Beam):
+        size = max(1, BEAM_ROWS[device] // settings.kernel.beam)
+    elif workers:
+        even_share = -(-len(by_length) // (ITEMS_PER_WORKER * workers))
+        size = max(1, min(SOURCES_PER_ITEM[device], even_share))
+    else:
+        size = LARGER_ALONE * SOURCES_PER_ITEM[device]
+    return [by_length[first : first + size] for first in range(0, len(by_length), size)]
+
+
+def translated(
+    model: PairModel | CausalPairs, sources: Sequence[Source], settings: TranslateSettings
+) -> list[Row]:
+    """A row per source, all together. The first row has the seconds, and what a kernel did; the
+    others have 0 for these.
+    """
+    began = time.monotonic()
+    if isinstance(model, CausalPairs):
+        assert isinstance(settings.kernel, Beam)  # `settle` refuses all others
+        made = beam_search(model, sources, settings.kernel.beam)
+        of_all = {"seconds": time.monotonic() - began, **dict.fromkeys(COUNTS, 0)}
+    else:
+        drafting = Drafting(model, settings.seed)
+        drafts = best_drafts(drafting, settings, sources)
+        if model.device.type == "cuda":
+            torch.cuda.synchronize()
+        seconds = time.monotonic() - began  # without the numbers below
+        energies = drafting.energies(drafts, settings.energy)
+        log_probs = drafting.log_probs(drafts)
+        of_all = {"seconds": seconds, **drafting.moves}
+        made = []
+        for draft, energy, log_prob in zip(drafts, energies, log_probs, strict=True):
+            translation = OneTranslation(
+                tokens=draft.tokens, energy=energy, log_prob=log_prob, passes=draft.passes
+            )
+            made.append(translation)
+    rows = []
+    for place, translation in enumerate(made):
+        shared = of_all if place == 0 else dict.fromkeys(of_all, 0)
+        rows.append({**translation._asdict(), **shared})
+    return rows
+
+
+def collected(
+    settings: TranslateSettings,
+    spelling: Spelling,
+    ids: Sequence[Source],
+    made: Sequence[Row],
+    references: Sequence[str] | None,
+) -> Translations:
+    """The translations of all sources: `made` has a row for each that is not empty."""
+    made_in_order = iter(made)
+    rows = []
+    for source in ids:
+        if source:
+            row = next(made_in_order)
+            tokens = list(row["tokens"])
+            text = spelling.text(tokens)
+        else:
+            row = {"energy": None, "log_prob": None, "passes": 0}
+            tokens = []
+            text = ""
+        rows.append(
+            {
+                "text": text,
+                "energy": row["energy"],
+                "log_prob": row["log_prob"],
+                "passes": row["passes"],
+                "stutter": stutters(tokens),
+                "tokens": tokens,
+                "length": len(tokens),
+            }
+        )
+    seconds = sum(row["seconds"] for row in made)
+    moves = {}
+    if settings.moves:
+        for name in COUNTS:
+            moves[name] = sum(row[name] for row in made)
+    measured = None
+    if references is not None:
+        measured = figures(rows, references, seconds, moves)
+    return Translations(
+        settings=settings, rows=rows, seconds=seconds, moves=moves, figures=measured
+    )

@@ -1,0 +1,92 @@
+"""Mutants and places as users write them.
+
+A change is written A24G. A mutant is written as its changes with a mark between them (A24G+L30V,
+A24G:L30V, A24G/L30V). Residues are counted from 1.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from unmask.common import checks
+from unmask.common.errors import InputError
+from unmask.common.files import user_path
+from unmask.runs.lines import STANDARD_INPUT, numbered_lines
+
+CHANGE = re.compile(r"(?P<old>\D+)(?P<place>\d+)(?P<new>\D+)")
+WITHIN_MUTANT = re.compile(r"\s*[+:/]\s*")
+"""Between the changes of a mutant in a list, where the other marks could be between mutants."""
+
+
+def changes_of(name: str) -> list[str]:
+    """The changes of a mutant, such as A24G and L30V of A24G+L30V, A24G:L30V or A24G/L30V."""
+    if CHANGE.fullmatch(name):  # also one whose token is a mark, such as cat2:
+        return [name]
+    return WITHIN_MUTANT.split(name)
+
+
+def refuse_twice(places: Sequence[int], name: str) -> None:
+    """Raise if the mutant `name` changes a residue twice."""
+    if len(set(places)) < len(places):
+        raise InputError(f"{name} changes a residue twice: change each once")
+
+
+def listed(mutations: str | os.PathLike[str] | Sequence[str]) -> list[str]:
+    """The names of mutants in a list, with commas between them, or in a file; each once."""
+    if isinstance(mutations, str | os.PathLike):
+        names = re.split(r"[,\n]", "\n".join(_lines(mutations)))
+    else:
+        names = [str(name) for name in mutations]
+    stripped = [name.strip() for name in names]
+    distinct = list(dict.fromkeys(name for name in stripped if name))
+    if not distinct:
+        raise InputError(
+            "no mutant was named: write them such as A24G or A24G+L30V, with commas between them"
+        )
+    return distinct
+
+
+def _lines(mutations: str | os.PathLike[str]) -> list[str]:
+    """The lines of a file, or the text itself if no file has this name."""
+    if isinstance(mutations, str):
+        path = os.path.expanduser(mutations)
+        if path != str(STANDARD_INPUT) and not os.path.isfile(path):
+            return [mutations]
+    return [line for _, line in numbered_lines(user_path(mutations, "mutations"))]
+
+
+def places_of(positions: str | Sequence[int], residues: int) -> list[int]:
+    """Places of a scan: [24, 30], "24,30-33" or "all"; each once, in order."""
+    if isinstance(positions, str):
+        positions = _places_in_text(positions, residues)
+    places = sorted({checks.whole("position", place, 1, residues) for place in positions})
+    if len(places) < len(positions):
+        raise InputError(f"positions {list(positions)} name a residue twice: name each once")
+    return places
+
+
+def _places_in_text(positions: str, residues: int) -> list[int]:
+    """The places of "24,30-33" or "all"."""
+    if positions == "all":
+        return list(range(1, residues + 1))
+    spans: list[tuple[int, int]] = []
+    for part in positions.split(","):
+        first, dash, last = part.partition("-")
+        if not dash:
+            last = first
+        try:
+            spans.append((int(first), int(last)))
+        except ValueError:
+            raise InputError(
+                f"positions {positions!r} is not understood: give places such as 24,30-33, or all"
+            ) from None
+    for first_place, last_place in spans:
+        # Before the places are listed: 1-999999999 would fill the memory.
+        if last_place - first_place > residues or last_place < first_place:
+            raise InputError(f"positions {positions!r}: the sequence has residues 1 to {residues}")
+    places: list[int] = []
+    for first_place, last_place in spans:
+        places += range(first_place, last_place + 1)
+    return places

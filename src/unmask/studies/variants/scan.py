@@ -1,0 +1,254 @@
+"""`mutants`: the model's log-probabilities of single and multiple mutants of a sequence.
+
+Mutants are given by names such as A24G+L30V (or A24G:L30V, A24G/L30V), or as a scan of
+positions. Their numbers are those of `effects`. They are exact: every combination of the
+alphabet's tokens at the changed positions is summed over, at up to MOST_CHANGES positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from math import comb
+from os import PathLike
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from unmask.common.cloze import blanked
+from unmask.common.errors import InputError
+from unmask.common.texts import for_each
+from unmask.joints.deriving import derive
+from unmask.joints.joint import Joint
+from unmask.joints.registry import named
+from unmask.models.first_look import look_at_first
+from unmask.models.load import Model, as_model
+from unmask.runs.progress import Enough, Progress
+from unmask.studies.variants.effects import NUMBERS, effects
+from unmask.studies.variants.limits import refuse_more
+from unmask.studies.variants.mutant_map import refuse_undrawable
+from unmask.studies.variants.mutants import Mutants
+from unmask.studies.variants.naming import changes_of, listed, places_of, refuse_twice
+from unmask.studies.variants.parent import Parent, refuse_english, residue_ids
+from unmask.tables.candidates import MAX_PASSES
+from unmask.tables.unary import Tables, pass_count, tables_of
+
+Places = tuple[int, ...]
+"""Residues that change together, counted from 1, in ascending order."""
+Cell = tuple[int, ...]
+"""The tokens at these places, as indices into the alphabet."""
+TOGETHER = 64
+"""Sets of places whose passes run together."""
+MOST_CHANGES = 4
+"""Changes of a mutant."""
+MOST_ROWS = 5_000_000
+"""Mutants of a scan, without `force`."""
+PASSES = "passes of the model"
+"""The unit of progress."""
+
+
+def scans(
+    sequences: Sequence[str],
+    model: Model,
+    mutations: str | PathLike[str] | Sequence[str] | None,
+    positions: str | Sequence[int] | None,
+    changes: int,
+    joint: str,
+    alphabet: str | PathLike[str] | Sequence[str] | None,
+    top: int,
+    by: str,
+    force: bool,
+    progress: Progress | None,
+    drawn: bool = False,
+) -> Iterator[Mutants]:
+    """The mutants of each sequence, named or by position; everything is checked before the first.
+
+    drawn   a figure is wanted of each
+    """
+    use = "name mutants such as A24G+L30V, or positions to scan"
+    if mutations is None and positions is None:
+        raise InputError(f"neither mutations nor positions were given: {use}")
+    if mutations is not None and positions is not None:
+        raise InputError(f"mutations and positions were both given: {use}")
+    construction = named(joint, "joint").name
+    refuse_english(model, sequences)
+    names = None if mutations is None else listed(mutations)
+    lm = as_model(model)
+    allowed = residue_ids(lm, alphabet)
+
+    def read(sequence: str) -> ChosenMutants:
+        parent = Parent(lm, sequence, allowed)
+        if names is not None:
+            return ChosenMutants.of_names(parent, names, force)
+        assert positions is not None  # one of the two is given
+        return ChosenMutants.of_positions(parent, positions, changes, force)
+
+    chosen = for_each(sequences, read)
+    if drawn:
+        for of_sequence in chosen:
+            refuse_undrawable([len(places) for places in of_sequence.sets])
+    look_at_first(lm, (of_sequence.parent.ids for of_sequence in chosen))
+    if len(chosen) == 1:  # progress is in passes
+        yield replace(chosen[0].measure(construction, progress), top=top, by=by)
+        return
+    for number, of_sequence in enumerate(chosen, 1):
+        yield replace(of_sequence.measure(construction, None), top=top, by=by)
+        if progress:
+            progress(number, len(chosen), "sequences")
+
+
+class ChosenMutants:
+    """The mutants of one sequence that are asked for.
+
+    sets            the sets of places that change
+    named_cells     for each set of places the cells that are named; a set without an entry is
+                    scanned: all cells in which every place changes
+    passes          of the model, for all sets
+    """
+
+    def __init__(
+        self, parent: Parent, sets: Sequence[Places], named_cells: Mapping[Places, list[Cell]]
+    ) -> None:
+        self.parent = parent
+        self.sets = sets
+        self.named_cells = named_cells
+        parent.refuse_foreign(set().union(*sets))
+        self.passes = self._pass_count(sets)
+
+    @classmethod
+    def of_names(cls, parent: Parent, names: Sequence[str], force: bool) -> ChosenMutants:
+        """The mutants of these names."""
+        # Each mutant is there once, however often and in whatever order it is named: cells are
+        # the keys of a dictionary.
+        cells_of: dict[Places, dict[Cell, None]] = {}
+        for name in names:
+            what = f"mutant {name!r}"
+            made = sorted(parent.change(part.strip(), what) for part in changes_of(name))
+            places = tuple(place for place, _ in made)
+            refuse_twice(places, what)
+            if len(places) > MOST_CHANGES:
+                raise InputError(
+                    f"{what} has {len(places)} changes, and up to {MOST_CHANGES} are"
+                    " exact: change fewer, or give variants with measured values (measured), whose"
+                    " scores take any number of changes"
+                )
+            cell = tuple(token for _, token in made)
+            cells_of.setdefault(places, {})[cell] = None
+        named_cells = {places: list(cells) for places, cells in cells_of.items()}
+        chosen = cls(parent, sets=list(cells_of), named_cells=named_cells)
+        chosen.refuse_many_passes("name fewer mutants", force)
+        return chosen
+
+    @classmethod
+    def of_positions(
+        cls, parent: Parent, positions: str | Sequence[int], changes: int, force: bool
+    ) -> ChosenMutants:
+        """All mutants of 1 to `changes` of these places."""
+        scanned = places_of(positions, len(parent.residues))
+        if changes > len(scanned):
+            raise InputError(
+                f"{changes} changes together and {len(scanned)} positions: give more positions"
+            )
+        others = len(parent.allowed) - 1
+        mutants = 0
+        for together in range(1, changes + 1):
+            mutants += comb(len(scanned), together) * others**together
+        fewer = "change fewer together" if changes > 1 else "use a smaller alphabet"
+        refuse_more(
+            mutants,
+            most=MOST_ROWS,
+            what=f"{changes} changes among {len(scanned)} positions are {mutants:,} mutants",
+            advice=f"scan fewer positions, {fewer}",
+            force=force,
+        )
+        sets: list[Places] = []
+        for together in range(1, changes + 1):
+            sets += combinations(scanned, together)
+        chosen = cls(parent, sets=sets, named_cells={})
+        chosen.refuse_many_passes("scan fewer positions", force)
+        return chosen
+
+    def refuse_many_passes(self, fewer: str, force: bool) -> None:
+        """Raise if there are too many passes, unless `force`; `fewer` says how to have fewer."""
+        refuse_more(
+            self.passes,
+            most=MAX_PASSES,
+            what=f"these mutants need {self.passes:,} passes of the model",
+            advice=f"{fewer}, use a smaller alphabet",
+            force=force,
+        )
+
+    def measure(self, construction: str, progress: Progress | None) -> Mutants:
+        """The numbers of the mutants; of those done, if the user has enough."""
+        changes: list[tuple[tuple[int, str], ...]] = []
+        numbers: dict[str, list[float]] = {name: [] for name in NUMBERS}
+        done = 0
+        if progress:
+            progress(0, self.passes, PASSES)
+        try:
+            for start in range(0, len(self.sets), TOGETHER):
+                group = self.sets[start : start + TOGETHER]
+                tables_of_group = self._tables(group)  # all passes are here: it may raise Enough
+                for places, tables in zip(group, tables_of_group, strict=True):
+                    cells = self._cells(places)
+                    changes += [self._changes(places, cell) for cell in cells.tolist()]
+                    values = self._effects(places, derive(tables, construction))
+                    for name, of_cells in values.items():
+                        numbers[name] += of_cells[tuple(cells.T)].tolist()
+                done += self._pass_count(group)
+                if progress:
+                    progress(done, self.passes, PASSES)
+        except Enough:
+            if not changes:
+                raise
+        return Mutants(
+            sequence=self.parent.text,
+            wild_type=tuple(self.parent.residues),
+            alphabet=tuple(self.parent.tokens),
+            joint=construction,
+            changes=changes,
+            numbers=numbers,
+        )
+
+    def _pass_count(self, sets: Sequence[Places]) -> int:
+        """Passes of the model for some sets of places."""
+        return sum(pass_count([len(self.parent.allowed)] * len(places)) for places in sets)
+
+    def _tables(self, group: Sequence[Places]) -> list[Tables]:
+        """The tables of each set of places, over the alphabet."""
+        model = self.parent.model
+        axis = torch.tensor(self.parent.allowed, device=model.device)
+        clozes = [
+            blanked(self.parent.ids, self.parent.positions(places), model.mask_id)
+            for places in group
+        ]
+        axes = [[axis] * len(places) for places in group]
+        return tables_of(model, clozes, axes, dtype=torch.float64, supports=axes)
+
+    def _effects(self, places: Places, joint: Joint) -> dict[str, Tensor]:
+        """The five numbers of all fillings of these places, on the CPU."""
+        wild = self._wild(places)
+        return {name: values.cpu() for name, values in effects(joint, wild).items()}
+
+    def _cells(self, places: Places) -> Int[Tensor, "n m"]:
+        """The cells of these places that are asked for, one per row."""
+        if places in self.named_cells:
+            return torch.tensor(self.named_cells[places])
+        others = []
+        for own in self._wild(places):
+            tokens = [token for token in range(len(self.parent.allowed)) if token != own]
+            others.append(torch.tensor(tokens))
+        return torch.cartesian_prod(*others).reshape(-1, len(places))
+
+    def _wild(self, places: Places) -> list[int]:
+        """The tokens of the sequence at these places, as indices into the alphabet."""
+        positions = self.parent.positions(places)
+        return [self.parent.allowed.index(self.parent.ids[position]) for position in positions]
+
+    def _changes(self, places: Places, cell: Sequence[int]) -> tuple[tuple[int, str], ...]:
+        """(place, token) of each change."""
+        return tuple(
+            (place, self.parent.tokens[token]) for place, token in zip(places, cell, strict=True)
+        )
