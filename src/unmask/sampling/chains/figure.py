@@ -39,7 +39,7 @@ def chain_figure(run: SampleRun) -> Figure:
     sweeps = np.sort(samples["sweep"].unique())[:draws]
     figure = Figure(figsize=(15, 4), layout="constrained")
     of_energy, of_unchanged, of_rates = figure.subplots(1, 3)
-    colours = {"soft": soft, "colour": kernel.colour}
+    colours: dict[str, Colour] = {"soft": soft, "colour": kernel.colour}
     _draw_traces(of_energy, sweeps, energy, **colours)
     _draw_traces(of_unchanged, sweeps, unchanged, **colours)
     _draw_rates(of_rates, rates, **colours)
