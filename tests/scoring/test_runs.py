@@ -12,7 +12,6 @@ import pytest
 
 import unmask
 from unmask.common.errors import InputError
-from unmask.models.sharing import devices_of
 
 LINES = ["The dog ran.", "", "a cat sat", "The unplayed dog sat.", "a dog", "the cat walks"]
 
@@ -235,16 +234,6 @@ def test_a_list_of_devices_is_for_what_is_shared(pieces_folder, tmp_path):
                 out=tmp_path / "run",
             )
     assert not (tmp_path / "run").exists()
-
-
-def test_numbers_of_a_list_are_gpus():
-    assert devices_of(partial(unmask.load, device="cuda:0,1, cuda:3")) == (
-        "cuda:0",
-        "cuda:1",
-        "cuda:3",
-    )
-    assert devices_of(partial(unmask.load, "name", "cpu,cpu")) == ("cpu", "cpu")
-    assert devices_of("name") == ("auto",) == devices_of(None)
 
 
 @pytest.mark.parametrize(

@@ -95,10 +95,10 @@ class Balance:
             flowing = sum(weighted[s] for s in others) + site.added * q
             against = sum(inverse[s] for s in others) + kappa
             into_of_sites.append((k * flowing).sum(t).flatten())
-            out = site.near.exp() * (k * q * against).sum(t, keepdim=True)
+            out = site.log_m.exp() * (k * q * against).sum(t, keepdim=True)
             out_of_sites.append(out.flatten())
             restarts_of_sites.append(restarts_of_cells.sum(t).flatten())
-            own_over_m = keep * ((alpha - 1) * site.near).exp()
+            own_over_m = keep * ((alpha - 1) * site.log_m).exp()
             # What a cell adds to G, from each other site to this one
             g = (k * (alpha * site.own_weight * q + (1 - alpha) * mu * own_over_m)).flatten()
             for s in others:

@@ -97,7 +97,7 @@ class Site:
     """The marginal m = m_t of several members, one per row, and the terms that the equations make
     of it. All are over e^c, and in float64.
 
-    near      log m, the shape of the contexts after the axis of the members
+    log_m     log m; after the axis of the members it has the shape of the contexts
     added     what restarts add to W, of the same shape; zero without restarts
     alpha     of each member
     keep      1 - lambda of each member
@@ -105,28 +105,28 @@ class Site:
     restarts  False where no member of the run restarts
     """
 
-    near: Tensor
+    log_m: Tensor
     added: Tensor
     alpha: Float[Tensor, "m 1"]
     keep: Float[Tensor, "m 1"]
     kappa: Float[Tensor, "m 1"]
     restarts: bool = True
 
-    def moved(self, near: Tensor) -> Site:
+    def moved(self, log_m: Tensor) -> Site:
         """The same site with another marginal."""
-        return replace(self, near=near)
+        return replace(self, log_m=log_m)
 
     def over(self, take: Callable[[Tensor], Tensor]) -> Site:
         """The same site with `take` applied to its tensors over contexts: some contexts, or
         another shape.
         """
-        return replace(self, near=take(self.near), added=take(self.added))
+        return replace(self, log_m=take(self.log_m), added=take(self.added))
 
     def select(self, rows: slice | Tensor) -> Site:
         """The same site of some members."""
         return replace(
             self,
-            near=self.near[rows],
+            log_m=self.log_m[rows],
             added=self.added[rows],
             alpha=self.alpha[rows],
             keep=self.keep[rows],
@@ -141,24 +141,24 @@ class Site:
     @cached_property
     def own_weight(self) -> Tensor:
         """(1 - lambda) m^alpha."""
-        return self.keep * (self.alpha * self.near).exp()
+        return self.keep * (self.alpha * self.log_m).exp()
 
     @cached_property
     def log_weight(self) -> Tensor:
         """log W."""
-        own = self.keep.log() + self.alpha * self.near
+        own = self.keep.log() + self.alpha * self.log_m
         return torch.logaddexp(own, self.added.log())
 
     @cached_property
     def log_inverse(self) -> Tensor:
         """log I."""
-        own = self.keep.log() + (self.alpha - 1) * self.near
+        own = self.keep.log() + (self.alpha - 1) * self.log_m
         return torch.logaddexp(own, self.kappa.log())
 
     @cached_property
     def _power(self) -> Tensor:
         """m^beta."""
-        return ((1 - self.alpha) * self.near).exp()
+        return ((1 - self.alpha) * self.log_m).exp()
 
     @cached_property
     def scale(self) -> Tensor:
@@ -168,7 +168,7 @@ class Site:
     @cached_property
     def into(self) -> Tensor:
         """W / I, which is m without restarts."""
-        over = self.keep * self.near.exp() + self.added * self._power
+        over = self.keep * self.log_m.exp() + self.added * self._power
         return over / (self.keep + self.kappa * self._power)
 
     @cached_property
@@ -276,15 +276,15 @@ class Members:
         self, points: Float[Tensor, "m n"], dtype: torch.dtype
     ) -> tuple[list[Site], Float[Tensor, "m 1"]]:
         """The sites at log marginals `points`, for tables of `dtype`, and c."""
-        near, c = centred_rows(points, dtype, self.dead)
+        log_m, c = centred_rows(points, dtype, self.dead)
         log_restart = self.restart.log()
         kappa = (log_restart + (1 - self.alpha) * c).exp()
         added = (log_restart + self.log_chain - self.alpha * c).exp() * len(self.sizes)
         sites = []
-        parts = zip(near.split(self.sizes, 1), added.split(self.sizes, 1), strict=True)
-        for near_of_site, added_of_site in parts:
+        parts = zip(log_m.split(self.sizes, 1), added.split(self.sizes, 1), strict=True)
+        for log_m_of_site, added_of_site in parts:
             site = Site(
-                near=near_of_site,
+                log_m=log_m_of_site,
                 added=added_of_site,
                 alpha=self.alpha,
                 keep=1 - self.restart,

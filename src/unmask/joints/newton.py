@@ -140,8 +140,8 @@ class LikelyTokens:
         """
         dtype = self.strips.row_a.dtype
         (v, u), c = self.members.sites_at(points, dtype)
-        n = u.near.shape[1]
-        m = v.near.shape[1]
+        n = u.log_m.shape[1]
+        m = v.log_m.shape[1]
         x = self.strips.x[self.members.owners]
         y = self.strips.y[self.members.owners]
         likely_u = _at_tokens(u, x)
@@ -190,7 +190,7 @@ class LikelyTokens:
 
         A row leaves when it is solved, or has failed; `live` are those that are left.
         """
-        z = torch.cat([equations.u.near, equations.v.near], 1)
+        z = torch.cat([equations.u.log_m, equations.v.log_m], 1)
         live = list(range(len(z)))
         before = [torch.inf] * len(z)
         at_first = [torch.inf] * len(z)
@@ -233,7 +233,7 @@ class LikelyTokens:
         self, equations: _Equations, z: Float[Tensor, "m x_and_y"], rows: Tensor | slice
     ) -> tuple[_Flows, _Flows]:
         """The flows of the likely tokens of both blanks at `z`, for some rows."""
-        n = equations.u.near.shape[1]
+        n = equations.u.log_m.shape[1]
         u = equations.u.select(rows).moved(z[rows, :n])
         v = equations.v.select(rows).moved(z[rows, n:])
         k = (u.scale[:, :, None] + v.scale[:, None, :]).reciprocal_()
@@ -309,7 +309,7 @@ class _Flows:
     @staticmethod
     def at(p: Tensor, q: Tensor, k: Tensor, own: Site, other: Site, rest: _Rest) -> _Flows:
         """The flows at the marginals of both blanks."""
-        marginal = own.near.exp()
+        marginal = own.log_m.exp()
         out_to_rest = rest.out * marginal
         into = _times(p, other.into) + rest.into
         if own.restarts:

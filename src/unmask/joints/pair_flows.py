@@ -74,7 +74,7 @@ class PairFlows:
         """Allocates work space for the largest of the tiles `part`, the first."""
         rows = part[0][0]
         shape = (rows.stop - rows.start, table.shape[1])
-        members = len(u.near)
+        members = len(u.log_m)
         self.inverse_k = table.new_empty(shape)
         self.work = table.new_empty(shape)
         self.row_sums = table.new_zeros((3, members, shape[0]))

@@ -54,7 +54,7 @@ def sweep(members: Members, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"
     tables = members.blocks[0]
     sites, c = members.sites_at(points, tables.log_q[0].dtype)
     swept = sweep_pair(members, *sites) if tables.sites == 2 else _sweep_rows(members, sites)
-    before = torch.cat([site.near.reshape(len(points), -1) for site in sites], 1)
+    before = torch.cat([site.log_m.reshape(len(points), -1) for site in sites], 1)
     swept = torch.where(swept.isnan(), before, swept)  # 0 / 0: both flows underflow
     if members.dead is not None:
         swept = swept.masked_fill(members.dead, -torch.inf)
@@ -80,28 +80,28 @@ def sweep_sites(
     """
     sites = shaped(tables, sites)
     stays = None if dead is None else unflat(dead, tables.shape)
-    log_m = [site.near.clone() for site in sites]
+    renewed = [site.log_m.clone() for site in sites]  # tile by tile; log marginals
     into_first = contexts(tables, 0)
     out_of_first = contexts(tables, 0)
     for index in tiles(tables.log_q[0]):
         q = [at(log_q, index).exp() for log_q in tables.log_q]
         in_tile = [
-            replace(site, near=at(m, index), added=at(site.added, index))
-            for site, m in zip(sites, log_m, strict=True)
+            replace(site, log_m=at(log_m, index), added=at(site.added, index))
+            for site, log_m in zip(sites, renewed, strict=True)
         ]
         for t in range(1, tables.sites):
             into, out = _in_and_out(q, in_tile, t)
             new = into.double().log() - out.double().log()
             if stays is not None:
                 # A marginal of 0 to the power 0 would be NaN
-                new = torch.where(at(stays[t], index), in_tile[t].near, new)
+                new = torch.where(at(stays[t], index), in_tile[t].log_m, new)
             in_tile[t] = in_tile[t].moved(new)
-            at(log_m[t], index).copy_(new)
+            at(renewed[t], index).copy_(new)
         into, out = _in_and_out(q, in_tile, 0)
         into_first += into
         out_of_first += out
-    log_m[0] = into_first.log() - out_of_first.log()
-    return flat(tuple(log_m))
+    renewed[0] = into_first.log() - out_of_first.log()
+    return flat(tuple(renewed))
 
 
 def imbalance(
@@ -120,9 +120,9 @@ def imbalance(
         into, out = _sums_in_and_out(tables, sites)
         excess_of_row = []
         for t, site in enumerate(sites):
-            excess_of_row.append(into[t].log() - out[t].log() - site.near)
+            excess_of_row.append(into[t].log() - out[t].log() - site.log_m)
         excess.append(flat(tuple(excess_of_row)))
-        m = sites[0].near.exp()
+        m = sites[0].log_m.exp()
         cells = (m + into[0] - m * out[0]).sum()
         log_z.append(centre + float(cells.log()))
     return torch.stack(excess), log_z
@@ -189,7 +189,7 @@ def _sweep_pair_on_gpu(members: Members, v: Site, u: Site) -> Float[Tensor, "m n
     log_in, log_out = row_flows(a, b, u, v).log()
     u = u.moved((log_in - log_out).clamp_min(-REACH[torch.float32]))
     log_in, log_out = column_flows(a, b, u, v).log()
-    return torch.cat([log_in - log_out, u.near], 1)
+    return torch.cat([log_in - log_out, u.log_m], 1)
 
 
 def _sweep_some_rows(
@@ -200,11 +200,11 @@ def _sweep_some_rows(
     """
     log_a, log_b = log_q
     flows = PairFlows(log_a, u, v, part)
-    column_sums = v.near.new_zeros((3, *v.near.shape))
+    column_sums = v.log_m.new_zeros((3, *v.log_m.shape))
     room_a = torch.empty_like(flows.work)  # for the exponentials of the largest tile
     room_b = torch.empty_like(flows.work)
     first = part[0][0].start
-    log_u = u.near[:, first : part[-1][0].stop].clone()
+    log_u = u.log_m[:, first : part[-1][0].stop].clone()
     for index in part:
         rows = index[0]
         height = rows.stop - rows.start

@@ -164,7 +164,8 @@ class TransformersHead(Head):
 
         any_ids = torch.zeros((1, 1), dtype=torch.long, device=hidden.device)
         with self._lock:
-            own_forward = vars(self.base_model).get("forward")  # if someone has replaced it, too
+            # None, unless someone else has replaced it on this object, too.
+            own_forward = vars(self.base_model).get("forward")
             self.base_model.forward = lambda *_, **__: BaseModelOutput(hidden)  # type: ignore[arg-type]
             try:
                 return widened(self.network(input_ids=any_ids).logits)

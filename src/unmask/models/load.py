@@ -62,9 +62,9 @@ def load(
     from unmask.runs.devices import resolve_device
 
     called = None if name is None else _as_text(name)
-    folder = str(english_model_path()) if called is None else called
+    where = str(english_model_path()) if called is None else called
     with LOADING:
-        state = state_of(folder)
+        state = state_of(where)
         return _loaded(state, called, resolve_device(device), resolve_dtype(dtype))
 
 

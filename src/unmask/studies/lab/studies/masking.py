@@ -145,18 +145,19 @@ def masking(
 
 def _rows_by_size(
     traces: Mapping[str, list[float]], falls: Mapping[str, list[float]]
-) -> list[list[object]]:
+) -> list[tuple[object, ...]]:
     """A row for each k: the trace of each estimator, and its least eigenvalue of the drop to the
     next k, which the last row lacks.
     """
-    rows: list[list[object]] = []
+    rows: list[tuple[object, ...]] = []
     for index, variances in enumerate(zip(*traces.values(), strict=True)):
-        rows.append([index + 1, *variances])
+        eigenvalues: list[object] = []
         for fall in falls.values():
             if index < len(fall):
-                rows[-1].append(without_rounding(fall[index], ROUNDING))
+                eigenvalues.append(without_rounding(fall[index], ROUNDING))
             else:
-                rows[-1].append("-")
+                eigenvalues.append("-")
+        rows.append((index + 1, *variances, *eigenvalues))
     return rows
 
 
