@@ -285,14 +285,19 @@ class Exploration:
         return sorted(moves, reverse=True)
 
     def surest(self, state: State) -> list[int]:
-        """The hidden sites of a passed state, that with the likeliest token first."""
-        sites = [site for site, token in enumerate(state[1:]) if token == HIDDEN]
+        """The hidden sites of a passed state, that with the likeliest token first; sites at which
+        no token is possible come last.
+        """
+        hidden_sites = [site for site, token in enumerate(state[1:]) if token == HIDDEN]
 
         def most_likely(site: int) -> float:
-            log_q, _ = self.moves(state, site, 1)[0]
+            best = self.moves(state, site, 1)
+            if not best:
+                return -inf
+            log_q, _ = best[0]
             return log_q
 
-        return sorted(sites, key=most_likely, reverse=True)
+        return sorted(hidden_sites, key=most_likely, reverse=True)
 
     def lists_everything(self) -> bool:
         """Whether every move that is possible out of a passed state is listed."""

@@ -32,7 +32,7 @@ from unmask.common.cloze import blanked
 from unmask.common.errors import InputError
 from unmask.common.signature import arguments, checked
 from unmask.models.load import Model, as_model
-from unmask.models.text.text_tokenizer import BLANK, Placed, Tokens, shortened
+from unmask.models.text.text_tokenizer import BLANK, Tokens, WordsAndSpans, shortened
 from unmask.sampling.registry import KERNELS
 from unmask.scoring.batch import begin
 from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, SCORE, LeftToRight, Score
@@ -341,7 +341,7 @@ def _part(text: Encoded, positions: Sequence[int]) -> Encoded:
     ids = tuple(text.ids[t] for t in positions)
     start, end = text.tokens.inside
     inside = [new_place[t] for t in positions if start <= t < end]
-    source = Placed(
+    source = WordsAndSpans(
         [text.tokens.words[t] for t in positions], [text.tokens.spans[t] for t in positions]
     )
     tokens = Tokens(ids, (inside[0], inside[-1] + 1), source)
