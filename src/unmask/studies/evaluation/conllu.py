@@ -150,7 +150,14 @@ def _sentence(text: str | None, lines: Sequence[Line], name: str) -> tuple[str, 
             continue
         several = "-" in line.identifier
         first, last, head = _numbers(line, several, where)
-        if not several:
+        if several:
+            already_written = written[-1].last if written else 0
+            if first != len(forms) + 1 or first <= already_written or last < first:
+                raise InputError(
+                    f"{where}: words {line.identifier} follow word {len(forms)}: give the line of"
+                    " several words once, right before the first of them"
+                )
+        else:
             if first != len(forms) + 1:
                 raise InputError(
                     f"{where}: word {first} follows word {len(forms)}: number the words 1, 2, 3,"
@@ -162,6 +169,11 @@ def _sentence(text: str | None, lines: Sequence[Line], name: str) -> tuple[str, 
                 continue  # an earlier line has written this word with its neighbours
         written.append(Written(line.form, first, last, line.space_after))
     where = f"{name}, sentence at line {lines[0].number}"
+    if written and written[-1].last > len(forms):
+        raise InputError(
+            f"{where}: its last line of several words goes to word {written[-1].last} of"
+            f" {len(forms)}: give every word a line"
+        )
     _check_tree(heads, where)
     if text is None:
         text = _spelled(written)
