@@ -26,19 +26,19 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 DEFAULT_CPU_BUDGET = 512 * 2**20
-"""Bytes of a batch's activations on a CPU; more only leaves the caches."""
+"""Bytes of all activations of a batch on a CPU."""
 DEFAULT_GPU_SHARE = 0.5
 """Of a GPU's free memory, for a batch's activations."""
 CPU_CACHE = 6 * 2**20
-"""Bytes of the widest activation of a batch on a CPU: more rows than this leave the caches and
-gain nothing.
+"""Bytes of the widest activation alone, of a batch on a CPU: more rows leave the caches and gain
+nothing. For BERT this is the tighter of the two limits.
 """
 GPU_TOKENS = 2**18
 """Tokens of a batch on a GPU: more gain nothing, and half as many leave a small model waiting
 for its launches.
 """
 FLOAT32 = 4
-"""Bytes of a number; logits come in float32 or wider."""
+"""Bytes of a float32 number; logits come in float32 or wider."""
 SIGNS_OF_LACKING_MEMORY = ("not enough memory", "can't allocate", "out of memory")
 HAS_TRITON = find_spec("triton") is not None
 TRITON_DEVICES = {"cuda"}
@@ -112,7 +112,7 @@ def halving(work: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item
     except (RuntimeError, MemoryError) as error:
         if len(items) == 1 or not is_out_of_memory(error):
             raise
-    # Only here is the error gone, and with it the tensors that its frames held.
+    # The error ends with its except clause, and with it the tensors that its frames held.
     release_memory()
     half = len(items) // 2
     logger.warning("out of memory with %d at once: going on with %d", len(items), half)
@@ -153,13 +153,21 @@ class RowCost:
         """
         config = network.config
         first_weight = next(network.parameters())
-        width = getattr(config, "hidden_size", None) or first_weight.shape[-1]
-        inner = getattr(config, "intermediate_size", None) or getattr(config, "hidden_dim", None)
+        width = getattr(config, "hidden_size", None)
+        if not width:
+            width = first_weight.shape[-1]
+        inner = getattr(config, "intermediate_size", None)
+        if not inner:
+            inner = getattr(config, "hidden_dim", None)  # DistilBERT's name of it
+        if not inner:
+            inner = 4 * width
         heads = getattr(config, "num_attention_heads", None)
+        if not heads:
+            heads = max(1, width // 64)
         return cls(
             width=width,
-            inner=inner or 4 * width,
-            heads=heads or max(1, width // 64),
+            inner=inner,
+            heads=heads,
             vocab_size=vocab_size,
             itemsize=first_weight.dtype.itemsize,
             on_cpu=first_weight.device.type == "cpu",
@@ -169,6 +177,9 @@ class RowCost:
     def bytes(self, tokens: int, predicted: int) -> int:
         """About how many bytes a row of `tokens` tokens needs at the peak, of which `predicted`
         are predicted.
+
+        The factors are how many such activations are counted, for example 8 hidden states per
+        token. They are estimates; if they are too low, the batch is halved.
         """
         if self.everywhere:
             predicted = tokens
@@ -180,7 +191,7 @@ class RowCost:
         return encoder + head
 
     def rows(self, tokens: int) -> int:
-        """The number of rows of the fastest batch."""
+        """The number of rows of the fastest batch, whatever memory there is."""
         if self.on_cpu:
             widest_activation = tokens * self.inner * self.itemsize
             return max(1, CPU_CACHE // widest_activation)
@@ -200,7 +211,8 @@ class RowBatches:
     def run(
         self, total: int, bytes_per_row: int, compute: Callable[[slice], Result], most: int
     ) -> Iterator[tuple[slice, Result]]:
-        """Yield (rows, compute(rows)) over all `total` rows in order, at most `most` per batch.
+        """Yield (rows, compute(rows)) over all `total` rows in order. A batch has at most `most`
+        rows, and no more than fit into the budget.
 
         If memory runs out, the batch is halved; raises ModelError if a single row is too much.
         """
@@ -218,9 +230,9 @@ class RowBatches:
                 failure = message.splitlines()[0] if message else type(error).__name__
             if failure is None:
                 yield rows, result
-                del result  # or it would lie beside the next
+                del result  # otherwise it would still be in memory when the next is computed
                 start = rows.stop
-            else:  # Only here is the error gone, and with it the tensors that its frames held.
+            else:  # The error ended with its except clause, and so did the tensors of its frames.
                 release_memory()
                 self._halve(size, bytes_per_row, failure)
 
@@ -232,5 +244,5 @@ class RowBatches:
                 " a smaller model"
             )
         half = size // 2
-        self.budget = half * max(1, bytes_per_row)
+        self.budget = half * max(1, bytes_per_row)  # `rows` then gives `half`
         logger.warning("out of memory with %d rows per batch: going on with %d", size, half)

@@ -41,13 +41,16 @@ AMINO_ACIDS = set("ACDEFGHIKLMNPQRSTVWY")
 BASES = set("ACGT")
 LEAST_LETTERS = 10
 MOST_LETTERS = 60
-"""Letters of a sequence that are looked at: shorter texts are none, and of longer ones only the
-beginning is cut into tokens.
+"""Letters of a sequence that are looked at. A text of fewer than 10 letters is not taken for a
+sequence; of a text of more than 60, the first 60 are cut into tokens.
 """
+FEWEST_AMINO_ACIDS = 6
+"""A protein has at least so many kinds of letters."""
 LETTERS_PER_TOKEN = 2
 MORE_TOKENS_WITHOUT_Q = 1.5
 """A sequence of n letters is cut into more than n / 2 tokens; without a Q, into more than
-n / 2 + 1.5. With these numbers 104 texts in capitals, English and others, are no sequences.
+n / 2 + 1.5. These numbers were tried on 104 texts in capitals, English and others: none of them
+is taken for a sequence.
 """
 COMMON_WORDS = ("the", "Ġthe", "▁the")
 """A token of every tokenizer of words, as WordPiece, byte-level BPE and SentencePiece write it."""
@@ -60,14 +63,15 @@ def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
     """Warn, once per model, if it predicts a text worse than a uniform distribution, and if it
     reads words and the text is a sequence.
 
-    texts   token ids; the first that is long enough is looked at. If none is, the next call of a
-            verb looks again
+    texts   token ids; the first that is long enough is looked at. If none is long enough, nothing
+            is looked at, and the next call of a verb tries again
     """
     text = _first_to_look_at(model, texts)
     if text is None:
         return
     problem = None
-    # This one takes no pass: it is made at the first text of each call, until it has warned.
+    # The check for a sequence takes no pass, so each call makes it until it has warned. A model
+    # that it has warned of counts as looked at.
     if model not in _warned_of_sequence and is_sequence(model.words, model.text(text)):
         _warned_of_sequence.add(model)
         problem = (
@@ -113,25 +117,29 @@ def is_sequence(words: TextTokenizer, text: str) -> bool:
 
     1. Its letters are one run of capitals, or single capitals with spaces between them. Blanks do
        not count.
-    2. There are at least LEAST_LETTERS of them, all of them amino acids, and of more than 5 kinds
-       or exactly the 4 bases.
+    2. There are at least LEAST_LETTERS of them. They are amino acids of at least
+       FEWEST_AMINO_ACIDS kinds, or their kinds are exactly the 4 bases.
     3. The tokenizer knows words.
-    4. It cuts the letters into tokens of less than two letters on average, also as small letters
-       and with one capital: words and names in capitals are then cut into longer tokens. Words
-       that are spelled with amino acids seldom have a Q, since these have no U: without a Q the
-       limit is stricter.
+    4. It cuts the letters into tokens of less than two letters on average: as they are, as small
+       letters, and as a capital with small letters after it. Words and names in capitals are cut
+       into longer tokens in at least one of these forms. Without a Q the limit is stricter: a Q
+       in a word nearly always comes with a U, which is no amino acid, so letters with a Q are
+       seldom a word.
     """
     if not words.cased:
         text = text.upper()
-    parts = text.replace(BLANK, " ").split()  # what lies between blanks and spaces
-    letters = "".join(parts)
-    is_one_run = all(len(between.split()) <= 1 for between in text.split(BLANK))
-    is_spaced = all(len(part) == 1 for part in parts)
-    if not (is_one_run or is_spaced) or len(letters) < LEAST_LETTERS:
+    between_blanks = text.split(BLANK)
+    is_one_run = all(len(part.split()) <= 1 for part in between_blanks)  # spaces at blanks only
+    groups = text.replace(BLANK, " ").split()  # of letters, between blanks and spaces
+    is_spaced = all(len(group) == 1 for group in groups)
+    if not (is_one_run or is_spaced):
+        return False
+    letters = "".join(groups)
+    if len(letters) < LEAST_LETTERS:
         return False
     kinds = set(letters)
     is_dna = kinds == BASES
-    is_protein = kinds <= AMINO_ACIDS and len(kinds) > len(BASES) + 1
+    is_protein = kinds <= AMINO_ACIDS and len(kinds) >= FEWEST_AMINO_ACIDS
     if not (is_dna or is_protein):
         return False
     if words.by_character or not any(word in words.regular_tokens for word in COMMON_WORDS):
@@ -162,11 +170,13 @@ def _surprise(model: MaskedLM, text: Sequence[int], positions: Sequence[int]) ->
     """
     per_row = len(positions) // LOOKED_ROWS
     used = torch.tensor(positions[: per_row * LOOKED_ROWS])
-    masked = used.view(per_row, LOOKED_ROWS).T.contiguous()
+    # (LOOKED_ROWS, per_row), neighbouring positions in different rows
+    hidden_positions = used.view(per_row, LOOKED_ROWS).T.contiguous()
     rows = torch.tensor([list(text)] * LOOKED_ROWS)
-    logits = model.logits(rows.scatter(1, masked, model.mask_id), masked)
+    masked_rows = rows.scatter(1, hidden_positions, model.mask_id)
+    logits = model.logits(masked_rows, hidden_positions)
     log_q = logits.double().log_softmax(-1).cpu()
-    tokens = rows.gather(1, masked)
+    tokens = rows.gather(1, hidden_positions)
     log_q_of_tokens = log_q.gather(2, tokens.unsqueeze(2))
     return (-log_q_of_tokens).flatten().tolist()
 

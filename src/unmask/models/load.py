@@ -20,11 +20,11 @@ from unmask.common.signature import Loaded, Written, checked
 
 HELP = "Folder or hub name of a masked language model [default: the bundled English model]."
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a type checker sees what a user may give
     from unmask.models.masked_lm import MaskedLM
 
     Model: TypeAlias = MaskedLM | str | os.PathLike[str] | Callable[[], MaskedLM] | None
-else:
+else:  # at run time `common.signature` reads here how it is loaded
     Model = Annotated[
         Any,
         Loaded("unmask.models.load:load", "MaskedLM"),
@@ -63,6 +63,7 @@ def load(
 
     called = None if name is None else _as_text(name)
     where = str(english_model_path()) if called is None else called
+    # `lru_cache` alone would let two threads read the same model twice.
     with LOADING:
         state = state_of(where)
         return _loaded(state, called, resolve_device(device), resolve_dtype(dtype))
@@ -94,22 +95,23 @@ def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -
 
     if name is None:
         where = str(english_model_path())
-        called = "the bundled model"
+        name_in_messages = "the bundled model"
     else:
-        where = called = _as_text(name)
+        where = _as_text(name)
+        name_in_messages = where
     source = Source(where)
     if is_pair_model(source.folder):
         warnings.warn(
             f"model {where!r} was trained to translate and never saw a text without its source:"
             " use it with unmask translate",
             UnmaskWarning,
-            stacklevel=3,
+            stacklevel=3,  # the line in `load`, or the one that calls `reload`
         )
-    with LOADING:
+    with LOADING:  # also if the caller does not hold it, as `reload` and `MaskedLM.load`
         network = load_network(source, resolve_device(device), resolve_dtype(dtype))
         tokenizer = load_tokenizer(source)
     widen_output(network)
-    model = MaskedLM(network, tokenizer, called)
+    model = MaskedLM(network, tokenizer, name_in_messages)
     if source.local:
         model.folder = source.folder
     if model.caution is not None:
@@ -144,18 +146,28 @@ def _returned_by(function: Callable[[], Any]) -> MaskedLM:
 def reload(model: str | os.PathLike[str] | Callable[[], MaskedLM] | None) -> MaskedLM:
     """The model, read again from its files, with all warnings of loading.
 
-    A function is called, unless it is a partial `load`, which might return the model of its cache.
+    A function of the user is called. A partial `load` is not, since `load` may return a model of
+    its cache, without warnings: its arguments go to `load_uncached`.
     """
-    is_load = isinstance(model, partial) and inspect.unwrap(model.func) is inspect.unwrap(load)
-    if callable(model) and not is_load:
+    if callable(model) and not _is_partial_load(model):
         return _returned_by(model)
     return load_uncached(**loading_arguments(model))
 
 
+def _is_partial_load(model: object) -> bool:
+    """Whether a model is `partial(load, ...)`, with or without the wrapper of `checked`."""
+    if not isinstance(model, partial):
+        return False
+    return inspect.unwrap(model.func) is inspect.unwrap(load)
+
+
 def model_name(model: Model) -> str:
     """The model's name in the settings of a run: its name or folder, "bundled", or "in memory"."""
-    if isinstance(model, partial):
-        model = model.args[0] if model.args else model.keywords.get("name")
+    if isinstance(model, partial):  # taken for a partial `load`
+        if model.args:
+            model = model.args[0]
+        else:
+            model = model.keywords.get("name")
     if model is None:
         return "bundled"
     if isinstance(model, str | os.PathLike):
@@ -164,8 +176,11 @@ def model_name(model: Model) -> str:
 
 
 def loading_arguments(model: Any) -> dict[str, Any]:
-    """The arguments by which a model will be loaded, by name."""
+    """The arguments by which a model will be loaded, by name: those of a partial `load`, or only
+    the name.
+    """
     if isinstance(model, partial):
         signature = inspect.signature(model.func)
-        return dict(signature.bind_partial(*model.args, **model.keywords).arguments)
+        bound = signature.bind_partial(*model.args, **model.keywords)
+        return dict(bound.arguments)
     return {"name": model}
