@@ -84,6 +84,7 @@ class Energy:
             texts = [model.text(row) for row in ids.tolist()]  # type: ignore[attr-defined]
             return torch.tensor([float(term(text)) for text in texts], dtype=torch.float64)
 
+        # `partial` binds each term now: a closure of the loop would see the last one only.
         terms_of_ids = [partial(of_ids, term) for term in self.text_terms]
         return replace(self, user_terms=(*self.user_terms, *terms_of_ids), text_terms=())
 
@@ -131,9 +132,9 @@ def _values_of(term: UserTerm, ids: Int[Tensor, "n T"]) -> Tensor:
             f"a term of your own fails ({why}): user_terms map token ids to numbers,"
             " text_terms one text to one number"
         ) from None
-    if isinstance(values, Tensor) and values.shape == (len(ids),):
-        return values
     if isinstance(values, Tensor):
+        if values.shape == (len(ids),):
+            return values
         returned = f"shape {tuple(values.shape)}"
     else:
         returned = f"a {type(values).__name__}"
@@ -174,6 +175,9 @@ class Target:
     free_positions   the position of each site
     site_of_column   the site of each column, -1 where it is fixed
     support          which tokens are allowed at each site
+
+    In `[CLS] the [MASK] sat [SEP]`, for example, positions are 1, 2, 3; free is 1, free_positions
+    2; site_of_column is -1, 0, -1.
 
     >>> model = unmask.load()
     >>> target = unmask.Target(model, model.cloze("The [MASK] sat on the [MASK].").ids)
@@ -230,7 +234,8 @@ class Target:
     def _support(self, allowed: dict[int, Sequence[int]]) -> Bool[Tensor, "F V"]:
         """Which tokens are allowed at each site: regular ones, of those in `allowed`."""
         special = {*self.model.special_ids, self.model.mask_id}
-        support = ~self._marked(special).repeat(self.sites, 1)
+        regular = ~self._marked(special)
+        support = regular.repeat(self.sites, 1)
         site_of_position = {int(t): site for site, t in enumerate(self.free_positions)}
         for position, tokens in allowed.items():
             if position not in site_of_position:
@@ -253,7 +258,8 @@ class Target:
         """Marks tokens in the vocabulary; the mask's id may lie beyond it."""
         vocabulary = self.model.vocab_size
         marks = torch.zeros(vocabulary, dtype=torch.bool, device=self.device)
-        marks[[token for token in tokens if token < vocabulary]] = True
+        within = [token for token in tokens if token < vocabulary]
+        marks[within] = True
         return marks
 
     def check(self, ids: Int[Tensor, "n T"]) -> None:
@@ -263,8 +269,8 @@ class Target:
                 f"a start of {ids.shape[1]} tokens for a template of {len(self.template)}: give"
                 " texts of one length"
             )
-        fixed = self.template_ids != self.model.mask_id
-        fixed[self.given] = False
+        fixed = self.template_ids != self.model.mask_id  # a mark for each position
+        fixed[self.given] = False  # each text has its own tokens there
         differs = ids[:, fixed] != self.template_ids[fixed]
         if bool(differs.any()):
             raise InputError(
@@ -275,7 +281,8 @@ class Target:
         last = self.model.vocab_size - 1
         in_vocabulary = (tokens >= 0) & (tokens <= last)
         sites = torch.arange(self.sites, device=self.device)
-        inside = in_vocabulary & self.support[sites, tokens.clamp(0, last)]
+        in_support = self.support[sites, tokens.clamp(0, last)]  # clamped, since ids index it
+        inside = in_vocabulary & in_support
         if not bool(inside.all()):
             row, site = (~inside).nonzero()[0].tolist()
             raise InputError(

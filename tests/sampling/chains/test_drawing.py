@@ -92,6 +92,23 @@ def test_an_interrupted_run_goes_on_exactly(tiny, tmp_path, stop_at, kernel, blo
     )
 
 
+def test_a_run_that_goes_on_reports_the_sweeps_that_were_done(tiny, tmp_path, stop_at):
+    """Two groups of four sweeps, stopped in the second; a run that is done has nothing to do."""
+    settings = settings_of(**SMALL)
+    reports = []
+
+    def report(done, total, what=""):
+        reports.append((done, total))
+
+    with pytest.raises(KeyboardInterrupt):
+        draw_samples(settings, tiny, tmp_path, progress=stop_at(5))
+    draw_samples(settings, tiny, tmp_path, progress=report)
+    assert reports == [(0, 8), (4, 8), (5, 8), (6, 8), (7, 8), (8, 8)]
+    reports.clear()
+    draw_samples(settings, tiny, tmp_path, progress=report)
+    assert reports == [(0, 8), (4, 8), (8, 8)]
+
+
 def test_an_interrupt_in_the_burn_in_leaves_a_checkpoint(tiny, tmp_path, stop_at):
     settings = settings_of(**{**SMALL, "sweeps": 6, "burn_in": 4})
     with pytest.raises(KeyboardInterrupt):

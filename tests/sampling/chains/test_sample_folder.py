@@ -2,6 +2,7 @@
 moment.
 """
 
+import json
 import shutil
 
 import pandas
@@ -34,6 +35,17 @@ def test_other_settings_are_named_first(tiny, stopped, change):
     name = next(iter(change))
     with pytest.raises(InputError, match=f"holds a run with {name} .*, not "):
         draw_samples(settings_of(**{**SMALL, **change}), tiny, folder)
+
+
+@pytest.mark.parametrize("sizes", [0, [0, 3], [2.5], "ab", [True, 2], -1])
+def test_damaged_sizes_of_groups_are_refused(tiny, stopped, sizes):
+    settings, folder = stopped
+    file = folder / "settings.json"
+    stored = json.loads(file.read_text())
+    file.write_text(json.dumps({**stored, "chains_at_once": sizes}))
+    with pytest.raises(InputError, match=r"settings\.json' .* damaged \(chains_at_once ") as error:
+        draw_samples(settings, tiny, folder)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("kernel", ["mh", "block"])

@@ -79,6 +79,21 @@ def test_a_run_changes_engines_in_the_middle(shared, tiny, tmp_path, stop_at):
             same(getattr(resumed, frame), getattr(whole, frame))
 
 
+def test_workers_that_take_up_a_run_report_the_sweeps_that_were_done(
+    shared, tiny, tmp_path, stop_at
+):
+    settings = settings_of(**{**SETTINGS["ancestral"], "length": (3, 4)})
+    with pytest.raises(KeyboardInterrupt):
+        draw_samples(settings, tiny, tmp_path, progress=stop_at(4))
+    reports = []
+
+    def report(done, total, what=""):
+        reports.append((done, total))
+
+    draw_samples(settings, tiny, tmp_path, progress=report, shared=shared(settings))
+    assert reports == [(0, 6), (3, 6), (4, 6), (5, 6), (6, 6)]
+
+
 def test_a_failure_on_a_worker_is_the_error_of_the_run(shared, tiny, monkeypatch):
     settings = settings_of(**SETTINGS["mh"])
     monkeypatch.setattr(

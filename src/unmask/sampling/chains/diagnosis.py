@@ -91,11 +91,14 @@ class Diagnosis(Result):
         varying = [f for f in self.functionals if f.sd > 0]
         ess_bulk = NAN
         ess_per_1000_passes = NAN
-        if sized and len(sized) == len(varying):  # else the smallest ESS may be one that is unknown
+        each_that_varies_has_ess = len(sized) == len(varying)
+        if sized and each_that_varies_has_ess:  # else the smallest may be one that is unknown
             smallest = min(sized, key=lambda f: f.ess_bulk)
             ess_bulk = smallest.ess_bulk
             ess_per_1000_passes = smallest.ess_per_1000_passes
-        score = None if self.judge is None else self.judge["samples"]
+        score = NAN
+        if self.judge is not None and self.judge["samples"] is not None:
+            score = self.judge["samples"]
         return {
             "kernel": self.kernel,
             "energy": self.energy,
@@ -110,7 +113,7 @@ class Diagnosis(Result):
             "stutter": self.stutter,
             "unique": self.unique,
             "lowest_energy": self.lowest_energy,
-            "judge": NAN if score is None else score,
+            "judge": score,
         }
 
     @property
@@ -182,7 +185,8 @@ def measure_run(run: SampleRun) -> Diagnosis:
     samples = run.samples
     frame = with_functionals(run)
     passes = _passes_of(samples)
-    site_updates = int(run.rates["steps"].sum())  # a step counts at each of its sites
+    # A step counts at each site that it redraws: `sites_per_step` updates are one step.
+    site_updates = int(run.rates["steps"].sum())
     passes_per_step = NAN
     if site_updates:
         passes_per_step = passes / site_updates * kernel.sites_per_step
@@ -194,7 +198,8 @@ def measure_run(run: SampleRun) -> Diagnosis:
             for name in NAMES:
                 draws = draws_of(part, name)
                 functionals.append(measure(name, int(length), draws, passes_of_length))
-        start_stutter = stutter_rate(list(frame.drop_duplicates("chain")["start"]))
+        start_of_each_chain = frame.drop_duplicates("chain")["start"]
+        start_stutter = stutter_rate(list(start_of_each_chain))
     lowest = int(samples["energy"].argmin())
     diagnosis = Diagnosis(
         kernel=kernel.name,
@@ -223,8 +228,11 @@ def _passes_of(samples: pandas.DataFrame) -> int:
 
 
 def _share_of_steps(rates: pandas.DataFrame, name: str) -> float:
+    """The column `name` of the rates, over all sites, per step; NaN if there was no step."""
     steps = int(rates["steps"].sum())
-    return float(rates[name].sum() / steps) if steps else NAN
+    if steps == 0:
+        return NAN
+    return float(rates[name].sum() / steps)
 
 
 def _null_for_nan(value: Any) -> Any:

@@ -6,17 +6,17 @@ With a folder, the same call goes on where an earlier run of the same settings s
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from unmask.common.files import user_path, write_table
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.folder import on_a_thread, refuse_foreign
+from unmask.runs.folder import on_a_thread
 from unmask.runs.progress import Progress
 from unmask.sampling.chains.group_run import GroupRun
 from unmask.sampling.chains.groups import group_runs
 from unmask.sampling.chains.keeper import Keeper, Write
-from unmask.sampling.chains.sample_folder import KIND, SampleFolder
+from unmask.sampling.chains.sample_folder import SampleFolder, stored_sizes
 from unmask.sampling.chains.sample_run import SampleRun, assemble
 from unmask.sampling.chains.samples import sample_columns, table_of
 from unmask.sampling.chains.sharing import SharedChains
@@ -49,12 +49,13 @@ def draw_samples(
     energy           that of the settings, with terms of the user
     shared           the workers that advance the chains, instead of this process
     """
-    stored = None if out is None else refuse_foreign(user_path(out, "out"), KIND)
-    stored_sizes = None if stored is None else stored.get("chains_at_once")
+    sizes: Sequence[int] | None = None
+    if out is not None:
+        sizes = stored_sizes(user_path(out, "out"))
     runs = group_runs(
         settings,
         model,
-        stored_sizes or chains_at_once,  # checkpoints are of the groups that the run began with
+        sizes or chains_at_once,  # checkpoints are of the groups that the run began with
         energy=energy,
         workers=None if shared is None else shared.workers,
     )
@@ -73,7 +74,7 @@ def draw_samples(
         "chains_at_once": whole_run.sizes,
     }
     with SampleFolder(out, settings, model.fingerprint, about) as folder:
-        with on_a_thread() as call:
+        with on_a_thread() as call:  # parts are written while the chains go on
             write = partial(call, folder.keep, model)
             keepers = whole_run.advance(shared, folder, write)
         run = assemble(
@@ -92,9 +93,10 @@ def draw_samples(
 class _WholeRun:
     """All groups of a run; `advance` takes them to the end.
 
-    runs       the groups; empty at the end
-    seconds    between checkpoints
-    sizes      the number of chains of each group
+    runs          the groups; empty at the end
+    seconds       between checkpoints
+    sizes         the number of chains of each group
+    sweeps_done   sweeps done of each group
     """
 
     def __init__(
@@ -139,24 +141,26 @@ class _WholeRun:
             return self._advance_here(keeper_of)
         # Workers restore the chains; here the checkpoints are only checked.
         keepers = [keeper_of(number, run, restore=False) for number, run in self._each_run()]
+        for keeper in keepers:
+            self._report_stored(keeper)
         shared.advance(self.sizes, keepers, self._report)
         return keepers
 
     def _each_run(self) -> Iterator[tuple[int, GroupRun]]:
-        """The number of each group and its run, which `runs` drops, so that the memory of a group
-        that is done can be used again.
-        """
+        """The number of each group and its run."""
         for number in range(len(self.sizes)):
+            # `runs` drops it, so that the memory of a group that is done can be used again.
             yield number, self.runs.pop(0)
 
-    def _advance_here(self, keeper_of: Callable[[int, GroupRun, bool], Keeper]) -> list[Keeper]:
+    def _advance_here(self, keeper_of: Callable[..., Keeper]) -> list[Keeper]:
         """Advance the groups in this process, one after the other."""
         keepers = []
         for number, run in self._each_run():
-            keeper = keeper_of(number, run, True)
+            keeper = keeper_of(number, run, restore=True)
             keepers.append(keeper)
             if keeper.snapshot is None:
                 run.begin()
+            self._report_stored(keeper)
             self._advance_group(run, keeper)
         return keepers
 
@@ -170,6 +174,13 @@ class _WholeRun:
         except KeyboardInterrupt:  # leaves a checkpoint of the last whole sweep
             keeper.flush()
             raise
+
+    def _report_stored(self, keeper: Keeper) -> None:
+        """Report the sweeps that an earlier run did of a group: a group that is done reports no
+        others.
+        """
+        if keeper.done:
+            self._report(keeper.group, keeper.done)
 
     def _report(self, group: int, done: int) -> None:
         """Report the sweeps of all groups, after `done` sweeps of one."""

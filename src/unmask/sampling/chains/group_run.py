@@ -99,6 +99,7 @@ class GroupRun(ABC):
     def energies(self) -> Float[Tensor, " n"]:
         """Their energies; passes that only this needs are counted apart, as scoring passes."""
         state = self.scored()
+        # keep=False: the outputs of these passes are not cached.
         spent = state.complete(self.group.target, self.passes, keep=False)
         self.scoring_passes += int(spent.sum())
         return state.energy
@@ -142,7 +143,9 @@ class GroupRun(ABC):
         """Refuse a snapshot of other chains, or one that is damaged."""
         done = int(snapshot["done"])
         sweeps = self.settings.sweeps
-        if snapshot["chains"].tolist() != self.group.chains or not 0 < done <= sweeps:
+        has_other_chains = snapshot["chains"].tolist() != self.group.chains
+        is_possible = 1 <= done <= sweeps
+        if has_other_chains or not is_possible:
             raise ValueError(
                 f"it has {done} of {sweeps} sweeps of {len(snapshot['chains'])} chains"
             )
@@ -184,17 +187,21 @@ class MarkovRun(GroupRun):
     def begin(self) -> None:
         target = self.group.target
         if self.group.starts is None:
-            self.starts, spent = drawn_starts(self.settings, self.group.chains, target, self.passes)
+            self.starts, spent_on_starts = drawn_starts(
+                self.settings, self.group.chains, target, self.passes
+            )
         else:
             self.starts = self.group.starts
-            spent = torch.zeros_like(self.spent)
+            spent_on_starts = torch.zeros_like(self.spent)
         self.state, spent_by_kernel = self.kernel.init(self.starts)
-        self.spent = spent + spent_by_kernel
+        self.spent = spent_on_starts + spent_by_kernel
 
     def steps(self) -> Iterator[StepInfo]:
         sweep = self.done + 1
-        sites = self.plan.draw(self.streams.at(sweep, step=0), self.state.rows)
-        # The kernel's step without the check of its arguments, which are right and come often.
+        every_chain = self.state.rows
+        sites = self.plan.draw(self.streams.at(sweep, step=0), every_chain)
+        # Without the check of its arguments that `Kernel` wraps it in: they are right, and come
+        # often.
         step = unwrap(type(self.kernel).step)
         for number in range(self.plan.steps):
             rng = self.streams.at(sweep, step=number + 1)
@@ -208,14 +215,16 @@ class MarkovRun(GroupRun):
         self.spent += info.passes
         accepted = info.accepted.unsqueeze(1).expand(info.sites.shape)
         redrawn = torch.ones_like(accepted)
-        in_order_of_counts = [redrawn, accepted, info.proposed, info.changed]
-        happened = torch.stack(in_order_of_counts).flatten(1).long()
-        sites = info.sites.flatten().expand(len(COUNTS), -1)
-        self.counts.scatter_add_(1, sites, happened)
+        in_order_of_counts = torch.stack([redrawn, accepted, info.proposed, info.changed])
+        happened = in_order_of_counts.flatten(1).long()  # (4, n k): 1 where it did, else 0
+        redrawn_sites = info.sites.flatten().expand(len(COUNTS), -1)  # the same in each row
+        self.counts.scatter_add_(1, redrawn_sites, happened)
 
     def scored(self) -> ChainState:
-        without_outputs = replace(self.state, outputs=None)  # the energy needs no copy of them
-        return without_outputs.take(self.state.rows)
+        # `take` copies: the outputs are left out, which the energy does not need.
+        without_outputs = replace(self.state, outputs=None)
+        every_chain = self.state.rows
+        return without_outputs.take(every_chain)
 
     def state_snapshot(self) -> DeviceSnapshot:
         return {**self.state.snapshot(), "user": self.group.target.energy.from_user(self.state.ids)}
@@ -233,8 +242,9 @@ class MarkovRun(GroupRun):
             )
 
     def restore_state(self, arrays: Mapping[str, Tensor]) -> None:
+        # With passes the model is run for the outputs; chains that are done do not need them.
         goes_on = self.done < self.settings.sweeps
-        passes = self.passes if goes_on else None  # a run that is done is only read
+        passes = self.passes if goes_on else None
         self.state = ChainState.restored(self.group.target, passes, arrays)
 
 
@@ -252,6 +262,7 @@ class DecoderRun(GroupRun):
         n = len(self.group.chains)
         rng = self.streams.at(self.done + 1, step=0)
         passes_of_sweep = torch.zeros_like(self.spent)
+        # `passes_so_far` are those of the whole sweep so far: only the last ones are added.
         for state, passes_so_far in decoding(self.decoder, n, rng, self.group.starts):
             self.state = state
             passes_of_sweep = passes_so_far

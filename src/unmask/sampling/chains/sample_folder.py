@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unmask.common.checks import shown
 from unmask.common.errors import InputError
 from unmask.common.files import atomic_path, read_table, reading, user_path, writing
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings
+from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings, refuse_foreign
 from unmask.sampling.chains.sample_run import SampleRun, assemble
 from unmask.sampling.chains.samples import SweepRows, sample_columns, table_of
 from unmask.sampling.chains.snapshot import (
@@ -53,6 +54,9 @@ WRITE_STARTS_AGAIN = "give the command of the run again, which writes it again"
 class SampleFolder(RunFolder):
     """A run folder with a checkpoint for each group of chains; a run may be continued with more
     sweeps.
+
+    fingerprint   of the model's weights
+    about         entries of settings.json besides the settings
     """
 
     MAY_GROW = ("sweeps",)
@@ -62,10 +66,10 @@ class SampleFolder(RunFolder):
         self,
         path: str | os.PathLike[str],
         settings: SampleSettings,
-        model: str,
+        fingerprint: str,
         about: Mapping[str, Any],
     ) -> None:
-        super().__init__(path, KIND, {**settings.to_dict(), **about, "weights": model})
+        super().__init__(path, KIND, {**settings.to_dict(), **about, "weights": fingerprint})
 
     def checkpoint(self, group: int, run: GroupRun, restore: bool) -> Snapshot | None:
         """The latest snapshot of a group; None before its first.
@@ -80,24 +84,27 @@ class SampleFolder(RunFolder):
         done = 0
         if path.exists():
             snapshot = read_checkpoint(path)
-            self._check(run, snapshot, restore, path)
+            self._check_or_restore(run, snapshot, restore, path)
             done = int(snapshot["done"])
         for part in read_parts(self.path, _series(group)):
-            sweeps_of_part = int(part.stem.rpartition("-")[2])
-            if sweeps_of_part > done:
+            _, _, last_sweep = part.stem.rpartition("-")  # of "group-0002-00000150"
+            if int(last_sweep) > done:
                 with writing(part):
                     part.unlink(missing_ok=True)
         return snapshot
 
-    def _check(self, run: GroupRun, snapshot: Snapshot, restore: bool, path: Path) -> None:
-        """Refuse a snapshot that does not fit the run. The checkpoint at `path` is at fault,
-        unless the user gave other terms of the energy.
+    def _check_or_restore(
+        self, run: GroupRun, snapshot: Snapshot, restore: bool, path: Path
+    ) -> None:
+        """Refuse a snapshot that does not fit the run, and with `restore` put the chains where it
+        has them. The checkpoint at `path` is at fault, unless the user gave other terms of the
+        energy.
         """
         try:
             run.check(snapshot)
             if restore:
                 run.restore(snapshot)
-        except OtherTerms as error:
+        except OtherTerms as error:  # its text goes on after "a run whose"
             raise InputError(
                 f"{str(self.path)!r} holds a run whose {error}, or another folder"
             ) from None
@@ -137,7 +144,8 @@ def load_run(path: Any) -> SampleRun:
     starts = folder / "starts.parquet"
     if not starts.is_file():  # the run is under way; the texts of its starts are not known
         return run
-    return replace(run, starts=read_table(starts, remedy=WRITE_STARTS_AGAIN).to_pandas())
+    table_of_starts = read_table(starts, remedy=WRITE_STARTS_AGAIN)
+    return replace(run, starts=table_of_starts.to_pandas())
 
 
 def stored_settings(folder: Path) -> SampleSettings:
@@ -151,6 +159,21 @@ def stored_settings(folder: Path) -> SampleSettings:
         raise _not_of_a_sample_run(folder, str(error)) from None
 
 
+def stored_sizes(folder: Path) -> list[int] | None:
+    """The number of chains of each group of the run in a folder; None if no run states it, and
+    one may begin there.
+    """
+    stored = refuse_foreign(folder, KIND)
+    if stored is None or stored.get("chains_at_once") is None:
+        return None
+    sizes = stored["chains_at_once"]
+    is_list = isinstance(sizes, list)
+    if not is_list or not all(type(size) is int and size >= 1 for size in sizes):
+        why = f"chains_at_once {shown(sizes)} is not a list of whole numbers from 1"
+        raise _not_of_a_sample_run(folder, why)
+    return sizes
+
+
 def _not_of_a_sample_run(folder: Path, why: str) -> InputError:
     file = folder / "settings.json"
     return InputError(
@@ -161,8 +184,9 @@ def _not_of_a_sample_run(folder: Path, why: str) -> InputError:
 def read_checkpoint(path: Path) -> Snapshot:
     """The snapshot that a checkpoint holds; its arrays fit each other."""
     with reading(path, DELETE_CHECKPOINT), np.load(path, allow_pickle=False) as archive:
-        names = dict.fromkeys([*OF_ALL_RUNS, *archive.files])  # one that is missing raises
-        snapshot = {name: archive[name] for name in names}
+        snapshot = {name: archive[name] for name in OF_ALL_RUNS}  # raises if one is missing
+        snapshot |= {name: archive[name] for name in archive.files if name not in snapshot}
+    # Flattened: damaged arrays may have no dimension, and then no length.
     chains = len(snapshot["chains"].flatten())
     sites = len(snapshot["positions"].flatten())
     has_starts = snapshot["starts"].shape[:1] == (chains,)

@@ -1,9 +1,9 @@
 """Forward passes in calls of one shape, so that a row's numbers do not depend on what else is
 computed beside it (see `calls`): chains are reproducible token for token.
 
-That is also why the outputs that chains cache can be logits, or the encoder's last hidden
-states, of which the head makes logits for a few per cent of a pass: both give the same chains.
-On a GPU a call is recorded once as a CUDA graph and replayed.
+Chains cache outputs of the network: logits, or the encoder's last hidden states. From hidden
+states the head makes logits for a few per cent of a pass. In calls of one shape both give the
+same chains. On a GPU a call is recorded once as a CUDA graph and replayed.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from unmask.sampling.engine.token_draw import Categoricals
 from unmask.sampling.registry import OutputForm
 from unmask.sampling.target import Energy, Target, masked_alone
 
-CPU_ROWS = 16  # Of a call on a CPU
-GPU_ROWS = 512  # Of a call on a GPU, at most: the rounds of chains ask for fewer and fewer rows
-GPU_ROWS_OF_DECODERS = 2048  # At most: a step of a decoder asks for rows of all texts
-FEWEST_GPU_ROWS = 64  # Of a call on a GPU, however few chains there are
-HEAD_ROWS = 1024  # Rows that the head makes logits of at once: more leave a GPU's cache
-CHAINS_THAT_FILL = {4: 1, 8: 8, 16: 32}
-"""On a CPU, rows of a call and the fewest chains that use them: with fewer, most of the call
-would be copies.
+CPU_ROWS = 16  # Default rows of a call on a CPU
+GPU_ROWS = 512  # Most rows of a call on a GPU: rounds of chains ask for fewer and fewer rows
+GPU_ROWS_OF_DECODERS = 2048  # Most for decoders: a step of one asks for rows of all texts
+FEWEST_GPU_ROWS = 64  # Rows of a call on a GPU, however few chains there are
+HEAD_ROWS = 1024  # Most rows that the head makes logits of at once: more leave a GPU's cache
+FEWEST_CHAINS = {4: 1, 8: 8, 16: 32}
+"""For a number of rows of a call on a CPU, the fewest chains that use it: with fewer, most of
+the call would be copies.
 """
-TOKENS_PER_ROW = 48
-"""On a CPU, these rows are for texts of this many tokens: longer texts need fewer rows to pay
-for reading the weights.
+LENGTH_OF_FULL_CALLS = 48
+"""Most tokens of a text for which a call on a CPU has all its rows. Longer texts need fewer rows
+to pay for reading the weights.
 """
 
 
@@ -44,7 +44,7 @@ def rows_for(model: ConditionalModel, chains: int, decodes: bool = False) -> int
     if model.device.type == "cuda":
         most = GPU_ROWS_OF_DECODERS if decodes else GPU_ROWS
         return min(most, max(FEWEST_GPU_ROWS, _power_of_two_up_to(chains)))
-    return max(rows for rows, fewest in CHAINS_THAT_FILL.items() if chains >= fewest)
+    return max(rows for rows, fewest in FEWEST_CHAINS.items() if chains >= fewest)
 
 
 def _power_of_two_up_to(number: int) -> int:
@@ -99,7 +99,7 @@ class Passes:
         """
 
         def with_its_calls(*values: Tensor) -> Any:
-            self._in_one_call = True
+            self._in_one_call = True  # calls within it are not recorded by themselves
             try:
                 return function(*values)
             finally:
@@ -131,9 +131,9 @@ class Passes:
             return energy.term(logits, tokens), logits
         self.count += len(ids)
 
-        def compute(ids: Tensor, positions: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        def compute(masked: Tensor, column: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
             # The head's logits are used and dropped within the call.
-            states = self.model.states(ids, positions)[:, 0]
+            states = self.model.states(masked, column)[:, 0]
             return energy.term(self.model.logits_of(states), tokens), states
 
         rows = self.rows_of_a_call(tokens=ids.shape[1], predicted=1)
@@ -144,7 +144,7 @@ class Passes:
 
     def logits_of(self, outputs: Float[Tensor, "m W"]) -> Float[Tensor, "m V"]:
         """Logits from outputs, which may be logits already."""
-        if outputs.shape[1] == self.model.vocab_size:
+        if self._are_logits(outputs):
             return outputs
         return self._through_head("head", self.model.logits_of, (outputs,), ())
 
@@ -168,7 +168,7 @@ class Passes:
             sites=sites,
             current=current,
         )
-        if outputs.shape[1] == self.model.vocab_size:
+        if self._are_logits(outputs):
             return distributions
         return replace(distributions, logits_of=self.model.logits_of, in_calls=self._through_head)
 
@@ -177,9 +177,14 @@ class Passes:
         if self.form == "logits":
             return False
         tokens = ids.shape[1]
-        if tokens not in self._offered and len(ids):  # the model is asked about a text
+        is_known = tokens in self._offered
+        if not is_known and len(ids) > 0:  # the model is asked with texts, so there must be one
             self._offered[tokens] = self.model.offers_states(ids)
         return self._offered.get(tokens, False)
+
+    def _are_logits(self, outputs: Float[Tensor, "m W"]) -> bool:
+        """Whether outputs are logits already, by their width."""
+        return outputs.shape[1] == self.model.vocab_size
 
     def rows_of_a_call(self, tokens: int, predicted: int) -> int:
         """The rows of a call: at most what the model takes at once, since a call that it cuts
@@ -190,7 +195,7 @@ class Passes:
         most_of_model = self.model.rows_at_once(tokens, predicted)
         rows = min(self.rows, most_of_model or self.rows)
         if self.model.device.type == "cpu":
-            rows_for_length = self.rows * TOKENS_PER_ROW // tokens
+            rows_for_length = self.rows * LENGTH_OF_FULL_CALLS // tokens
             rows = min(rows, max(1, rows_for_length))
         return _power_of_two_up_to(rows)
 
@@ -220,7 +225,8 @@ class Passes:
         """
         on_gpu = inputs[0].is_cuda
         has_rows = len(inputs[0]) > 0
-        if not on_gpu or not has_rows or self._in_one_call:
+        is_recorded = on_gpu and has_rows and not self._in_one_call
+        if not is_recorded:
 
             def of_rows(*part: Tensor) -> Any:
                 return function(*part, *shared)

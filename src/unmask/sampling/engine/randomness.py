@@ -15,8 +15,8 @@ a state to carry along:
     call, place          which choice of the step, and which of several numbers that one choice
                          needs
 
-No two choices of a run share a counter. The first two words w_0, w_1 of the four that come out
-make one uniform number,
+No two choices of a run share a counter, as long as places and steps are below 2^20. The first two
+words w_0, w_1 of the four that come out make one uniform number,
 
     u = (2^26 (w_0 div 2^6) + w_1 div 2^6 + 1/2) / 2^52,    exact in float64, never 0 or 1.
 
@@ -39,12 +39,13 @@ from unmask.common.signature import checked
 from unmask.runs.devices import resolve_device
 from unmask.sampling.engine.token_draw import Categoricals, Drawn
 
-ROUNDS = 10  # Of Philox; its constants are those of the paper
+# Philox: the rounds, multipliers and additions to the key are those of the paper.
+ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)  # Added to the key after each round
 WORD = 0xFFFFFFFF  # The largest word, and the mask of the low 32 bits
-PLACE_BITS = 20  # Of a place, in its word
-CALL_BITS = 12  # Of the part of the call that shares a word with the place
+PLACE_BITS = 20  # Low bits of the first word, which hold the place
+CALL_BITS = 12  # The bits above them, which hold the low part of the call
 Seed = Annotated[int, Interval(ge=0, lt=2**63)]
 Number = Annotated[int, Interval(ge=0, le=WORD)]
 Words = tuple[Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."]]
@@ -55,11 +56,13 @@ def philox(counter: Words, key: tuple[Tensor, Tensor]) -> Words:
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(ROUNDS):
-        product0 = c0 * MULTIPLIERS[0]  # may wrap around: all of its 64 bits are right
+        # Products may wrap around to negative numbers. Their 64 bits are right, and the mask
+        # drops the copies of the sign that a shift brings in.
+        product0 = c0 * MULTIPLIERS[0]
         product2 = c2 * MULTIPLIERS[1]
-        c0 = (product2 >> 32 & WORD) ^ c1 ^ k0
+        c0 = ((product2 >> 32) & WORD) ^ c1 ^ k0
         c1 = product2 & WORD
-        c2 = (product0 >> 32 & WORD) ^ c3 ^ k1
+        c2 = ((product0 >> 32) & WORD) ^ c3 ^ k1
         c3 = product0 & WORD
         k0 = (k0 + WEYL[0]) & WORD
         k1 = (k1 + WEYL[1]) & WORD
@@ -70,7 +73,7 @@ def counter_words(seed: int, sweep: int, step: int, call: int) -> tuple[int, int
     """The words that all chains and places share: the key's first word, and the counter at
     place 0.
     """
-    call_low = call & (1 << CALL_BITS) - 1
+    call_low = call & ((1 << CALL_BITS) - 1)
     call_high = call >> CALL_BITS
     return (
         seed & WORD,
@@ -97,7 +100,7 @@ def plain_uniform(
     )
     key = (torch.full_like(place, seed_low), chains.unsqueeze(1))
     w0, w1, _, _ = philox(counter, key)
-    bits = w0 >> 6 << 26 | w1 >> 6
+    bits = ((w0 >> 6) << 26) | (w1 >> 6)
     return (bits.double() + 0.5) * 2.0**-52
 
 
@@ -154,7 +157,8 @@ class Randomness:
 
     def integers(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, " m"]:
         """A uniformly random number below n for each row."""
-        return (self._one_uniform(rows) * n).long()
+        u = self._one_uniform(rows)  # at most 1 - 2^-53: u n is below n when it is rounded, too
+        return (u * n).long()
 
     def _one_uniform(
         self, rows: Int[Tensor, " m"], places: Int[Tensor, " m"] | None = None
