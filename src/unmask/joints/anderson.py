@@ -6,10 +6,12 @@ is
 
     G(z) - sum_i c_i (dz_i + df_i),        c = argmin | f - sum_i c_i df_i | .
 
-The length | | weights each coordinate by the square root of its probability, and the sum is
-shortened to LONGEST in its largest coordinate. Where f becomes LONGER_AT_MOST times as long, or
-NaN, the memory of changes is dropped, and the next point is the plain step from the last point
-that was accepted.
+The length | | weights each coordinate by the square root of its probability. If a coordinate of the
+sum is larger than LONGEST, the sum is scaled down so that the largest is LONGEST.
+
+Where f becomes more than LONGER_AT_MOST times as long as at the last accepted step, or NaN, the
+memory of changes is dropped, and the next point is the plain step from the last point that was
+accepted.
 
 **The estimated error.** A short f does not mean that z is near: along a direction of rate lambda
 an error e shows as f = (1 - lambda) e. The memory shows the slowest direction that was met so far:
@@ -17,14 +19,15 @@ an error e shows as f = (1 - lambda) e. The memory shows the slowest direction t
     slowness  =  max_c |dz c| / |df c|,  an estimate of 1 / (1 - lambda)
     error     =  slowness * total variation between z and G(z)
 
-A slow direction in which little was moved so far shows when the others have converged, for then f
-consists of it. So the error must be below the tolerance at IN_A_ROW steps in a row.
+The steps so far may hardly have moved along a slow direction. It shows when the others have
+converged, since f is then along it. So the error must be below the tolerance at IN_A_ROW steps in a
+row.
 
 **Small coordinates.** Total variation does not see coordinates with next to no mass. So an
 iteration also goes on while the map raises some coordinate of its logarithms by `growth_limit` or
-more, however little mass it has. When only that is left, f is rounding where there is mass, and
-what cancels it moves small coordinates at random: from then on the least squares give every
-coordinate a weight of at least SMALL.
+more, however little mass it has. When only this is left to do, f is nothing but rounding at the
+coordinates with mass. Least squares that cancel this rounding would move small coordinates at
+random. So from then on they give every coordinate a weight of at least SMALL.
 
 Several iterations run side by side, one per row of a matrix. They share every operation, and no
 row's numbers depend on the others.
@@ -66,8 +69,8 @@ directions.
 SMALL = 1e-6  # A weight. Between 1e-8 and 1e-4 it makes no difference of more than a few steps.
 IN_A_ROW = 3  # Steps at which the estimated error must be below the tolerance
 SHORTEST = 1e-150
-"""Stands in for the length 0 of a slot of the memory that is not filled: products are divided by
-two lengths, and 1e-300 is still a number of float64.
+"""The length of a slot of the memory that is not filled, in place of 0. Products are divided by two
+lengths, whose product of 1e-300 float64 can still represent.
 """
 
 
@@ -79,34 +82,36 @@ class FixedPoint:
     steps         steps so far, those that were taken back included
     change        total variation between z and G(z) at the last accepted step
     error         estimated distance from the fixed point, in total variation
-    reads_below   accepted steps in a row, up to the last, with an error below the tolerance
+    steps_below   accepted steps in a row, up to the last, with an error below the tolerance and
+                  no growth
     small_counts  whether the least squares count small coordinates
     restarts      steps that were taken back
     reads         cells read over cells of the tables
-    shortest      length of f that the next step is compared with: that of the last accepted
-                  step, or infinite
-    slowness      estimate of 1 / (1 - lambda)
+    last_length   length of f that the next step is compared with: that of the last accepted
+                  step, or infinite if there is none that it can be compared with
+    slowness      estimate of 1 / (1 - lambda), the largest so far, fading by FORGET at each
+                  accepted step
     """
 
     log_p: Tensor
     steps: int = 0
     change: float = torch.inf
     error: float = torch.inf
-    reads_below: int = 0
+    steps_below: int = 0
     small_counts: bool = False
     restarts: int = 0
     reads: float = 0
-    shortest: float = torch.inf
+    last_length: float = torch.inf
     slowness: float = SLOWEST_AT_LEAST
 
     @property
     def converged(self) -> bool:
         """Whether the error was below the tolerance at IN_A_ROW steps in a row."""
-        return self.reads_below >= IN_A_ROW
+        return self.steps_below >= IN_A_ROW
 
     def accepts(self, length: float) -> bool:
         """Whether a step with an f of this length is accepted; one of length NaN is not."""
-        return length <= LONGER_AT_MOST * self.shortest
+        return length <= LONGER_AT_MOST * self.last_length
 
     def accept(
         self, length: float, change: float, slowness: float, grows: bool, tolerance: float
@@ -119,34 +124,34 @@ class FixedPoint:
         grows      whether the step raises some coordinate by the limit or more
         tolerance  of the error
         """
-        self.shortest = length
+        self.last_length = length
         self.change = change
-        slowness_now = slowness if change > RESOLUTION else 0.0
-        self.slowness = max(SLOWEST_AT_LEAST, FORGET * self.slowness, slowness_now)
+        slowness_shown = slowness if change > RESOLUTION else 0.0
+        self.slowness = max(SLOWEST_AT_LEAST, FORGET * self.slowness, slowness_shown)
         self.error = self.slowness * self.change
         is_near = self.error < tolerance
         if is_near and not grows:
-            self.reads_below += 1
+            self.steps_below += 1
         else:
-            self.reads_below = 0
+            self.steps_below = 0
         if is_near and grows and not self.small_counts:
             self.small_counts = True
-            self.shortest = torch.inf  # lengths with other weights cannot be compared
+            self.last_length = torch.inf  # from now on lengths have other weights
 
     def take_back(self) -> None:
         """Record a step that is taken back."""
         self.restarts += 1
-        self.shortest = torch.inf
-        self.reads_below = 0
+        self.last_length = torch.inf
+        self.steps_below = 0
 
 
 class Acceleration:
     """Iterations side by side. While some are `running`, apply the map to the rows of `z` and
     `receive` the result.
 
-    `running` has the number at the start of each row of `z`: a row that has ended leaves both, and
-    its result is in `ends`. A row ends at what the map made of its last point, or, with
-    `ends_before`, at that point itself, whose growth is known.
+    `running` has, for each row of `z`, its number at the start. A row that has ended leaves both,
+    and its result is in `ends`: G of its last accepted point or, with `ends_before`, its last
+    point itself, whose growth is known.
     """
 
     def __init__(
@@ -175,6 +180,7 @@ class Acceleration:
         products = self.memory.products(g, log_weight=g)
         slowness = products.slowness()  # with the weights of the probabilities alone
         if any(self.ends[row].small_counts for row in self.running):
+            # The lengths and the combinations have the weights of the least squares.
             products = self.memory.products(g, log_weight=self._with_small_counted(g))
         taken_back = []
         ended = []
@@ -196,6 +202,8 @@ class Acceleration:
                 ended.append(place)
         following = self.memory.extrapolated(g, products.combination())
         if taken_back:
+            # The next point of these rows is the plain step from the last accepted point, and it
+            # stays their `plain`.
             back = on_device(taken_back, g.device)
             following = following.index_copy(0, back, self.plain[back])
             g = g.index_copy(0, back, self.plain[back])
@@ -210,10 +218,12 @@ class Acceleration:
         """The log weights of the least squares: at least log SMALL in the rows in which small
         coordinates count.
         """
-        lowest = []
+        lowest = []  # one column
         for row in self.running:
-            counts = self.ends[row].small_counts
-            lowest.append([log(SMALL) if counts else -torch.inf])
+            if self.ends[row].small_counts:
+                lowest.append([log(SMALL)])
+            else:
+                lowest.append([-torch.inf])
         return g.clamp_min(on_device(lowest, g.device, g.dtype))
 
     def _end(self, places: Sequence[int], points: Float[Tensor, "rows n"]) -> None:
@@ -242,7 +252,7 @@ class _Memory:
     z: Float[Tensor, "rows n"]
     f: Float[Tensor, "rows n"]
     fresh: Bool[Tensor, " rows"]
-    """Rows whose next point has no point before it to be compared with."""
+    """Rows that are at their first point, or were cleared: the next point gives no change."""
 
     def __init__(self, size: int, like: Float[Tensor, "rows n"]) -> None:
         rows, n = like.shape
@@ -279,7 +289,8 @@ class _Memory:
     def _with_change(self, changes: Tensor, change: Tensor) -> Float[Tensor, "rows slots n"]:
         """The last changes and one more; the oldest leaves when `size` are there."""
         change = torch.where(self.fresh[:, None], 0.0, change)
-        return torch.cat([changes[:, -self.size + 1 :], change[:, None]], 1)
+        newest = changes[:, -(self.size - 1) :]
+        return torch.cat([newest, change[:, None]], 1)
 
     def products(
         self, g: Float[Tensor, "rows n"], log_weight: Float[Tensor, "rows n"]
@@ -294,10 +305,11 @@ class _Memory:
         inner = columns @ columns.mT
         numbers = torch.cat([inner.flatten(1), change[:, None], growth[:, None]], 1).cpu()
         width = columns.shape[1]
+        inner_on_cpu, change_on_cpu, growth_on_cpu = numbers.split([width**2, 1, 1], 1)
         return _Products(
-            numbers[:, :-2].reshape(-1, width, width),
-            change=numbers[:, -2].tolist(),
-            growth=numbers[:, -1].tolist(),
+            inner_on_cpu.reshape(-1, width, width),
+            change=change_on_cpu[:, 0].tolist(),
+            growth=growth_on_cpu[:, 0].tolist(),
         )
 
     def extrapolated(
@@ -307,18 +319,26 @@ class _Memory:
         weights = combination.to(g.device, non_blocking=True)[:, None]
         beyond = (weights @ (self.dz + self.df))[:, 0]
         farthest = beyond.abs().amax(1, keepdim=True)
-        return g - beyond.mul(LONGEST / farthest.clamp_min(LONGEST))
+        at_most_one = LONGEST / farthest.clamp_min(LONGEST)
+        return g - beyond.mul(at_most_one)
 
 
 class _Products:
-    """Inner products, weighted, of m changes of f, of the m changes of z, and of f itself: rows
-    and columns of each matrix in this order, 2 m + 1 of them. The work on them is done on a CPU.
+    """Weighted inner products of m changes of f, m changes of z, and f itself.
+
+    Each row has a matrix of 2 m + 1 rows and columns, in this order. The work on them is done on a
+    CPU.
 
     length   of f
     change   total variation between z and G(z)
     growth   the most by which a logarithm rises
-    of_f, of_z, with_f   the products of changes of f, of changes of z, and of changes of f with
-                         f; each change divided by the length (`scale`) of its change of f
+    scale    the lengths of the changes of f
+
+    In these, each change (of f or of z) is divided by the length of its change of f:
+
+    of_f     products of the changes of f, with RIDGE added to the diagonal
+    of_z     products of the changes of z
+    with_f   products of the changes of f with f
     """
 
     def __init__(
@@ -348,7 +368,7 @@ class _Products:
         """The largest |dz c| / |df c| over combinations c of the memory, per row; infinite where
         a z moved and its f did not.
 
-        With of_f = L L' its square is the largest eigenvalue of L^-1 of_z L^-T.
+        With of_f = L L^T its square is the largest eigenvalue of L^-1 of_z L^-T.
         """
         lower = torch.linalg.cholesky(self.of_f)
         half = torch.linalg.solve_triangular(lower, self.of_z, upper=False)

@@ -424,7 +424,7 @@ def _ascertained(
     bound = _bound_by_derivatives(both, exact)
     if bound is None or bound > within:
         return replace(answer, near=False)
-    solution = replace(answer.solution, log_p=exact, error=bound, reads_below=IN_A_ROW)
+    solution = replace(answer.solution, log_p=exact, error=bound, steps_below=IN_A_ROW)
     (other,) = _checked(row, [solution])
     if _apart(answer, other) + bound <= within:
         return answer

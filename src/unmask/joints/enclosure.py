@@ -1,19 +1,25 @@
 """Blocks of three blanks or more: how near a point is to the fixed point.
 
-How far one step moves says nothing of a direction along which next to nothing moves in any step:
-classes of fillings that nearly deterministic conditionals hardly ever leave. With F = in - m out
-(`unmask.joints.sweeps`), the derivatives of the balance by the logarithms of all marginals are
--M, at the fixed point
+How far one step moves says nothing of a slow direction, along which next to nothing moves in any
+step. There is one where nearly deterministic conditionals hardly ever leave a class of fillings.
 
-    M = diag(d) - G,    G[context of s, context of t] = K ( alpha own_t q_t + beta mu own_t / m_t )
-            through each cell,
+With K, W_s, I_s and mu as in `unmask.joints.sweeps` and beta = 1 - alpha, let F = in - m out be the
+balance there. At the fixed point its derivatives by the logarithms of all marginals are -M:
 
-where own_t = (1 - lambda) m_t^alpha, and d is the sum of a row of G and of what restarts add to
-it: all sums of positive terms. M is an M-matrix: its inverse has no negative entry. So Newton's
-method with M moves along every direction, however slow. The solution w of M w = |F| + margin in
-leads to two ends z - w and z + w, between which the fixed point lies. Both are checked by their
-balance (`unmask.joints.arnold_gokhale.distance_bound`). The check, not M, is what makes the
-bound hold.
+    M  =  diag(d) - G,
+
+    G[context of s, context of t]  =  sum_x K ( alpha own_t q_t + beta mu own_t / m_t ),    s != t,
+
+    d[context of s]  =  sum of the row of G + sum_x K ( alpha sum_t added_t q_t + beta k kappa mu ).
+
+The sums over x are over the cells that lie in the contexts named on the left. k is the number of
+sites, own_t = (1 - lambda) m_t^alpha, and added_t and kappa are what restarts add to W_t and to I_t
+(`unmask.joints.members`). All terms are positive.
+
+M is an M-matrix: its inverse has no negative entry. So Newton's method with M moves along every
+direction, however slow. The solution w of M w = |F| + margin * in leads to two ends z - w and
+z + w, between which the fixed point lies. Both are checked by their balance
+(`unmask.joints.arnold_gokhale.distance_bound`). The check, not M, is what makes the bound hold.
 """
 
 from __future__ import annotations
@@ -67,7 +73,11 @@ class Balance:
         self.q = [log_q.double().exp() for log_q in self.tables.log_q]
         self.contexts = sum(members.sizes)
         every = torch.arange(self.contexts, device=device)
-        self.kept = every if members.dead is None else every[~members.dead[0]]
+        if members.dead is None:
+            self.kept = every
+        else:
+            holds_mass = ~members.dead[0]
+            self.kept = every[holds_mass]
 
     def at(self, z: Float[Tensor, " n"]) -> BalanceAt:
         """The balance at the log marginals z."""
@@ -81,7 +91,7 @@ class Balance:
         inverse = [site.log_inverse.exp().expand(self.tables.shape) for site in sites]
         k = sum(inverse, torch.zeros((), dtype=torch.float64)).reciprocal()
         mu = k * sum(weighted)
-        # What restarts add to the diagonal d beyond the sum of a row of G, cell by cell
+        # The terms of the second sum in d, cell by cell
         added = sum(site.added * q for site, q in zip(sites, self.q, strict=True))
         restarts_of_cells = k * (alpha * added + (1 - alpha) * len(sites) * kappa * mu)
 
@@ -99,15 +109,16 @@ class Balance:
             out_of_sites.append(out.flatten())
             restarts_of_sites.append(restarts_of_cells.sum(t).flatten())
             own_over_m = keep * ((alpha - 1) * site.log_m).exp()
-            # What a cell adds to G, from each other site to this one
+            # What a cell adds to G, in the columns of this site's contexts
             g = (k * (alpha * site.own_weight * q + (1 - alpha) * mu * own_over_m)).flatten()
+            columns = self.context_numbers[t]
             for s in others:
-                between = (self.context_numbers[s], self.context_numbers[t])
-                matrix.index_put_(between, -g, accumulate=True)
+                rows = self.context_numbers[s]
+                matrix.index_put_((rows, columns), -g, accumulate=True)
 
         into = torch.cat(into_of_sites)[self.kept]
         out_of_kept = torch.cat(out_of_sites)[self.kept]
-        matrix = matrix[self.kept][:, self.kept]
+        matrix = matrix[self.kept][:, self.kept]  # -G so far
         diagonal = torch.cat(restarts_of_sites)[self.kept] - matrix.sum(1)
         matrix.diagonal().copy_(diagonal)
         return BalanceAt(net_flow=into - out_of_kept, into=into, matrix=matrix)
@@ -123,7 +134,8 @@ class Balance:
         rows = torch.arange(len(self.kept), device=z.device)
         has_restarts = float(self.members.restart[0]) > 0
         if not has_restarts:
-            rows = rows[rows != z[self.kept].argmax()]
+            largest = z[self.kept].argmax()
+            rows = rows[rows != largest]
         scale = matrix.diagonal()[rows]
         scaled_matrix = matrix[rows][:, rows] / scale[:, None]
         scaled_right = (right[rows] / scale)[:, None]
@@ -147,7 +159,8 @@ class Balance:
             step = step * (LONGEST / step.abs().amax().clamp_min(LONGEST))
             after = (z + step).clamp_min(LOWEST)
             changes = (after.exp() - z.exp()).abs().split(self.members.sizes)
-            moved = max(0.5 * float(of_site.sum()) for of_site in changes)  # total variation
+            # The largest total variation of any site
+            moved = max(0.5 * float(of_site.sum()) for of_site in changes)
             z = after
             is_small = float(step.abs().amax()) < SMALL
             is_rounding = moved < STILL or (moved_before < STANDS and moved >= moved_before)
@@ -167,5 +180,5 @@ class Balance:
 
 
 def dense(members: Members) -> bool:
-    """Whether the marginals are few enough for M."""
+    """Whether the marginals are few enough for M, which is a dense matrix."""
     return sum(members.sizes) <= DENSE

@@ -1,7 +1,8 @@
 """Tables of several pairs for one launch of a GPU program.
 
-They are matrices of one shape, anywhere in a device's memory, at offsets from the first. So tables
-are not copied together, and a pair that has converged leaves by a shorter list of places.
+They are matrices of one shape, anywhere in a device's memory. A program finds each by its distance
+from the first. So tables are not copied together, and a pair that has converged leaves by a shorter
+list of distances.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ ALIGNED = 16
 cells at once.
 """
 CHANGING = ("begins", "n", "m")
-"""Arguments of programs whose values change from launch to launch. One program is compiled for
-all their values.
+"""Arguments of programs whose values change from launch to launch: `begins` of a `Stack`, and its
+shape (n, m). One program is compiled for all their values.
 """
 
 
@@ -54,13 +55,13 @@ class Stack:
         """
         first = matrices[0]
         owners = range(len(matrices)) if owner is None else owner
-        # (number of a matrix, how many rows read it)
-        readers = [(number, len(list(rows))) for number, rows in groupby(owners)]
-        places = [
-            (matrices[number].data_ptr() - first.data_ptr()) // first.element_size()
-            for number, _ in readers
-        ]
-        begins = list(accumulate((count for _, count in readers), initial=0))
+        places = []
+        counts = []  # how many rows read each matrix
+        for number, rows in groupby(owners):
+            distance_in_bytes = matrices[number].data_ptr() - first.data_ptr()
+            places.append(distance_in_bytes // first.element_size())
+            counts.append(len(list(rows)))
+        begins = list(accumulate(counts, initial=0))
         both = on_device([*places, *begins], first.device)  # one copy to the device
         return Stack(
             matrices=tuple(matrices),
@@ -82,15 +83,19 @@ class Stack:
         """Constants that a program is compiled with, both in cells.
 
         ALIGNED   every matrix begins at a multiple of it
-        EVEN      every line of a matrix has a multiple of it
+        EVEN      every row of a matrix has a multiple of it; it divides ALIGNED
         """
         return {"ALIGNED": ALIGNED, "EVEN": gcd(ALIGNED, self.shape[1])}
 
     def read_with(self, other: Stack) -> tuple[Tensor | int, ...]:
-        """The first arguments of a program that reads this stack beside another."""
-        return (self.first, other.first, self.places, other.places, self.begins, *self.shape)
+        """The first arguments of a program that reads this stack beside another of the same rows
+        and shape.
+        """
+        n, m = self.shape
+        return (self.first, other.first, self.places, other.places, self.begins, n, m)
 
     def __len__(self) -> int:
+        """The number of pairs that rows read."""
         return len(self.places)
 
 
