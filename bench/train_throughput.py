@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, models
 
-from unmask.studies.training.corpus import Prepared
+from unmask.studies.training.corpus import TrainingData
 from unmask.studies.training.objectives import parse_scheme
 from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.settings import TrainSettings
@@ -38,7 +38,7 @@ SHAPES = {
 }
 
 
-def made_up_data(vocab: int, segment: int, row: int, batch_tokens: int) -> Prepared:
+def made_up_data(vocab: int, segment: int, row: int, batch_tokens: int) -> TrainingData:
     """Rows full of random tokens: enough for eight batches."""
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(vocab - 5))]
     tokenizer = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
@@ -49,7 +49,7 @@ def made_up_data(vocab: int, segment: int, row: int, batch_tokens: int) -> Prepa
     body[:, :, 0], body[:, :, -1] = 2, 3
     ids[:, : per_row * segment] = body.reshape(rows, -1)
     packed = PackedRows(ids, rows * per_row, rows * per_row * segment)
-    return Prepared(
+    return TrainingData(
         tokenizer=tokenizer,
         packed=packed,
         valid=packed,

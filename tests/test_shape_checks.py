@@ -68,6 +68,7 @@ WRONG = {
     "models.function_network": ("FunctionNetwork.forward", "ids", (None, FLAT)),
     "models.heads": ("rows_at", "values", (TABLE, IDS)),
     "models.weight_checks": ("unused_by_logits", "name", (TABLE,)),
+    "models.length_head": ("LengthHead.save", "folder", (None, TABLE)),
     "models.load": ("model_name", "model", (TABLE,)),
     "models.model_types": ("refuse_type", "name", (None, TABLE)),
     "models.probes": ("probe_texts", "vocab_size", (TABLE,)),

@@ -251,6 +251,18 @@ def test_the_order_of_the_blanks_does_not_matter():
     )
 
 
+@pytest.mark.parametrize("impossible", [0, 1])
+def test_a_token_that_has_no_cell_counts_for_none(impossible):
+    """Neither table has a cell for one token of a blank, whichever blank it is."""
+    tables = [np.random.default_rng(t).random((4, 4)) for t in range(2)]
+    for table in tables:
+        np.moveaxis(table, impossible, 0)[1] = 0
+    smaller = [np.delete(table, 1, impossible) for table in tables]
+    assert of(tables) == pytest.approx(of(smaller), rel=1e-9)
+    assert of(tables) == pytest.approx(by_least_squares(tables), rel=1e-9)
+    assert of(tables) > 0.1
+
+
 def test_a_single_blank_and_a_joint_have_none():
     assert incompatibility(tables_from([torch.full((3,), 1 / 3).log()])) == 0
     assert incompatibility(tables_of(random_joint((3, 3), 1))) < ZERO

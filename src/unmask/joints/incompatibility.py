@@ -178,8 +178,7 @@ class _FitWithZeros:
 
     count_f, count_g   how many cells of the support each number of f, and of g, belongs to; 1 for
                        a number that belongs to none
-    cells              the sum of count_f: how many cells the support has, if each number of f
-                       belongs to some
+    cells              how many cells the support has
     rounding           what is left is rounding if its squared norm, weighed by 1 / count_g, is
                        below this: one number for each choice of tokens at the other blanks
     """
@@ -192,10 +191,11 @@ class _FitWithZeros:
         self.g = contexts(tables, s)
         self._kept_support: dict[int, Tensor] = {}
         ones = torch.ones((1,) * tables.sites, dtype=torch.float64, device=self.f.device)
+        count_f = self._sum(t, ones)
+        self.cells = max(1.0, float(count_f.sum()))  # without a cell, squares sum to 0
         # At least 1, since sums are divided by the counts.
-        self.count_f = self._sum(t, ones).clamp_min(1)
+        self.count_f = count_f.clamp_min(1)
         self.count_g = self._sum(s, ones).clamp_min(1)
-        self.cells = float(self.count_f.sum())
         self.rounding = ROUNDED**2 * self._squares_by_pair()
 
     def least_mean_square(self) -> float:

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -123,7 +124,7 @@ class Energy:
 def _values_of(term: UserTerm, ids: Int[Tensor, "n T"]) -> Tensor:
     """A user's term of n texts; raises unless it is a tensor of n numbers."""
     try:
-        values: object = term(ids)
+        values: Any = term(ids)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         why = str(error).partition("\n")[0]
         raise InputError(

@@ -64,9 +64,9 @@ def test_independent_draws_look_mixed_and_stuck_chains_do_not():
 
 def test_what_cannot_be_told_is_nan():
     for draws in (np.ones((4, 20)), np.random.default_rng(0).normal(size=(4, 3))):
-        found = measure("stutter", 4, draws, 10)
-        assert np.isnan(found.r_hat)
-        assert np.isnan(found.ess_bulk)
+        functional = measure("stutter", 4, draws, 10)
+        assert np.isnan(functional.r_hat)
+        assert np.isnan(functional.ess_bulk)
     assert np.isnan(measure("energy", 4, np.random.default_rng(0).normal(size=(1, 50)), 10).r_hat)
 
 
@@ -77,33 +77,33 @@ def test_more_independent_draws_than_draws_are_believed_of_many_only(draws, know
     """
     signs = (-1.0) ** (np.arange(draws) + np.arange(4)[:, None])
     opposite = signs + np.random.default_rng(3).normal(size=(4, draws))
-    found = measure("energy", 4, opposite, 100)
-    assert found.r_hat < 1.05
-    assert (found.ess_bulk > opposite.size) if known else np.isnan(found.ess_bulk)
+    functional = measure("energy", 4, opposite, 100)
+    assert functional.r_hat < 1.05
+    assert (functional.ess_bulk > opposite.size) if known else np.isnan(functional.ess_bulk)
 
 
 def test_a_verdict_without_an_effective_sample_size():
     opposite = (-1.0) ** np.arange(12) + np.random.default_rng(3).normal(size=(2, 12))
     tokens = np.full((2, 12, 4), 9)  # the other functionals do not vary
-    found = diagnose(made_up_run(opposite, tokens=tokens))
-    assert np.isnan(found.functionals[0].ess_bulk)
-    assert found.functionals[0].r_hat < 1.05
-    assert "are worth" not in " ".join(found.verdict)
+    diagnosis = diagnose(made_up_run(opposite, tokens=tokens))
+    assert np.isnan(diagnosis.functionals[0].ess_bulk)
+    assert diagnosis.functionals[0].r_hat < 1.05
+    assert "are worth" not in " ".join(diagnosis.verdict)
 
 
 def test_runs_side_by_side():
     rng = np.random.default_rng(2)
     mixed, stuck = rng.normal(size=(8, 300)), rng.normal(size=(8, 300)) + 4 * np.arange(8)[:, None]
     runs = [made_up_run(mixed), made_up_run(stuck), made_up_run(mixed, kernel="mask-predict")]
-    found = diagnose(runs)
+    diagnoses = diagnose(runs)
     alone = [diagnose(run) for run in runs]
-    assert found.names == ["run 1", "run 2", "run 3"]
-    assert found.to_dict() == {
+    assert diagnoses.names == ["run 1", "run 2", "run 3"]
+    assert diagnoses.to_dict() == {
         "runs": [
-            {"run": name, **one.to_dict()} for name, one in zip(found.names, alone, strict=True)
+            {"run": name, **one.to_dict()} for name, one in zip(diagnoses.names, alone, strict=True)
         ]
     }
-    frame = found.to_frame()
+    frame = diagnoses.to_frame()
     assert frame["r_hat"][0] == max(f.r_hat for f in alone[0].functionals)
     assert frame["ess_bulk"][0] == min(f.ess_bulk for f in alone[0].functionals)
     assert frame["r_hat"][1] > 2
@@ -141,19 +141,19 @@ def test_the_verdict_says_when_chains_have_not_mixed():
     ],
 )
 def test_the_verdict_says_what_is_sampled(settings, said):
-    found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 50)), **settings))
-    assert said in " ".join(found.verdict)
+    diagnosis = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 50)), **settings))
+    assert said in " ".join(diagnosis.verdict)
     mixes = settings.get("kernel") not in ("mask-predict", "ancestral")
-    assert bool(found.functionals) == mixes
-    assert ("mixed" in " ".join(found.verdict)) == mixes
+    assert bool(diagnosis.functionals) == mixes
+    assert ("mixed" in " ".join(diagnosis.verdict)) == mixes
 
 
 def test_repetition_stutter_and_starts_are_reported():
     tokens = np.full((4, 30, 4), 9)
-    found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 30)), tokens=tokens))
-    assert found.stutter == 1.0
-    assert found.unique == pytest.approx(1 / 120)
-    text = " ".join(found.verdict)
+    diagnosis = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 30)), tokens=tokens))
+    assert diagnosis.stutter == 1.0
+    assert diagnosis.unique == pytest.approx(1 / 120)
+    text = " ".join(diagnosis.verdict)
     assert "the texts stutter" in text
     assert "started from" not in text
     still = diagnose(
@@ -193,9 +193,9 @@ def test_coming_back_to_the_start_is_no_sign_of_standing_still():
     rng = np.random.default_rng(0)
     tokens = np.stack([np.full((4, 100), 7)] * 3 + [rng.integers(5, 7, (4, 100))], -1)
     tokens[:, 0, 3], starts = 6, [[2, 7, 7, 7, 5, 3]] * 4
-    found = diagnose(made_up_run(rng.normal(size=(4, 100)), tokens=tokens, starts=starts))
-    assert found.at_start == 0.0
-    assert not any("started from" in said for said in found.verdict)
+    diagnosis = diagnose(made_up_run(rng.normal(size=(4, 100)), tokens=tokens, starts=starts))
+    assert diagnosis.at_start == 0.0
+    assert not any("started from" in said for said in diagnosis.verdict)
     tokens[:, :20, 3] = 5
     late = diagnose(made_up_run(rng.normal(size=(4, 100)), tokens=tokens, starts=starts))
     assert late.at_start >= 0.2
@@ -204,13 +204,13 @@ def test_coming_back_to_the_start_is_no_sign_of_standing_still():
 
 def test_numbers_of_a_real_run(tiny):
     run = draw_samples(settings_of(chains=6, sweeps=12, length=(5, 7)), tiny)
-    found = diagnose(run)
-    assert {f.length for f in found.functionals} == {5, 7}
-    assert found.passes == int(run.samples.groupby("chain")["passes"].max().sum())
-    assert found.acceptance == pytest.approx(run.rates["accepted"].sum() / (6 * 12 * 6))
-    assert 0 < found.novelty <= found.acceptance <= 1
-    assert found.passes_per_step == pytest.approx(found.passes / (6 * 12 * 6))
-    assert found.to_dict()["functionals"][0]["name"] == "energy"
+    diagnosis = diagnose(run)
+    assert {f.length for f in diagnosis.functionals} == {5, 7}
+    assert diagnosis.passes == int(run.samples.groupby("chain")["passes"].max().sum())
+    assert diagnosis.acceptance == pytest.approx(run.rates["accepted"].sum() / (6 * 12 * 6))
+    assert 0 < diagnosis.novelty <= diagnosis.acceptance <= 1
+    assert diagnosis.passes_per_step == pytest.approx(diagnosis.passes / (6 * 12 * 6))
+    assert diagnosis.to_dict()["functionals"][0]["name"] == "energy"
 
 
 def test_figures_are_drawn(tiny, tmp_path):

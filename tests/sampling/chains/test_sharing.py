@@ -46,11 +46,11 @@ def shared(monkeypatch, tiny):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_shares_have_the_samples_of_one_process_bit_for_bit(shared, tiny, tmp_path, name):
     settings = settings_of(**SETTINGS[name])
-    found = draw_samples(settings, tiny, tmp_path / "shared", shared=shared(settings))
+    on_workers = draw_samples(settings, tiny, tmp_path / "shared", shared=shared(settings))
     local = draw_samples(settings, tiny, tmp_path / "local")
     assert shared.losing.deaths
     for frame in ("samples", "starts", "rates"):
-        same(getattr(found, frame), getattr(local, frame))
+        same(getattr(on_workers, frame), getattr(local, frame))
     one, other = (
         read_object(tmp_path / folder / "settings.json") for folder in ("shared", "local")
     )
@@ -74,9 +74,9 @@ def test_a_run_changes_engines_in_the_middle(shared, tiny, tmp_path, stop_at):
                 )
         begun = sum(int(np.load(file)["done"]) for file in (out / "checkpoints").glob("*.npz"))
         assert begun >= 8
-        found = draw_samples(settings, tiny, out, shared=shared(settings) if order[2] else None)
+        resumed = draw_samples(settings, tiny, out, shared=shared(settings) if order[2] else None)
         for frame in ("samples", "starts", "rates"):
-            same(getattr(found, frame), getattr(whole, frame))
+            same(getattr(resumed, frame), getattr(whole, frame))
 
 
 def test_a_failure_on_a_worker_is_the_error_of_the_run(shared, tiny, monkeypatch):
@@ -141,9 +141,9 @@ def test_workers_take_up_a_local_run_and_lose_one_and_this_process_finishes_it(
         unmask.sample(**asked | shared, out=out, progress=kill_then_stop)
     assert killed
     assert int(np.load(out / "checkpoints" / "group-0000.npz")["done"]) >= 40
-    found = unmask.sample(**asked, out=out)
+    resumed = unmask.sample(**asked, out=out)
     for frame in ("samples", "starts", "rates"):
-        same(getattr(found, frame), getattr(whole, frame))
+        same(getattr(resumed, frame), getattr(whole, frame))
     assert (out / "diagnostics.json").is_file()
 
 

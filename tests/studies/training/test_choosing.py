@@ -61,11 +61,11 @@ PAIRS_28_000 = 920_000
     ],
 )
 def test_the_rule(tokens, device, pairs, size, vocab, batch, epochs, dropout):
-    made, data, found = chosen(tokens, device, pairs)
+    made, data, shown = chosen(tokens, device, pairs)
     assert data.size == size
     assert made.width == SIZES[size]["width"]
     assert (made.vocab, made.batch_tokens, made.dropout) == (vocab, batch, dropout)
-    assert found == pytest.approx(epochs, rel=0.02)
+    assert shown == pytest.approx(epochs, rel=0.02)
     assert made.steps >= 400
 
 
@@ -146,10 +146,10 @@ def reversed_pairs(count, seed=0):
 
 def share_right(model):
     sources, wanted = reversed_pairs(40, seed=1)
-    found = flat.translate(
+    translated = flat.translate(
         sources, model=model, lengths=1, kernel="mask-predict", passes=4, device="cpu"
     ).texts
-    return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(wanted)
+    return sum(a == b for a, b in zip(translated, wanted, strict=True)) / len(wanted)
 
 
 def test_a_plain_command_learns_to_translate(tmp_path):

@@ -76,11 +76,11 @@ def gradient(trainer, processes):
     trainer.model.zero_grad()
     loss = trainer._loss(text, torch.Generator().manual_seed(7))
     loss.backward()
-    found = torch.cat([p.grad.flatten().double() for p in trainer.parameters if p.grad is not None])
+    gradients = [p.grad for p in trainer.parameters if p.grad is not None]
     task = trainer.objective.task(text, trainer.vocabulary, torch.Generator().manual_seed(7))
     return (
         float(loss.detach()),
-        found,
+        torch.cat([gradient.flatten().double() for gradient in gradients]),
         int(task.part(*processes.rows(len(text.ids))).predicted.sum()),
     )
 
@@ -291,7 +291,7 @@ def test_a_mistake_of_all_processes_is_one_line(shared, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("device", "local", "found"),
+    ("device", "local", "expected"),
     [
         ("cuda", 1, torch.device("cuda", 1)),
         ("auto", 0, torch.device("cuda", 0)),
@@ -311,14 +311,14 @@ def test_a_mistake_of_all_processes_is_one_line(shared, tmp_path):
         ("cpu", 7, torch.device("cpu")),
     ],
 )
-def test_each_process_has_a_gpu_of_its_own(monkeypatch, device, local, found):
+def test_each_process_has_a_gpu_of_its_own(monkeypatch, device, local, expected):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", lambda on: None)
-    if isinstance(found, torch.device):
-        assert device_of(device, local) == found
+    if isinstance(expected, torch.device):
+        assert device_of(device, local) == expected
     else:
-        with pytest.raises(InputError, match=found):
+        with pytest.raises(InputError, match=expected):
             device_of(device, local)
 
 

@@ -62,17 +62,17 @@ def of_pairs(objective):
 
 def counted(prepared, objective):
     """Targets of the training texts, by the tokenizer alone."""
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     texts = (
         TRAIN
         if prepared.pairs is None
         else [prepared.tokenizer.decode(ids) for ids in prepared.pairs.targets]
     )
     for text in texts:
-        found.update(prepared.tokenizer.encode(text, add_special_tokens=False).ids)
+        counts.update(prepared.tokenizer.encode(text, add_special_tokens=False).ids)
         if objective == "causal":
-            found[special_id(prepared.tokenizer, "[SEP]")] += 1
-    return found
+            counts[special_id(prepared.tokenizer, "[SEP]")] += 1
+    return counts
 
 
 @pytest.mark.parametrize("make", [of_lines, of_pairs])
@@ -108,13 +108,13 @@ def test_the_loss_of_frequencies_is_that_counted_by_hand(objective, make):
     asked = CausalTasks() if causal else MaskedTasks(FixedRate(1.0))
     trainer = Trainer(settings(objective, pairs), prepared, torch.device("cpu"))
     assert torch.equal(trainer.log_unigram, log_p)
-    found = trainer.validate(prepared.valid, asked)
-    assert found.positions == len(targets)
-    assert found.unigram == pytest.approx(-sum(float(log_p[i]) for i in targets) / len(targets))
+    figures = trainer.validate(prepared.valid, asked)
+    assert figures.positions == len(targets)
+    assert figures.unigram == pytest.approx(-sum(float(log_p[i]) for i in targets) / len(targets))
     trainer.log_unigram = torch.full_like(log_p, -log(len(may)))
     other = trainer.validate(prepared.valid, asked)
     assert other.unigram == pytest.approx(log(len(may)))
-    assert abs(other.unigram - found.unigram) > 0.1
+    assert abs(other.unigram - figures.unigram) > 0.1
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ has them.
     [WORD]       one whole word of 1 to `pieces` tokens, by the tokenizer's own marking
     [GAP:2-5]    any two to five tokens; [GAP:3] any three
 
-A reading fixes the number of tokens of every blank: a text with as many masks. All readings of
-a text together are the product of its blanks' lengths. A cloze (`cloze_of`) has blanks of one
-token each; words that are known to be there are never cut.
+A reading of a text gives every blank a number of tokens, and is the text with that many masks.
+There is one for each combination of the blanks' lengths. A cloze (`cloze_of`) is made of a text
+whose blanks are all [MASK]; a target of several tokens turns its blank into as many.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ from unmask.models.text.text_tokenizer import (
 
 logger = logging.getLogger(__name__)
 WORD = "[WORD]"
-MASKS = re.compile(r"<mask>|\[mask\]|\{mask\}|<extra_id_\d+>", re.IGNORECASE)
-"""Masks of models."""
-OTHERS = re.compile(rf"{MASKS.pattern}|[<\[{{(]blank[>\]}})]|_{{2,}}", re.IGNORECASE)
-"""Blanks as other tools, and exercises, write them."""
-MOST_READINGS = 64
+MODEL_MASKS = re.compile(r"<mask>|\[mask\]|\{mask\}|<extra_id_\d+>", re.IGNORECASE)
+"""Masks as models spell them."""
+FOREIGN_BLANKS = re.compile(
+    "|".join([MODEL_MASKS.pattern, r"[<\[{(]blank[>\]})]", "_{2,}"]), re.IGNORECASE
+)
+"""Blanks as models, other tools and exercises write them: <mask>, [blank], ____."""
+MOST_READINGS = 64  # Of one text
 LONGEST_GAP = 100_000  # Tokens; no model takes more
 
 
@@ -66,7 +68,7 @@ class TextReading:
     lengths: tuple[int, ...]
 
     def parts(self, tokens: Sequence[int]) -> list[tuple[int, ...]]:
-        """The tokens of each blank, from those of the whole block."""
+        """The tokens of each blank. `tokens` has one for every mask of the cloze, in order."""
         parts = []
         start = 0
         for length in self.lengths:
@@ -76,7 +78,7 @@ class TextReading:
 
 
 def has_several_lengths(text: str) -> bool:
-    """Whether a text has a [WORD] or a [GAP]."""
+    """Whether a text has a [WORD] or a [GAP], even an unclosed one."""
     return re.search(r"\[WORD\]|\[GAP\b", text) is not None
 
 
@@ -122,10 +124,15 @@ def _refuse_part_of_word(match: re.Match[str], text: str) -> None:
     character_before = text[: match.start()][-1:]
     character_after = text[match.end() :][:1]
     for beside in (character_before, character_after):
-        # scripts of wide characters write words without spaces
-        if beside.isalnum() and unicodedata.east_asian_width(beside) not in "WF":
-            whole = "and is a whole word: put a space between, or use [MASK]"
-            raise InputError(f"[WORD] touches {beside!r} in {shortened(text)}, {whole}")
+        if not beside.isalnum():  # also "", at the start or end of the text
+            continue
+        is_wide = unicodedata.east_asian_width(beside) in ("W", "F")  # wide and full-width
+        if is_wide:  # scripts of such characters write words without spaces
+            continue
+        raise InputError(
+            f"[WORD] touches {beside!r} in {shortened(text)}, and is a whole word: put a space"
+            " between, or use [MASK]"
+        )
 
 
 def _gap_lengths(written: str) -> tuple[int, int]:
@@ -135,8 +142,9 @@ def _gap_lengths(written: str) -> tuple[int, int]:
         raise _not_understood(written)
     digits_of_least = match[1]
     digits_of_most = match[2] or match[1]
-    # digits are counted, because Python reads no number of thousands of digits
-    if max(len(digits_of_least), len(digits_of_most)) > len(str(LONGEST_GAP)):
+    # before `int`, which raises for a number of more than 4,300 digits
+    most_digits = max(len(digits_of_least), len(digits_of_most))
+    if most_digits > len(str(LONGEST_GAP)):
         raise InputError(
             f"the gap {written[:30]}... is too long: give at most {LONGEST_GAP:,} tokens"
         )
@@ -156,8 +164,8 @@ def _not_understood(written: str) -> InputError:
 def readings_of(
     tokenizer: TextTokenizer, text: str, blanks: Sequence[Blank], max_length: int | None = None
 ) -> list[TextReading]:
-    """The readings of a text, the shortest first; those too long for the model are left out,
-    with a warning.
+    """The readings of a text. The first has the least length of every blank, and the length of
+    the last blank changes fastest. Those too long for the model are left out, with a warning.
     """
     ways = prod(blank.most - blank.least + 1 for blank in blanks)
     if ways > MOST_READINGS:
@@ -167,13 +175,14 @@ def readings_of(
     refuse_hopeless(text, max_length)
     fewest = sum(blank.least for blank in blanks)
     longest = max_length or LONGEST_GAP
-    if fewest > longest:  # before a text of as many masks is tokenised
+    if fewest > longest:  # refused here, before texts with that many masks are tokenised
         raise InputError(
             f"the blanks alone have {fewest:,} tokens at their shortest and the model takes"
             f" {longest}: shorten the gap"
         )
-    lengths_of_blanks = [range(blank.least, blank.most + 1) for blank in blanks]
-    readings = [reading_with(tokenizer, text, lengths) for lengths in product(*lengths_of_blanks)]
+    possible_lengths = [range(blank.least, blank.most + 1) for blank in blanks]
+    combinations = product(*possible_lengths)
+    readings = [reading_with(tokenizer, text, lengths) for lengths in combinations]
     if max_length is None:
         return readings
     fitting = [reading for reading in readings if len(reading.cloze.ids) <= max_length]
@@ -194,7 +203,7 @@ def readings_of(
 def reading_with(tokenizer: TextTokenizer, text: str, lengths: Sequence[int]) -> TextReading:
     """The text with `lengths[b]` masks for blank b."""
     masked = ""
-    end = 0  # of the blank before
+    end = 0  # where the blank before this one ends in the text
     for match, length in zip(_written_blanks(tokenizer, text), lengths, strict=True):
         masked += text[end : match.start()] + BLANK * length
         end = match.end()
@@ -206,7 +215,7 @@ def reading_with(tokenizer: TextTokenizer, text: str, lengths: Sequence[int]) ->
 
 def no_blank(text: str, forms: str = BLANK) -> str:
     """The message about a text without a blank; it names what was probably meant as one."""
-    other = OTHERS.search(text)
+    other = FOREIGN_BLANKS.search(text)
     if other:
         remedy = f"write {BLANK} instead of {other[0]!r}"
     else:
@@ -218,7 +227,7 @@ def _refuse_other_masks(tokenizer: TextTokenizer, text: str) -> None:
     """Raise if a text with blanks also has the mask of another model, which would be read as
     letters.
     """
-    for match in MASKS.finditer(text):
+    for match in MODEL_MASKS.finditer(text):
         if match[0] not in (BLANK, tokenizer.mask_token):
             raise InputError(
                 f"the text {shortened(text)} has {match[0]!r} beside its blanks: write {BLANK} for"
@@ -236,9 +245,10 @@ def cloze_of(
     """The cloze of a text with blanks in it, or of a plain text whose tokens at `positions`
     become the blanks.
 
-    With blanks, `targets` may name the words that are there, one per blank, as gold; a word of
-    m tokens turns its blank into m consecutive ones. With positions (in tokens, the start token
-    being 0), the tokens that stood there are the gold.
+    positions   count tokens, the start token being 0. The tokens that stood there are the gold
+    targets     the words that fill the blanks of the text, one per blank: the gold. A word of m
+                tokens turns its blank into m consecutive ones
+    max_length  the most tokens that the model takes, if known
     """
     if has_several_lengths(text):
         raise InputError(
@@ -308,12 +318,14 @@ def _with_gold(ids: Sequence[int], blanks: Sequence[int], words: Sequence[Sequen
     with these tokens as gold.
     """
     word_at = dict(zip(blanks, words, strict=True))
-    widened: list[int] = []
-    block: list[int] = []
+    widened: list[int] = []  # `ids` with each blank repeated
+    block: list[int] = []  # positions of the blanks in `widened`
     for t, token in enumerate(ids):
-        copies = len(word_at[t]) if t in word_at else 1
-        if t in word_at:
-            block.extend(range(len(widened), len(widened) + copies))
-        widened.extend([token] * copies)
+        if t not in word_at:
+            widened.append(token)
+            continue
+        start = len(widened)
+        widened.extend([token] * len(word_at[t]))
+        block.extend(range(start, len(widened)))
     gold = tuple(token for word in words for token in word)
     return Cloze(tuple(widened), tuple(block), gold)

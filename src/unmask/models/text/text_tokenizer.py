@@ -3,9 +3,9 @@
 - `[MASK]` means the model's own mask token.
 - A space before a blank belongs to the token that fills it, if tokens carry their space ("Ġthe",
   "▁the").
-- A vocabulary whose regular tokens are all single characters (amino acids; names in brackets
-  such as "<null_1>" aside) is read character by character. A character outside it is refused: a
-  text of unknowns would be scored without a warning.
+- A vocabulary whose regular tokens are all single characters (amino acids) is read character by
+  character. Names in brackets, such as "<null_1>", do not count as regular here. A character
+  outside the vocabulary is refused: a text of unknowns would be scored without a warning.
 - Control characters are refused: tokenizers drop them silently, and positions would shift.
 - A warning names words that the model reads as its unknown token. A cloze of nothing else is
   refused.
@@ -19,8 +19,9 @@ import json
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
+from itertools import permutations
 from typing import Any, NamedTuple
 
 from tokenizers import Encoding, Tokenizer
@@ -35,7 +36,7 @@ from unmask.models.text.vocabulary import CONTINUES, are_letters
 BLANK = "[MASK]"
 SHOWN = 5  # Unknown words in a warning, and tokens of the model in an error
 MOST_NAMED = 50  # Unknown words that all warnings together name
-JOINED_TRIED = 4  # Tokens of which every ordered pair is read without a space between
+JOINED_TRIED = 4  # Tokens that `joined` writes side by side without a space, in all pairs
 SAMPLE_LENGTH = 200  # Characters of the text that is read in upper and in lower case
 SHOWN_LENGTH = 60  # Characters of a text in a message
 UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -43,19 +44,19 @@ UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 REPLACEMENT = "\ufffd"
 """Stands for bytes that are no whole character where a tokenizer decodes them."""
 UNUSED = re.compile(r"[\[<]unused_?\d+[\]>]", re.IGNORECASE)
-"""Places in a vocabulary that no text has: [unused12] of BERT, or ids between a tokenizer's
-last token and a given mask.
+"""Tokens that no text has: [unused12] of BERT, or those with which `mask_token` fills the ids
+up to a given mask.
 """
 LONGEST_UNBROKEN = 100_000
-"""Characters without a space. Longer than the longest protein, and than a text of a model in a
-script without spaces.
+"""Most characters without a space between them. The longest protein has fewer, and so has any
+text that a model can take in a script that writes no spaces.
 """
 CHARACTERS_PER_TOKEN = 1_000  # No text that a model can take has more on average
 
 
-class Placed(NamedTuple):
-    """Words and spans of a text under the names of the library `tokenizers`, for tokenizers
-    that do not use it.
+class WordsAndSpans(NamedTuple):
+    """Stands in for an `Encoding` where the words and spans do not come from the library
+    `tokenizers`. Its fields have the names that they have there.
     """
 
     word_ids: Sequence[int | None]
@@ -66,12 +67,12 @@ class Tokens(NamedTuple):
     """The tokens of a text, start and end tokens included.
 
     inside   first position that is not a start token, and first end token
-    source   words and spans, which are computed when they are asked for
+    source   has the words and spans; an `Encoding` computes them when they are asked for
     """
 
     ids: tuple[int, ...]
     inside: tuple[int, int]
-    source: Encoding | Placed
+    source: Encoding | WordsAndSpans
 
     @property
     def words(self) -> Sequence[int | None]:
@@ -113,6 +114,7 @@ class TextTokenizer:
         vocabulary: dict[str, int] = dict(by_id)
         self.size = len(vocabulary)
         unused = {i for token, i in vocabulary.items() if UNUSED.fullmatch(token)}
+        # of all tokens of the tokenizer, also those beyond `vocab_size`
         self._special_or_unused = set(tokenizer.all_special_ids) | self._marked_special() | unused
         self.special_tokens = tuple(str(token) for token in tokenizer.all_special_tokens)
         self.nameless = set(range(vocab_size)) - set(vocabulary.values())
@@ -123,7 +125,8 @@ class TextTokenizer:
         }
         self.by_character = are_letters(self.regular_tokens)
         self._already_named: set[str] = set()  # unknown words in earlier warnings
-        self._ends: tuple[int, int] | None = None  # how many start and end tokens, once known
+        # how many start and end tokens a text has, once a text has shown it
+        self._ends: tuple[int, int] | None = None
 
     def _marked_special(self) -> set[int]:
         """Ids that tokenizer.json marks as special tokens, also those without a name."""
@@ -150,28 +153,34 @@ class TextTokenizer:
         if self.unknown_id not in ids or len(self._already_named) >= MOST_NAMED:
             return
         unknown_token = self.tokenizer.unk_token
-        spans = self.spans(prepared)
-        if spans:
-            read_as_unknown = [
-                prepared[start:stop]
-                for (start, stop), i in zip(spans, ids, strict=False)
-                if i == self.unknown_id
-            ]
-        else:
-            read_as_unknown = [f"{ids.count(self.unknown_id)} of its words"]
-        not_to_name = {"", unknown_token, *self._already_named}
+        not_to_name = {"", unknown_token, *self._already_named}  # "" is of a token without a place
+        read_as_unknown = self._read_as_unknown(prepared, ids)
         unknown = [word for word in read_as_unknown if word not in not_to_name]
         if not unknown:
             return
         self._already_named.update(unknown)
-        shown = ", ".join(shortened(word) for word in dict.fromkeys(unknown[:SHOWN]))
+        first_ones = dict.fromkeys(unknown[:SHOWN])  # each once
+        shown = ", ".join(shortened(word) for word in first_ones)
         if len(unknown) > SHOWN:
             shown += ", ..."
         warnings.warn(
             f"the model does not know {shown} and reads {unknown_token} instead",
             UnmaskWarning,
-            stacklevel=4,
+            stacklevel=4,  # the caller of `cloze_of`, or of `prepare` of scoring
         )
+
+    def _read_as_unknown(self, prepared: str, ids: Sequence[int]) -> list[str]:
+        """The words of a prepared text that are read as the unknown token, or one phrase with
+        their number if the tokenizer does not know where they lie.
+        """
+        spans = self.spans(prepared)
+        if not spans:
+            return [f"{ids.count(self.unknown_id)} of its words"]
+        return [
+            prepared[start:stop]
+            for (start, stop), i in zip(spans, ids, strict=False)
+            if i == self.unknown_id
+        ]
 
     def spans(self, text: str) -> list[tuple[int, int]] | None:
         """Start and end of each token in a prepared text; None for a tokenizer that does not
@@ -185,13 +194,17 @@ class TextTokenizer:
 
     def tokens_of_each(self, texts: Sequence[str]) -> list[Tokens | InputError]:
         """The tokens of every text, or the error of one that cannot be read."""
+        if len(texts) == 1:
+            return [self._tokens_or_error(texts[0])]
+        with suppress(InputError):  # at least one cannot be read: each is read by itself below
+            return list(self._tokens_of_all(texts))
+        return [self._tokens_or_error(text) for text in texts]
+
+    def _tokens_or_error(self, text: str) -> Tokens | InputError:
         try:
-            return [*self._tokens_of_all(texts)]
+            return self.tokens_of(text)
         except InputError as error:
-            if len(texts) == 1:
-                return [error]
-        # at least one of them cannot be read: each by itself
-        return [self.tokens_of_each([text])[0] for text in texts]
+            return error
 
     def _tokens_of_all(self, texts: Sequence[str]) -> list[Tokens]:
         """The tokens of every text; raises if one of them cannot be read."""
@@ -210,14 +223,23 @@ class TextTokenizer:
         """The tokens of a text that the library `tokenizers` has read."""
         ids = tuple(encoding.ids)
         if self._ends is None:
-            # a text's own tokens are of a word, the start and end tokens around all texts are not
-            in_words = [t for t, word in enumerate(encoding.word_ids) if word is not None]
-            if in_words:
-                self._ends = (in_words[0], len(ids) - 1 - in_words[-1])
-        if self._ends is None:  # a text without any token of its own
+            self._ends = self._ends_in(encoding)
+        if self._ends is None:  # still unknown: the text has no token of its own
             return Tokens(ids, (len(ids), len(ids)), encoding)
         before, after = self._ends
         return Tokens(ids, (before, len(ids) - after), encoding)
+
+    @staticmethod
+    def _ends_in(encoding: Encoding) -> tuple[int, int] | None:
+        """How many start and end tokens a text has; None if it has no other token.
+
+        A text's own tokens are in a word, and its start and end tokens are in none.
+        """
+        in_words = [t for t, word in enumerate(encoding.word_ids) if word is not None]
+        if not in_words:
+            return None
+        last = len(encoding.ids) - 1
+        return in_words[0], last - in_words[-1]
 
     def _tokens_in_python(self, text: str) -> Tokens:
         """The tokens by a tokenizer that does not know their spans."""
@@ -225,12 +247,13 @@ class TextTokenizer:
         before, after = self.around()
         start = len(before)
         stop = len(ids) - len(after)
+        # each token is a word by itself, with its position for a number
         words = [t if start <= t < stop else None for t in range(len(ids))]
         unknown_spans = [(0, 0)] * len(ids)
-        return Tokens(tuple(ids), (start, stop), Placed(words, unknown_spans))
+        return Tokens(tuple(ids), (start, stop), WordsAndSpans(words, unknown_spans))
 
     def around(self) -> tuple[list[int], list[int]]:
-        """The special ids before and after a text."""
+        """The special ids before and after a text, here one of a single mask."""
         ids = list(self.tokenizer(self.mask_token, verbose=False)["input_ids"])
         place = ids.index(self.mask_id)
         before = [i for i in ids[:place] if i in self._special_or_unused]
@@ -239,12 +262,17 @@ class TextTokenizer:
 
     def refuse_unknown(self, text: str, ids: Sequence[int]) -> None:
         """Raise for a text of which the model knows no word at all."""
-        if self.unknown_id in ids and not set(ids) - set(self.special_ids):
-            examples = ", ".join(repr(token) for token in list(self.regular_tokens)[:SHOWN])
-            raise InputError(
-                f"all words of {shortened(text)} are unknown to the model, whose tokens look like"
-                f" {examples}: write it in them"
-            )
+        if self.unknown_id not in ids:
+            return
+        known = set(ids) - set(self.special_ids)  # the unknown id is among the special ones
+        if known:
+            return
+        first_tokens = list(self.regular_tokens)[:SHOWN]
+        examples = ", ".join(repr(token) for token in first_tokens)
+        raise InputError(
+            f"all words of {shortened(text)} are unknown to the model, whose tokens look like"
+            f" {examples}: write it in them"
+        )
 
     def prepared(self, text: str) -> str:
         """The text as the tokenizer needs it: checked, with the model's mask tokens, single
@@ -281,9 +309,10 @@ class TextTokenizer:
         return ids
 
     def _ids_after_comma(self, word: str, comma: str) -> list[int]:
-        """Ids of a word inside a text, where a comma (",", or ", " with a space) is before it.
+        """Ids of a word inside a text, read after a comma: "," or, with a space, ", ".
 
-        The ids of the word alone, if the comma is not a token by itself.
+        The word alone is read as at the start of a text, where SentencePiece puts a space before
+        it ("▁cat"). Its ids are returned only if the comma does not stay a token by itself.
         """
         ids_of_comma = self._ids(",")
         ids = self._ids(comma + word)
@@ -326,7 +355,9 @@ class TextTokenizer:
             inside.pop()
         if self.by_character or self.joined:
             return "".join(self.token(i) for i in inside)
-        text = str(tokenizer.decode(inside, clean_up_tokenization_spaces=not self.spaces_in_tokens))
+        # only tokens that do not carry their spaces get one before punctuation, to be removed
+        clean_up = not self.spaces_in_tokens
+        text = str(tokenizer.decode(inside, clean_up_tokenization_spaces=clean_up))
         return text.replace(tokenizer.mask_token, BLANK).strip()
 
     @cached_property
@@ -334,8 +365,8 @@ class TextTokenizer:
         """A description of the tokens."""
         if self.by_character:
             return "letters"
-        single = [token for token in self.regular_tokens if len(token) == 1]
-        if len(single) == len(self.regular_tokens) == 256:
+        all_single = all(len(token) == 1 for token in self.regular_tokens)
+        if all_single and len(self.regular_tokens) == 256:  # one is a space: no letters (Perceiver)
             return "bytes"
         if self.byte_level:
             return "byte-level pieces"
@@ -361,13 +392,16 @@ class TextTokenizer:
         """
         if self.core is None or type(self.core.model).__name__ != "WordLevel":
             return False
-        if self.core.decoder is not None:
+        if self.core.decoder is not None:  # without one, tokens are decoded with spaces between
             return False
         alphanumeric = [(token, i) for token, i in self.regular_tokens.items() if token.isalnum()]
         examples = alphanumeric[:JOINED_TRIED]
-        return len(examples) > 1 and all(
-            self._ids(a + b) == [i, j] for a, i in examples for b, j in examples if a != b
-        )
+        if len(examples) < 2:
+            return False
+        for (a, id_of_a), (b, id_of_b) in permutations(examples, 2):
+            if self._ids(a + b) != [id_of_a, id_of_b]:
+                return False
+        return True
 
     @cached_property
     def spaces_in_tokens(self) -> bool:
@@ -405,13 +439,15 @@ class TextTokenizer:
 
     @cached_property
     def _between_letters(self) -> str:
-        """The separator of two letters: a space, or nothing for a tokenizer that cuts letters
-        itself and reads spaces.
+        """The separator of two letters: nothing for a tokenizer that cuts letters itself and
+        reads a space as a token, a space for any other.
         """
         letter, i = next((token, i) for token, i in self.regular_tokens.items() if len(token) == 1)
-        if self._ids(f"{letter} {letter}") == [i, i]:
+        reads_them_apart = self._ids(f"{letter} {letter}") == [i, i]
+        if reads_them_apart:
             return " "
-        return "" if self._ids(letter * 2) == [i, i] else " "
+        cuts_them_itself = self._ids(letter * 2) == [i, i]
+        return "" if cuts_them_itself else " "
 
     def _spread(self, text: str) -> str:
         """The text with what the tokenizer needs between characters and special tokens. Raises
@@ -430,7 +466,11 @@ class TextTokenizer:
         return self._between_letters.join(letters).replace(BLANK, self.mask_token)
 
     def _by_letter(self, text: str, tokens: Tokens) -> Tokens:
-        """Tokens of single letters, each of which is a word, with their places in the text."""
+        """Tokens of single letters, each of which is a word, with their places in the text.
+
+        `tokens` were read from the prepared text, whose places differ. The tokens between start
+        and end are the matches of `_letter` in the text, in order.
+        """
         spans_of_letters = (match.span() for match in self._letter.finditer(text))
         words: list[int | None] = []
         spans: list[tuple[int, int]] = []
@@ -441,7 +481,7 @@ class TextTokenizer:
             else:
                 words.append(t)
                 spans.append(next(spans_of_letters))
-        return tokens._replace(source=Placed(words, spans))
+        return tokens._replace(source=WordsAndSpans(words, spans))
 
 
 @contextmanager

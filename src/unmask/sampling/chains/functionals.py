@@ -120,6 +120,9 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
     r_hat = ess_bulk = ess_tail = NAN
     if draws_per_chain >= FEWEST_DRAWS and np.ptp(draws) > 0:
         r_hat, ess_bulk, ess_tail = _convergence(draws)
+    ess_per_1000_passes = NAN
+    if passes:
+        ess_per_1000_passes = 1000 * ess_bulk / passes
     return Functional(
         name=name,
         length=length,
@@ -128,7 +131,7 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
         r_hat=r_hat,
         ess_bulk=ess_bulk,
         ess_tail=ess_tail,
-        ess_per_1000_passes=1000 * ess_bulk / passes if passes else NAN,
+        ess_per_1000_passes=ess_per_1000_passes,
     )
 
 

@@ -52,7 +52,8 @@ def group_runs(
     starts = [torch.tensor(model.words.encode(text)) for text in settings.start.init]
     templates = _templates(settings, model, starts)
     if form is None:
-        look_at_first(model, [ids.tolist() for ids in starts] or templates)
+        texts_of_user = [ids.tolist() for ids in starts] or templates
+        look_at_first(model, texts_of_user)
     chains_of_template: dict[tuple[int, ...], list[int]] = {}
     for chain in range(settings.chains):
         template = templates[chain % len(templates)]  # chains take templates and starts in turn
@@ -66,27 +67,24 @@ def group_runs(
     ]
     if form is None:
         form = _output_form(model, targets, workers)
-    sizes = iter(chains_at_once if isinstance(chains_at_once, Sequence) else ())
+    most_at_once: int | None = None
+    sizes: Iterator[int] = iter(())
+    if isinstance(chains_at_once, int):
+        most_at_once = chains_at_once
+    elif isinstance(chains_at_once, Sequence):
+        sizes = iter(chains_at_once)
     runs = []
     passes_of_rows: dict[int, Passes] = {}
     for target, chains in zip(targets, chains_of_template.values(), strict=True):
         rows = rows_for(model, len(chains), settings.kernel.decodes)
         passes = passes_of_rows.setdefault(rows, Passes(model, rows, form))
-        starts_of_target = None
-        if starts:
-            starts_of_chains = [starts[chain % len(starts)] for chain in chains]
-            starts_of_target = stacked_starts(starts_of_chains, target)
-        if isinstance(chains_at_once, int):
-            usual_size = chains_at_once
-        else:
+        usual_size = most_at_once
+        if usual_size is None:
             usual_size = _size_that_fits(settings, target, form, workers)
-        for part in _parts(len(chains), sizes, usual_size):
-            group = Group(
-                chains=chains[part],
-                target=target,
-                starts=None if starts_of_target is None else starts_of_target[part],
-            )
-            runs.append(group_run(settings, group, passes))
+        groups = _groups_of(
+            target=target, chains=chains, starts=starts, sizes=sizes, usual_size=usual_size
+        )
+        runs += [group_run(settings, group, passes) for group in groups]
     return runs
 
 
@@ -170,12 +168,27 @@ def _size_that_fits(
     return min(fitting, share_of_a_worker)
 
 
-def _parts(chains: int, sizes: Iterator[int], usual_size: int) -> Iterator[slice]:
-    """The places of each group among the chains of a target. Groups have the next `sizes`, and
-    the usual one after the last of these.
+def _groups_of(
+    target: Target,
+    chains: list[int],
+    starts: Sequence[Int[Tensor, " _"]],
+    sizes: Iterator[int],
+    usual_size: int,
+) -> Iterator[Group]:
+    """The chains of a target in groups. These have the next `sizes`, and the usual one after the
+    last of them.
+
+    starts   texts that all chains of the run take in turn; empty if the user named none
     """
+    starts_of_chains = None
+    if starts:
+        starts_in_turn = [starts[chain % len(starts)] for chain in chains]
+        starts_of_chains = stacked_starts(starts_in_turn, target)
     first = 0
-    while first < chains:
-        size = next(sizes, usual_size)
-        yield slice(first, first + size)
-        first += size
+    while first < len(chains):
+        end = first + next(sizes, usual_size)
+        starts_of_group = None
+        if starts_of_chains is not None:
+            starts_of_group = starts_of_chains[first:end]
+        yield Group(chains[first:end], target, starts_of_group)
+        first = end

@@ -68,7 +68,8 @@ class CausalJudge:
         rows = [[*self.before, *tokens, *self.after] for tokens in bare]
         nats = np.full(len(texts), np.nan)
         # Texts of one length go together, so that none is padded. The first token is not predicted.
-        for length in {len(row) for row in rows if len(row) > 1}:
+        lengths = {len(row) for row in rows if len(row) > 1}
+        for length in lengths:
             places = [place for place, row in enumerate(rows) if len(row) == length]
             for start in range(0, len(places), TEXTS_AT_ONCE):
                 batch = places[start : start + TEXTS_AT_ONCE]

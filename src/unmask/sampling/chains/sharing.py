@@ -103,7 +103,9 @@ class SharedChains:
         pending = [keeper for keeper in keepers if keeper.done < self.settings.sweeps]
         shares = [self._first_share(keeper, sizes) for keeper in pending]
         setup = partial(ChainWorker, self.load, self.settings, self.energy)
-        answers = each(ChainWorker.__call__, shares, self.workers, setup, self._next_share)
+        answers = each(
+            ChainWorker.__call__, shares, self.workers, setup=setup, rest=self._next_share
+        )
         try:
             with closing(answers):
                 for index, (samples, snapshot) in answers:

@@ -47,7 +47,7 @@ class PairTokens:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class TrainingData:
     """Everything a run needs of its data.
 
     packed          rows to train on
@@ -76,7 +76,7 @@ def prepare(
     tokenizer_path: Path | None = None,
     progress: Progress | None = None,
     resumed: bool = False,
-) -> Prepared:
+) -> TrainingData:
     """Tokenise and pack the sources, from the cache if possible.
 
     Validation uses the texts of `valid`, or without them `valid_share` of the lines.
@@ -110,7 +110,7 @@ def prepare(
         advice = f"--valid {valid.name} has no text, give another file, or omit it"
     rows = validation_rows(held_out_parts, settings.max_length, pad, advice)
     fingerprints = [tokens.fingerprint for tokens in tokens_of_sources]
-    return Prepared(
+    return TrainingData(
         tokenizer=tokenizer,
         packed=packed,
         valid=rows,

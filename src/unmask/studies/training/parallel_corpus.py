@@ -22,7 +22,7 @@ from unmask.runs.fingerprint import fingerprint
 from unmask.runs.progress import Progress
 from unmask.studies.training.corpus import (
     PairTokens,
-    Prepared,
+    TrainingData,
     share_in_words,
     tokenizer_of,
     warn_of_unknown,
@@ -49,7 +49,7 @@ def prepare_parallel(
     tokenizer_path: Path | None = None,
     progress: Progress | None = None,
     resumed: bool = False,
-) -> Prepared:
+) -> TrainingData:
     """Tokenise and pack the pairs, of which `valid_share` is held out by a hash of the source."""
     # `Segmentation()` holds out nothing: the tokenizer learns from held-out pairs, too.
     everything = Segmentation()
@@ -88,7 +88,7 @@ def prepare_parallel(
     packed = pack([part], [1.0], settings.max_length, layout.pad, seed=settings.seed)
     advice = "give more pairs or a larger --valid-share"
     rows = validation_rows([held_out_part], layout.max_length, layout.pad, advice)
-    return Prepared(
+    return TrainingData(
         tokenizer=tokenizer,
         packed=packed,
         valid=rows,

@@ -34,7 +34,7 @@ from unmask.studies.training.choosing import (
     settle,
     suited_vocab,
 )
-from unmask.studies.training.corpus import Prepared, prepare
+from unmask.studies.training.corpus import TrainingData, prepare
 from unmask.studies.training.log import RunLog
 from unmask.studies.training.model_folder import model_card, write_model
 from unmask.studies.training.parallel_corpus import prepare_parallel
@@ -228,7 +228,7 @@ def _prepared(
     tokenizer_path: Path | None,
     progress: Progress | None,
     resumed: bool,
-) -> Prepared:
+) -> TrainingData:
     """The data of the run: of texts, or of both sides of a parallel corpus."""
     if not settings.parallel:
         return prepare(

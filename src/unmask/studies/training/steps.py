@@ -97,7 +97,7 @@ def _interrupts(once: bool = True) -> Iterator[Interrupts]:
     former = {}
     for number in stopping_signals():
         handler = signal.getsignal(number)
-        if handler not in (signal.SIG_IGN, None):  # ignored, or handled by C code
+        if handler not in (signal.SIG_IGN, None):  # neither ignored nor handled by C code
             former[number] = handler
 
     def restore() -> None:

@@ -22,7 +22,7 @@ from jaxtyping import Float, Int, UInt
 from torch import Tensor
 
 from unmask.studies.training.batches import BatchPlan, seed_for
-from unmask.studies.training.corpus import Prepared
+from unmask.studies.training.corpus import TrainingData
 from unmask.studies.training.encoder import PackedBert, Slots
 from unmask.studies.training.fixed_order import one_order
 from unmask.studies.training.objectives import (
@@ -89,7 +89,7 @@ class Trainer:
     def __init__(
         self,
         settings: TrainSettings,
-        prepared: Prepared,
+        prepared: TrainingData,
         device: torch.device,
         init: Start | None = None,
         processes: Processes = ALONE,

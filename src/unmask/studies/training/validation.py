@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.studies.training.corpus import PairTokens, Prepared
+from unmask.studies.training.corpus import PairTokens, TrainingData
 from unmask.studies.training.packed_text import Vocabulary
 from unmask.studies.training.packing import PackedRows
 
@@ -60,7 +60,9 @@ class Validation:
         )
 
 
-def log_unigram(prepared: Prepared, vocabulary: Vocabulary, causal: bool) -> Float[Tensor, " V"]:
+def log_unigram(
+    prepared: TrainingData, vocabulary: Vocabulary, causal: bool
+) -> Float[Tensor, " V"]:
     """log c(x) / N of every token that may be a target; -inf for the others.
 
     These are the regular tokens; of a causal model the end token and the unknown one, too.

@@ -38,7 +38,14 @@ class OneTranslation(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures(Result):
-    """Of a set of translations; None where a figure does not apply."""
+    """Of a set of translations; None where a figure does not apply.
+
+    stutter     share of neighbouring tokens that are equal
+    stuttering  share of translations with such neighbours
+    energy, log_prob, passes   means over the translations that have a text
+    accepted, novel            shares of a kernel's steps
+    seconds     per translation
+    """
 
     bleu: float
     bleu_signature: str
@@ -128,20 +135,27 @@ def figures(
     texts = [row["text"] for row in rows]
     with_text = [row for row in rows if row["text"]]
     tokens = [row["tokens"] for row in with_text]
+    stutter = stutter_rate(tokens) if tokens else 0.0
     stuttering = sum(stutters(of_text) > 0 for of_text in tokens)
+    accepted = None
+    novel = None
     steps = moves.get("steps", 0)
-    # sacrebleu has a signature once it has computed a score
+    if steps:
+        accepted = moves["accepted"] / steps
+        novel = moves["changed"] / steps
+    bleu_score = bleu.corpus_score(texts, [list(references)]).score
+    chrf_score = chrf.corpus_score(texts, [list(references)]).score
     return Figures(
-        bleu=bleu.corpus_score(texts, [list(references)]).score,
-        bleu_signature=str(bleu.get_signature()),
-        chrf=chrf.corpus_score(texts, [list(references)]).score,
+        bleu=bleu_score,
+        bleu_signature=str(bleu.get_signature()),  # there is one once a score was computed
+        chrf=chrf_score,
         chrf_signature=str(chrf.get_signature()),
-        stutter=stutter_rate(tokens) if tokens else 0.0,
+        stutter=stutter,
         stuttering=stuttering / max(1, len(tokens)),
         energy=_mean([row["energy"] for row in with_text]),
         log_prob=_mean([row["log_prob"] for row in with_text]),
-        accepted=moves["accepted"] / steps if steps else None,
-        novel=moves["changed"] / steps if steps else None,
+        accepted=accepted,
+        novel=novel,
         passes=_mean([row["passes"] for row in with_text]) or 0.0,
         seconds=seconds / max(1, len(rows)),
     )
