@@ -29,10 +29,10 @@ class Cloze:
     gold: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        self._read("ids")
-        self._read("block")
+        self._make_tuple("ids")
+        self._make_tuple("block")
         if self.gold is not None:
-            self._read("gold")
+            self._make_tuple("gold")
         for token in (*self.ids, *(self.gold or ())):
             checks.whole("token id", token, 0, checks.MOST_TOKENS)
         if not self.block:
@@ -53,8 +53,8 @@ class Cloze:
                 " blank"
             )
 
-    def _read(self, name: str) -> None:
-        """Replace a field by a tuple of whole numbers, whatever list of them was given."""
+    def _make_tuple(self, name: str) -> None:
+        """Replace a field, any list of whole numbers, by a tuple of them."""
         numbers = checks.wholes(name, getattr(self, name))
         object.__setattr__(self, name, tuple(numbers))  # the class is frozen
 

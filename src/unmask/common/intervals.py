@@ -44,10 +44,10 @@ def wilson(right: float, n: int) -> tuple[float, float]:
     """
     p = right / n
     z = NORMAL_95
-    whole = 1 + z * z / n
-    middle = (p + z * z / (2 * n)) / whole
-    spread = p * (1 - p) / n + z * z / (4 * n * n)
-    half = z / whole * sqrt(spread)
+    divisor = 1 + z * z / n
+    middle = (p + z * z / (2 * n)) / divisor
+    variance = p * (1 - p) / n + z * z / (4 * n * n)
+    half = z / divisor * sqrt(variance)
     return middle - half, middle + half
 
 
@@ -65,7 +65,8 @@ def resampled(
     for start in range(0, resamples, at_once):
         rows = min(at_once, resamples - start)
         items = draw.integers(0, n, (rows, n))
-        cells = items + n * np.arange(rows)[:, None]  # in a matrix of rows by items, read flat
+        # Row r counts items r n to r n + n - 1: one bincount counts for all rows
+        cells = items + n * np.arange(rows)[:, None]
         counts = np.bincount(cells.ravel(), minlength=rows * n)
         yield counts.reshape(rows, n).astype(float)
 

@@ -25,8 +25,8 @@ from unmask.tables.conditionals import outside
 
 ROWS = 256  # rows of a batch of a model that does not say how many are best
 ENOUGH = 2048
-"""Rows of a table that fill a device by themselves: sharing batches would gain less than what
-its rows share with each other.
+"""A table of one text with this many rows has batches of its own. They fill a device, and sharing
+them with other tables would gain less than what its rows share in `substitutions`.
 """
 
 
@@ -86,8 +86,8 @@ class ConditionalTable:
     t          the site that is predicted
     revealed   the sites whose values vary, in rising order
     contexts   (rows of a cloze, |revealed|) values of the revealed sites, the last one fastest
-    log_q      (clozes x B, n_t, A) for B and A values of the revealed sites before and after t, so
-               that the memory is in the order of the sites
+    log_q      (clozes x B, n_t, A), where the revealed sites before t have B values together, and
+               those after t have A: the order of the sites in memory
     total      one number per row: logsumexp of the logits over the candidates
     mass       one number per row: log of the mass that q puts on the candidates
     """
@@ -111,8 +111,8 @@ class ConditionalTable:
         else:
             self.contexts = self.tokens.new_empty((1, 0))
         self._sizes = [len(axes[s]) if s in revealed else 1 for s in range(len(axes))]
-        before = prod(len(axes[s]) for s in revealed if s < t)
-        after = len(self.contexts) // before
+        before = prod(len(axes[s]) for s in revealed if s < t)  # B
+        after = len(self.contexts) // before  # A
         rows = len(clozes) * len(self.contexts)
         device = self.tokens.device
         cells = (len(clozes) * before, len(self.tokens), after)
@@ -150,7 +150,8 @@ class ConditionalTable:
     def _conditionals(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(log q, total, mass) of rows from their logits, which are -inf outside the support."""
         log_p = torch.log_softmax(logits, -1, dtype=self.total.dtype)
-        # logsumexp of all logits, without another sum over the vocabulary
+        # logsumexp of all logits, without another sum over the vocabulary: log_softmax subtracts
+        # it from each logit, also from the largest
         log_z = logits.amax(-1).to(self.total.dtype) - log_p.amax(-1)
         if self.axis.is_vocabulary:
             return log_p, log_z, torch.zeros_like(log_z)
@@ -163,8 +164,8 @@ class ConditionalTable:
         """Set q to 0 in the contexts where the model rules out all candidates: no distribution
         over them exists there.
         """
-        parts, _, after = self.log_q.shape
-        impossible = (self.mass == -torch.inf).reshape(parts, 1, after)
+        outer, _, after = self.log_q.shape  # row r is at [r // after, :, r % after]
+        impossible = (self.mass == -torch.inf).reshape(outer, 1, after)
         self.log_q.masked_fill_(impossible, -torch.inf)
 
     def texts(self, rows: slice) -> tuple[Tensor, Tensor]:
@@ -185,7 +186,7 @@ class ConditionalTable:
         predicted = [[cloze.block[self.t]] for cloze in self.clozes]
         return (
             on_device(ids, device),
-            on_device(revealed, device, torch.long),  # the type says what an empty list would not
+            on_device(revealed, device, torch.long),  # empty lists would become floats
             on_device(predicted, device),
         )
 
@@ -194,10 +195,10 @@ class ConditionalTable:
 
         An axis that is neither t nor revealed has size 1. Mass and total also have size 1 at t.
         """
-        with_t = list(self._sizes)
-        with_t[self.t] = len(self.tokens)
+        sizes_with_t = list(self._sizes)
+        sizes_with_t[self.t] = len(self.tokens)
         n = len(self.clozes)
-        log_q = self.log_q.reshape(n, *with_t)
+        log_q = self.log_q.reshape(n, *sizes_with_t)
         mass = self.mass.reshape(n, *self._sizes)
         total = self.total.reshape(n, *self._sizes)
         return list(zip(log_q, mass, total, strict=True))
@@ -214,8 +215,9 @@ def _write_rows(table: Tensor, rows: slice, values: Tensor) -> None:
         return
     written = 0
     while written < len(values):
-        outer, inner = divmod(rows.start + written, after)
-        part = values[written : written + after - inner]  # up to the end of table[outer]
+        outer, inner = divmod(rows.start + written, after)  # of the next row
+        places_left = after - inner  # in table[outer]
+        part = values[written : written + places_left]
         table[outer, :, inner : inner + len(part)] = part.T.contiguous()
         written += len(part)
 
@@ -225,7 +227,7 @@ def fill_tables(model: ConditionalModel, tables: Sequence[ConditionalTable]) -> 
     for members in grouped(tables, lambda table: table.length):
         of_length = [tables[i] for i in members]
         sharing = _sharing_batches(model, of_length)
-        shares = set(map(id, sharing))
+        shares = {id(table) for table in sharing}
         for table in of_length:
             if id(table) not in shares:
                 yield from _fill_alone(model, table)
@@ -284,6 +286,7 @@ def _settle(model: ConditionalModel, tables: Sequence[ConditionalTable]) -> None
 
     This comes once, when all tables are filled, so that a GPU is waited for once.
     """
+    # On a GPU `total` sums over the candidates alone: of a NaN elsewhere only `mass` tells
     has_nan = torch.cat([table.total + table.mass for table in tables]).isnan().any()
     has_impossible = torch.cat([table.mass for table in tables]).isneginf().any()
     nan_logits, impossible = torch.stack([has_nan, has_impossible]).tolist()

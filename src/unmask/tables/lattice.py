@@ -8,8 +8,9 @@ q(x_{o_t} | x_{o_<t}). Their mean over all k! orders,
     p(x) = G(all),   G(S) = 1/|S| sum_{i in S} G(S - i) q(x_i | x_{S - i}),   G(empty) = 1,
 
 is a probability over the V^k texts too, exact in 2^k - 1 passes. The same recursion with the
-mean of logarithms gives the mean of log p_o, a lower bound of log p. Beyond MOST_SITES orders
-are sampled: the mean of p_o over sampled orders is unbiased.
+mean of logarithms gives the mean of log p_o, a lower bound of log p. A text with more than
+MOST_SITES sites has too many sets. The mean of p_o over sampled orders estimates its p without
+bias.
 
 A set S is a bit mask: bit i says whether it holds site i.
 """
@@ -58,8 +59,8 @@ class Lattice:
         """
         value = self.log_q.new_zeros(self.log_q.shape[:2])
         for sets, inside, _ in _sets_by_size(self.sites, self.log_q.device)[1:]:
-            without_i = sets[:, None] - (1 << inside)
-            terms = value[:, without_i] + self.log_q[:, without_i, inside]
+            without_i = sets[:, None] - (1 << inside)  # (c, s): S - i for each i in S
+            terms = value[:, without_i] + self.log_q[:, without_i, inside]  # (n, c, s)
             value[:, sets] = combine(terms)
         return value[:, -1]
 
@@ -85,11 +86,12 @@ def lattice(
             " orders instead"
         )
     blank = texts.scatter(1, sites, mask)
-    distinct = n == 1 or len(blank.unique(dim=0)) == n  # then no two rows below are equal
+    # Texts that differ outside their sites have no equal rows, whatever is revealed
+    distinct = n == 1 or len(blank.unique(dim=0)) == n
     log_q = torch.full((n, 2**k, k), nan, dtype=torch.float64, device=device)
-    for sets, _, hidden in _sets_by_size(k, device)[:k]:
+    for sets, _, hidden in _sets_by_size(k, device)[:k]:  # without that of all sites
         of_each_set = texts[:, None].expand(-1, len(sets), -1)
-        positions = sites[:, hidden]
+        positions = sites[:, hidden]  # (n, c, k - s)
         targets = of_each_set.gather(2, positions)
         rows = of_each_set.scatter(2, positions, mask)
         values = conditionals.log_q(
@@ -139,7 +141,11 @@ def log_mean_of_sampled(
 
     The mean is unbiased for p(x). Its logarithm lies below log p(x) on average, by about half
     the squared error. To first order the error of a logarithm is the relative error of what it
-    is taken of. It is NaN for a single order.
+    is taken of. With the share s_o = p_o / sum of p_o, whose mean is 1/m, that is
+
+        std(p_o) / sqrt(m) / mean(p_o) = std(s_o) sqrt(m).
+
+    It is NaN for a single order.
     """
     m = log_probs.shape[1]
     total = log_probs.logsumexp(1)

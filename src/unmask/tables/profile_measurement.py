@@ -1,15 +1,19 @@
 """The measurement of a model's dependence profile (`unmask.tables.profile`) on texts.
 
 In every text a random number of tokens, from 2 to all, is hidden at random, and one hidden site i
-is chosen. With its likeliest tokens a put there in turn, and q_i renormalised over them,
+is chosen. Each of its likeliest tokens is put there in turn. For such tokens a, with q_i
+renormalised over them, and for other hidden sites j,
 
     I_ij = sum_a q_i(a) KL(q_j(. | x_i = a) || m_j) = H(m_j) - sum_a q_i(a) H(q_j(. | x_i = a))
     m_j  = sum_a q_i(a) q_j(. | x_i = a)
 
-for other hidden sites j: as many passes as tokens, and one for the entropies H_i. i is random,
-so that the mean over pairs (i, j) at one distance is that of the symmetrised information. f(d)
-= mean I_ij / mean min(H_i, H_j) at distance d. Fewer tokens see less of a site: I_ij is at most
-log of their number.
+This takes a pass per token a, and two passes with all hidden sites masked: one for the entropies
+H_i and H_j, one for q_i.
+i is random, so that the mean of I_ij over pairs at one distance is that of (I_ij + I_ji) / 2.
+
+    f(d) = mean I_ij / mean min(H_i, H_j) at distance d
+
+Fewer tokens see less of a site: I_ij is at most log of their number.
 """
 
 from __future__ import annotations
@@ -70,7 +74,8 @@ def written_profile(
     """
     file = None
     if out is not None:
-        own = {"": (b'{\n  "by_distance"',)}  # a profile, which may be overwritten, begins so
+        # A file that begins as a profile does, whatever its ending, may be overwritten
+        own = {"": (b'{\n  "by_distance"',)}
         file = output_file("save", out, (data, model), own)
     lm = as_model(model)
     if isinstance(data, str | PathLike):
@@ -144,7 +149,8 @@ def profile_of(
         add_pairs(sums, model, ids, random_sites(free, draw), tried)
         if progress:
             progress(sums.texts, len(rows), "texts")
-    neighbours = sums.totals[2, 1]
+    _, _, pairs = sums.totals
+    neighbours = pairs[1]
     if neighbours < FEWEST_PAIRS:
         raise InputError(
             f"{len(rows):,} texts of {name} have fewer than {FEWEST_PAIRS} pairs of hidden"
@@ -196,8 +202,9 @@ def random_sites(free: Bool[Tensor, "n T"], draw: torch.Generator) -> RandomSite
     score = torch.rand(free.shape, generator=draw).to(free.device)
     share = torch.rand(n, generator=draw).to(free.device)
     chance = torch.rand(free.shape, generator=draw).to(free.device)
-    sizes = 2 + (share * (free.sum(1) - 1)).long()  # uniform from 2 to all
-    rank = score.masked_fill(~free, 2.0).argsort(1).argsort(1)  # free positions come first
+    sizes = 2 + (share * (free.sum(1) - 1)).long()  # uniform from 2 to all, since share < 1
+    order = score.masked_fill(~free, 2.0).argsort(1)  # free positions first: their scores are < 1
+    rank = order.argsort(1)  # the place of each position in `order`
     return RandomSites(hidden=rank < sizes.unsqueeze(1), chosen=rank.argmin(1), chance=chance)
 
 
@@ -246,7 +253,7 @@ class SumsByDistance:
                 near = self.totals[:, max(1, distance - width) : distance + width + 1]
                 information, entropy, pairs = near.sum(1).tolist()
                 if pairs >= ENOUGH:
-                    break
+                    break  # else the widest takes in all distances
             ratio = information / max(entropy, LEAST_ENTROPY)
             ratios.append(round(max(0.0, ratio), DECIMALS))
         return tuple(ratios)
@@ -272,7 +279,7 @@ def add_pairs(
     order = torch.where(others, order, torch.inf)
     most = min(MOST_OTHERS, int(others.sum(1).max()))
     j = order.topk(most, 1, largest=False).indices
-    is_site = others.gather(1, j)  # a text with fewer sites j is filled up with other positions
+    is_site = others.gather(1, j)  # where a text has fewer sites, j goes on with other positions
     conditionals = Conditionals(model, regular_tokens(model))
 
     log_q = conditionals.distributions(rows, torch.cat([j, i], 1))
@@ -284,9 +291,10 @@ def add_pairs(
     sums.mass += float(weight.sum())
     weight = weight / weight.sum(1, keepdim=True)
 
-    tried = rows.repeat_interleave(candidates, 0)
+    tried = rows.repeat_interleave(candidates, 0)  # a row per text and token
     every_row = torch.arange(len(tried), device=ids.device)
-    tried[every_row, sites.chosen.repeat_interleave(candidates)] = tokens.flatten()
+    chosen = sites.chosen.repeat_interleave(candidates)
+    tried[every_row, chosen] = tokens.flatten()
     log_q_j = conditionals.distributions(tried, j.repeat_interleave(candidates, 0))
     log_q_j = log_q_j.unflatten(0, (n, candidates))
     q_j = log_q_j.exp()
