@@ -69,7 +69,7 @@ def gradient(trainer, processes):
     """Loss and gradient of one process' part of a step, and the number of asked positions in it."""
     trainer.processes = processes
     rows = -(-trainer.plan.rows // processes.size)
-    trainer.slots = trainer.objective.slots(
+    trainer.capacity = trainer.objective.slots(
         rows, trainer.packed.length, trainer.packed.tokens_per_segment
     )
     text = PackedText.of(torch.from_numpy(trainer.plan.batch(0)), trainer.vocabulary)

@@ -5,14 +5,14 @@ gold tokens:
 
     U-PPL = exp( sum (unary_nll_first + unary_nll_second) / 2N )
     P-PPL = exp( sum pair_nll / 2N )
+    difference = sum (pair_nll - the product's pair_nll) / 2N
 
-A-KL and G-KL are means over the pairs. The product's row is the MLM's: its U-PPL is that of the
-MLM's own unary conditionals. The difference to the product is
+The difference is in nats per token: the log of the ratio of a construction's P-PPL to that of the
+product (INDEPENDENT). A-KL and G-KL are means over the pairs. The product's row is the MLM's: its
+U-PPL is that of the MLM's own unary conditionals.
 
-    (pair_nll - product's pair_nll) / 2N,
-
-in nats per token: the log of the ratio of the two P-PPL. Intervals run from the 2.5 to the 97.5
-percentile of the bootstrap over pairs. Every column resamples the same pairs.
+Intervals run from the 2.5 to the 97.5 percentile of the bootstrap over pairs. Every column
+resamples the same pairs.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ if TYPE_CHECKING:
     import pandas
 
 Number = dict[str, float | None]
-"""{"value", "low", "high"}: a mean and its interval; low and high are None without one."""
+"""{"value", "low", "high"}: a mean and its interval. Low and high are None if there are fewer than
+two pairs, or if the mean is not finite."""
 MEASURES = {
     "u_ppl": ("unary_nll_first", "unary_nll_second"),
     "p_ppl": ("pair_nll",),
     "a_kl": ("a_kl",),
     "g_kl": ("g_kl",),
 }
-"""Of each measure the columns whose sum over a pair is averaged: per token for a perplexity, per
-pair for a divergence."""
+"""The columns that a measure adds up. The sum of a pair is averaged: per token for a perplexity,
+per pair for a divergence."""
 TOKENS_OF_A_PAIR = 2
 RESAMPLES = 9999
 LARGEST_EXPONENT = 700.0  # exp of more is more than a float64 holds
@@ -56,8 +57,8 @@ def summarise(
     """Every number of the table: {"pairs": N, "incompatibility": ..., "constructions":
     [{construction, u_ppl, ...}, ...]}.
 
-    A number with an interval is {"value", "low", "high"}; with fewer than two pairs, low and
-    high are null.
+    Each is a `Number`, except `pairs`, the means `steps` and `objective` (None if no row has them)
+    and the count `not_converged`.
     """
     names = list(constructions)
     rows_of = {name: rows[rows["construction"] == name].sort_values("pair") for name in names}
@@ -65,7 +66,9 @@ def summarise(
     for name in names:
         for measure, columns in MEASURES.items():
             total = rows_of[name][list(columns)].to_numpy(float).sum(1)
-            per_pair[name, measure] = total / (TOKENS_OF_A_PAIR if is_perplexity(measure) else 1)
+            if is_perplexity(measure):
+                total = total / TOKENS_OF_A_PAIR
+            per_pair[name, measure] = total
         if INDEPENDENT in names and name != INDEPENDENT:
             nll = rows_of[name]["pair_nll"].to_numpy(float)
             product = rows_of[INDEPENDENT]["pair_nll"].to_numpy(float)
@@ -73,7 +76,8 @@ def summarise(
     of_pairs = rows_of[names[0]]  # a pair's incompatibility is the same in all its rows
     per_pair["", "incompatibility"] = of_pairs["incompatibility"].to_numpy(float)
     # All together: every column resamples the same pairs.
-    means = with_intervals(np.array(list(per_pair.values())), seed, resamples)
+    columns_by_pairs = np.array(list(per_pair.values()))
+    means = with_intervals(columns_by_pairs, seed, resamples)
     numbers = dict(zip(per_pair, means, strict=True))
     return {
         "pairs": len(of_pairs),
@@ -96,7 +100,7 @@ def _row(
         known = rows[column].dropna()
         row[column] = float(known.mean()) if len(known) else None
     row["not_converged"] = 0
-    if "converged" in rows:  # None where nothing is iterated
+    if "converged" in rows:  # True, False, or None where nothing is iterated
         row["not_converged"] = int(rows["converged"].eq(False).sum())
     return row
 
@@ -112,7 +116,10 @@ def _exponentials(mean: Number) -> Number:
 def with_intervals(
     values: Float[np.ndarray, "rows pairs"], seed: int, resamples: int
 ) -> list[Number]:
-    """Mean of each row, with its bootstrap interval; none for a row with an infinite number."""
+    """Mean of each row, with its bootstrap interval.
+
+    Without an interval if there are fewer than two pairs, or if the mean is not finite.
+    """
     means = values.mean(-1)
     if values.shape[1] < 2:
         return [{"value": float(mean), "low": None, "high": None} for mean in means]

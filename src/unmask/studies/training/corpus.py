@@ -31,7 +31,8 @@ from unmask.studies.training.tokenising import tokenise
 from unmask.studies.training.word_piece_training import train_tokenizer
 
 TOKENIZER_FORMAT = 4
-"""Version of what is cached. It is in the name of the folder: other versions are not read."""
+"""Version of a cached tokenizer. The name of its folder is a hash of it and of other inputs, so
+tokenizers of other versions are not read."""
 LINES_PER_REPORT = 50_000  # lines between two reports of progress
 LARGEST_UNKNOWN_SHARE = 0.02
 """A corpus with a larger share of unknown tokens does not suit its tokenizer."""
@@ -54,8 +55,9 @@ class TrainingData:
     valid           rows to validate on
     source_tokens   tokens to train on of each source
     held_out        which texts are held out, in words
-    fingerprint     of texts, weights and cut, or of the pairs' tokens
-    pairs           of a parallel corpus; None for texts
+    fingerprint     a hash of the texts, their tokenizer, cut and weights; of a parallel corpus,
+                    a hash of the tokens to train on
+    pairs           the pairs of a parallel corpus; None for texts
     """
 
     tokenizer: Tokenizer
@@ -79,7 +81,8 @@ def prepare(
 ) -> TrainingData:
     """Tokenise and pack the sources, from the cache if possible.
 
-    Validation uses the texts of `valid`, or without them `valid_share` of the lines.
+    Validation uses the texts of `valid`, or without them `valid_share` of the lines. A run that is
+    `resumed` is not warned of unknown tokens.
     """
     shorter = [length for length in SEGMENTS if length < settings.max_length]
     cut = Segmentation(
@@ -88,8 +91,8 @@ def prepare(
         holdout=valid_share if valid is None else 0.0,
     )
     tokenizer = tokenizer_of(sources, settings.vocab, cut, path=tokenizer_path, progress=progress)
-    tokens_of_sources = [tokenise(source, tokenizer, cut, progress) for source in sources]
-    train = [tokens.train for tokens in tokens_of_sources]
+    tokenised = [tokenise(source, tokenizer, cut, progress) for source in sources]
+    train = [of_source.train for of_source in tokenised]
     if not any(part.tokens for part in train):
         raise _no_text(sources)
     if not resumed:  # a resumed run keeps its tokenizer
@@ -99,17 +102,18 @@ def prepare(
     packed = pack(train, weights, settings.max_length, pad, seed=settings.seed)
 
     if valid is None:
-        held_out_parts = [tokens.held_out for tokens in tokens_of_sources]
+        held_out_parts = [of_source.held_out for of_source in tokenised]
         held_out = share_in_words(valid_share)
         advice = "give a --valid file or a larger --valid-share"
     else:
-        # This cut holds out nothing: all tokens of `valid` are training tokens to `tokenise`.
-        longest = Segmentation(lengths=(settings.max_length,), max_length=settings.max_length)
-        held_out_parts = [tokenise(valid, tokenizer, longest, progress).train]
+        # Every segment may be as long as the model takes. This cut holds out nothing, so to
+        # `tokenise` all tokens of `valid` are training tokens.
+        cut_of_valid = Segmentation(lengths=(settings.max_length,), max_length=settings.max_length)
+        held_out_parts = [tokenise(valid, tokenizer, cut_of_valid, progress).train]
         held_out = valid.name
         advice = f"--valid {valid.name} has no text, give another file, or omit it"
     rows = validation_rows(held_out_parts, settings.max_length, pad, advice)
-    fingerprints = [tokens.fingerprint for tokens in tokens_of_sources]
+    fingerprints = [of_source.fingerprint for of_source in tokenised]
     return TrainingData(
         tokenizer=tokenizer,
         packed=packed,
@@ -190,7 +194,7 @@ def _lines_to_learn(
         for line in source.lines():
             count += 1
             if progress and count % LINES_PER_REPORT == 0:
-                progress(count, 0, "lines read for the tokenizer")
+                progress(count, 0, "lines read for the tokenizer")  # 0: in all, not known
             if not cut.holds_out(line):
                 yield from itertools.repeat(line, times)
     if count == 0:

@@ -5,16 +5,16 @@ Post-norm layers as in BERT:
     h = LN(x + attention(x)),    out = LN(h + W_2 gelu(W_1 h))
     logits = E LN(gelu(W h)) + bias,    E the word embeddings
 
-Three things differ from the plain definition in `models/encoder/bert.py`, none in what is computed:
+It computes the same as the plain definition in `models/encoder/bert.py`, in another way:
 
 1. A bias limits attention to the segment.
 2. The head runs on a static number of gathered positions only.
-3. Each of the three stages (embed, one layer, head and loss) is compiled once and reused for all
-   layers, with weights cast to `dtype` inside.
+3. Each stage (embed, one layer, head, head and loss) is compiled once, with weights cast to `dtype`
+   inside. The compiled layer serves all layers.
 
-Two lookups would be slow where sums have a fixed order (`fixed_order`), so they avoid such sums.
-Rows of tables are looked up outside compiled code, where the gradient of a table sorts its rows.
-The gradient of gathered rows is a gather.
+The gradient of a lookup adds up what comes from equal indices, which is slow in a fixed order
+(`fixed_order`). So embeddings are looked up outside compiled code, where torch sorts the
+indices. For hidden states `_Gathered` needs no sum.
 """
 
 from __future__ import annotations
@@ -39,12 +39,19 @@ class Affine(NamedTuple):
 
     @classmethod
     def of(cls, module: nn.Module) -> Affine:
-        """Those of a module."""
+        """The weight and bias of a module."""
         return cls(module.weight, module.bias)  # type: ignore[arg-type]
 
 
 class LayerWeights(NamedTuple):
-    """One encoder layer."""
+    """One encoder layer: attention, then the feed-forward network W_2 gelu(W_1 h).
+
+    attended        linear map of what the heads attended to
+    attended_norm   LN whose output is h
+    widen           W_1
+    narrow          W_2
+    out_norm        LN whose output is that of the layer
+    """
 
     query: Affine
     key: Affine
@@ -57,7 +64,7 @@ class LayerWeights(NamedTuple):
 
     @classmethod
     def of(cls, layer: Any) -> LayerWeights:
-        """Those of a layer of BERT."""
+        """The weights of a layer of BERT."""
         attention = layer.attention
         return cls(
             query=Affine.of(attention.self.query),
@@ -80,7 +87,7 @@ class HeadWeights(NamedTuple):
 
     @classmethod
     def of(cls, model: Any) -> HeadWeights:
-        """Those of a masked language model."""
+        """The head's weights in a masked language model."""
         predictions = model.cls.predictions
         return cls(
             dense=Affine.of(predictions.transform.dense),
@@ -95,7 +102,9 @@ def _linear(x: Float[Tensor, "*n D"], w: Affine) -> Float[Tensor, "*n out"]:
 
 def _norm(x: Float[Tensor, "*n D"], w: Affine, eps: float) -> Float[Tensor, "*n D"]:
     """LN(x), computed in the type of the weights, float32."""
-    return F.layer_norm(x.to(w.weight.dtype), w.weight.shape, w.weight, w.bias, eps).to(x.dtype)
+    precise = x.to(w.weight.dtype)
+    normed = F.layer_norm(precise, w.weight.shape, w.weight, w.bias, eps)
+    return normed.to(x.dtype)
 
 
 def _dropped(x: Float[Tensor, "R L D"], share: float) -> Float[Tensor, "R L D"]:
@@ -116,8 +125,10 @@ def embed(
     seen   seen[r, i, j]: i may attend to j
     kind   embeddings of types of segments; all tokens have the first
     """
-    bias = torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, -torch.inf)
-    return _norm(word + position + kind[0], norm, eps).to(dtype), bias.unsqueeze(1)
+    zeros = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
+    bias = zeros.masked_fill(~seen, -torch.inf)
+    x = _norm(word + position + kind[0], norm, eps).to(dtype)
+    return x, bias.unsqueeze(1)  # an axis for the heads
 
 
 def encoder_layer(
@@ -137,10 +148,12 @@ def encoder_layer(
     by_head = _linear(x, all_three).view(rows, length, 3, heads, width // heads)
     q, k, v = by_head.permute(2, 0, 3, 1, 4)  # each of shape (R, heads, L, D / heads)
     attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-    mixed = _linear(attended.transpose(1, 2).reshape(rows, length, width), w.attended)
+    joined_heads = attended.transpose(1, 2).reshape(rows, length, width)
+    mixed = _linear(joined_heads, w.attended)
     h = _norm(x + _dropped(mixed, dropout), w.attended_norm, eps)
     widened = F.gelu(_linear(h, w.widen))
-    return _norm(h + _dropped(_linear(widened, w.narrow), dropout), w.out_norm, eps)
+    narrowed = _linear(widened, w.narrow)
+    return _norm(h + _dropped(narrowed, dropout), w.out_norm, eps)
 
 
 def head(hidden: Float[Tensor, "m D"], w: HeadWeights, eps: float) -> Float[Tensor, "m V"]:
@@ -167,47 +180,47 @@ class Slots(NamedTuple):
 
     position   the flat position in each slot; 0 in those that are not filled
     filled     whether a slot has a position
-    of         the way back: the slot of each flat position, or the number of slots if it has none
+    slot_of    the way back: the slot of each flat position, or the number of slots if it has none
     """
 
     position: Int[Tensor, " m"]
     filled: Bool[Tensor, " m"]
-    of: Int[Tensor, " n"]
+    slot_of: Int[Tensor, " n"]
 
     @classmethod
     def gather(cls, mask: Bool[Tensor, "R L"], capacity: int) -> Slots:
-        """The first `capacity` positions in the mask, in their order."""
+        """The first `capacity` positions in the mask, in their order. The others have no slot."""
         flat = mask.flatten()
-        count = flat.cumsum(0)
+        count = flat.cumsum(0)  # of the mask's positions, up to and with each flat position
         slot = torch.arange(capacity, device=mask.device)
         filled = slot < count[-1]
         # Slot s has the first position at which s + 1 of the mask have been counted.
         position = torch.where(filled, torch.searchsorted(count, slot + 1), 0)
-        of = torch.where(flat, count - 1, capacity).clamp(max=capacity)
-        return cls(position=position, filled=filled, of=of)
+        slot_of = torch.where(flat, count - 1, capacity).clamp(max=capacity)
+        return cls(position=position, filled=filled, slot_of=slot_of)
 
 
 class _Gathered(torch.autograd.Function):
-    """hidden[position]; a position has at most one slot, so the gradient is a gather too and
-    nothing is summed.
+    """hidden[position], with a gradient that is a gather, too.
 
-    A slot that is not filled has no gradient: its loss has weight zero.
+    A position has at most one filled slot, so nothing is summed. The gradient of a slot that is not
+    filled is left out: it is zero, because the loss there has weight zero.
     """
 
     @staticmethod
     def forward(ctx: Any, hidden: Float[Tensor, "n D"], slots: Slots) -> Float[Tensor, "m D"]:
-        ctx.save_for_backward(slots.of)
+        ctx.save_for_backward(slots.slot_of)
         return hidden[slots.position]
 
     @staticmethod
     def backward(ctx: Any, gradient: Float[Tensor, "m D"]) -> tuple[Float[Tensor, "n D"], None]:  # type: ignore[override]
-        (of,) = ctx.saved_tensors
+        (slot_of,) = ctx.saved_tensors
         zero = gradient.new_zeros(1, gradient.shape[1])  # of the positions without a slot
-        return torch.cat([gradient, zero])[of], None
+        return torch.cat([gradient, zero])[slot_of], None
 
 
 class PackedBert:
-    """A network seen through its weights, for packed rows."""
+    """The forward pass of this module, with the weights of a network."""
 
     def __init__(
         self,

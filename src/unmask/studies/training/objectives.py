@@ -251,6 +251,6 @@ def filled_in(
     allowed = logits.float().masked_fill(vocabulary.special, -torch.inf)
     noise = torch.empty_like(allowed).uniform_(generator=generator).clamp(min=1e-12)
     drawn = (allowed - (-noise.log()).log()).argmax(-1).to(task.shown.dtype)
-    proposed = torch.cat([drawn, drawn.new_zeros(1)])[slots.of].view_as(task.shown)
-    inside = (slots.of < len(drawn)).view_as(task.predicted)
+    proposed = torch.cat([drawn, drawn.new_zeros(1)])[slots.slot_of].view_as(task.shown)
+    inside = (slots.slot_of < len(drawn)).view_as(task.predicted)
     return task._replace(shown=torch.where(task.predicted & inside, proposed, task.shown))

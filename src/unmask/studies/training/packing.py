@@ -88,28 +88,31 @@ def pack(
     starts_of_parts = []
     numbers_of_parts = []
     for number, (part, weight) in enumerate(zip(parts, weights, strict=True)):
-        copies = int(weight) + (generator.random(len(part.lengths)) < weight % 1)
-        lengths_of_parts.append(np.repeat(part.lengths, copies))
+        has_one_more = generator.random(len(part.lengths)) < weight % 1
+        copies = int(weight) + has_one_more  # of each segment
+        lengths_of_copies = np.repeat(part.lengths, copies)
+        lengths_of_parts.append(lengths_of_copies)
         starts_of_parts.append(np.repeat(part.starts, copies))
-        numbers_of_parts.append(np.full(len(lengths_of_parts[-1]), number, np.int16))
+        numbers_of_parts.append(np.full(len(lengths_of_copies), number, np.int16))
     lengths = np.concatenate(lengths_of_parts)
     order = generator.permutation(len(lengths))
     lengths = lengths[order]
     starts = np.concatenate(starts_of_parts)[order]
     part_numbers = np.concatenate(numbers_of_parts)[order]
 
-    row, offset, rows = _places(lengths, row_length)
+    row_of, offset_of, rows = _places(lengths, row_length)
     ids = np.full((rows, row_length), pad, parts[0].ids.dtype)
     slots = ids.reshape(-1)  # the same memory, row after row
-    first_slots = row * row_length + offset
+    first_slots = row_of * row_length + offset_of
     for number, part in enumerate(parts):
         of_part = np.flatnonzero(part_numbers == number)
         for first in range(0, len(of_part), SEGMENTS_PER_COPY):
             batch = of_part[first : first + SEGMENTS_PER_COPY]
             counts = lengths[batch]
-            within = _within(counts)
+            within = _within(counts)  # place of each token in its segment
             targets = np.repeat(first_slots[batch], counts) + within
-            slots[targets] = part.ids[np.repeat(starts[batch], counts) + within]
+            origins = np.repeat(starts[batch], counts) + within
+            slots[targets] = part.ids[origins]
     return PackedRows(ids=ids, segments=len(lengths), tokens=int(lengths.sum(dtype=np.int64)))
 
 
@@ -124,7 +127,7 @@ def validation_rows(
 ) -> PackedRows:
     """Held-out segments, packed: at most `limit` tokens of each part, from the start.
 
-    `advice` is what the error says to do if there is no segment.
+    Raises InputError with `advice` if there is no segment.
     """
     limited = [part.first(limit) for part in parts]
     if not any(len(part.lengths) for part in limited):
@@ -135,24 +138,29 @@ def validation_rows(
 def _places(
     lengths: Int[np.ndarray, " n"], row_length: int
 ) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"], int]:
-    """(row, offset) of each segment, and the number of rows."""
+    """Each segment's row, each segment's offset in its row, and the number of rows.
+
+    `pattern`, the lengths of a row's segments, is repeated in as many rows as possible.
+    """
     by_length = [np.flatnonzero(lengths == length) for length in range(row_length + 1)]
     remaining = np.array([len(of_length) for of_length in by_length])
-    row = np.empty(len(lengths), np.int64)
-    offset = np.empty(len(lengths), np.int64)
+    row_of = np.empty(len(lengths), np.int64)
+    offset_of = np.empty(len(lengths), np.int64)
     rows = 0
     while remaining.any():
         pattern = _longest_that_fit(remaining, row_length)
-        times = min(int(remaining[length]) // pattern.count(length) for length in set(pattern))
-        at = 0
+        per_row = {length: pattern.count(length) for length in set(pattern)}
+        times = min(int(remaining[length]) // count for length, count in per_row.items())
+        offset = 0
         for length in pattern:
-            taken = by_length[length][remaining[length] - times : remaining[length]]
-            row[taken] = np.arange(rows, rows + times)
-            offset[taken] = at
+            end = remaining[length]  # segments of equal length are taken from the last to the first
+            taken = by_length[length][end - times : end]
+            row_of[taken] = np.arange(rows, rows + times)
+            offset_of[taken] = offset
             remaining[length] -= times
-            at += length
+            offset += length
         rows += times
-    return row, offset, rows
+    return row_of, offset_of, rows
 
 
 def _longest_that_fit(remaining: Int[np.ndarray, " lengths"], row_length: int) -> list[int]:

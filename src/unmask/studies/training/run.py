@@ -3,8 +3,8 @@
 The folder has the model, and in training/ the settings, the log and the last checkpoint, from which
 a resumed run starts. `AutoModelForMaskedLM.from_pretrained` and `unmask --model` load the folder.
 
-Of several processes the first writes and reports. All others compute the same settings from the
-same data.
+Several processes compute the same settings from the same data. Only the first of them writes and
+reports.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def train_model(
 ) -> TrainingRun:
     """Train a model by a recipe, on a corpus or a parallel one, and leave it in the folder `out`.
 
-    Whatever can be refused before the texts are tokenised is refused before.
+    Checks that do not need the tokens come before the texts are tokenised, which may take long.
     """
     folder = output_folder(out)
     with joined(device) as processes:
@@ -91,9 +91,9 @@ def train_model(
         suited = suited_vocab(estimate) if trains_tokenizer else None
         refuse_what_does_not_fit(settings, processes.device, processes.size)
         valid = one_source(recipe.held_out.valid)
-        resumed = folder if resume else None
-        tokenizer_path = tokenizer_to_use(recipe.shape.tokenizer, start, resumed)
-        with processes.in_turn():
+        resumed_folder = folder if resume else None
+        tokenizer_path = tokenizer_to_use(recipe.shape.tokenizer, start, resumed_folder)
+        with processes.in_turn():  # the others find its files in the cache
             prepared = _prepared(
                 texts,
                 valid,
@@ -116,9 +116,10 @@ def train_model(
         }
         trainer = Trainer(settings, prepared, processes.device, init=start, processes=processes)
         epochs = settings.steps / trainer.plan.steps_per_epoch
-        with ExitStack() as stack:
-            if processes.leads:
-                stack.enter_context(_folder_opened(folder, identity, prepared.tokenizer, resume))
+        opened: AbstractContextManager[None] = nullcontext()
+        if processes.leads:
+            opened = _folder_opened(folder, identity, prepared.tokenizer, resume)
+        with opened:
             checkpoint = Checkpoint(folder / "training" / "checkpoint.pt")
             done = checkpoint.restore(trainer.load_state, processes.device)
             log_file = folder / "training" / "log.jsonl"
@@ -152,7 +153,7 @@ def _texts(
     corpus: Corpus | None, parallel: Sequence[Side] | None, recipe: Recipe
 ) -> list[TextSource]:
     """The sources of a corpus, or both sides of a parallel one."""
-    if (parallel is None) == (corpus is None):
+    if (parallel is None) == (corpus is None):  # neither or both
         raise InputError("train takes a corpus or --parallel SOURCE TARGET: give one of the two")
     refuse_mixed(recipe.options(), pairs=parallel is not None)
     if parallel is not None:
@@ -191,11 +192,12 @@ def _start(recipe: Recipe) -> Start | None:
 
 
 def tokenizer_to_use(
-    path: PathLike | None, start: Start | None, resumed: Path | None
+    path: PathLike | None, start: Start | None, resumed_folder: Path | None
 ) -> Path | None:
-    """The tokenizer that the user named, of the model to start from, or of the resumed run.
+    """The tokenizer's file, or the folder that holds it; None if the run trains one.
 
-    None if the run trains one.
+    It is the one at `path`, which the user named, else that of the model to start from, else that
+    of the resumed run.
     """
     if path is not None:
         named = user_path(path, "tokenizer")
@@ -204,10 +206,10 @@ def tokenizer_to_use(
         return named
     if start is not None:
         return start.folder
-    if resumed is None:
+    if resumed_folder is None:
         return None
-    file = resumed / "tokenizer.json"
-    if not file.is_file():
+    file = resumed_folder / "tokenizer.json"
+    if not file.is_file():  # the user deleted a damaged one, as advised below
         return None
     try:
         load_word_pieces(file)
@@ -254,7 +256,7 @@ def _prepared(
 def refuse_folder(out: Path, resume: bool) -> None:
     """Refuse a folder that is not empty, unless it holds a run to resume."""
     with reading(out):
-        used = out.exists() and (not out.is_dir() or any(out.iterdir()))
+        used = any(out.iterdir()) if out.is_dir() else out.exists()
         begun = (out / "training" / "settings.json").exists()
         finished = (out / "training" / "finished.json").exists()
     if resume and not begun:
@@ -278,10 +280,9 @@ def refuse_folder(out: Path, resume: bool) -> None:
 def _folder_opened(
     folder: Path, identity: Mapping[str, Any], tokenizer: Tokenizer, resume: bool
 ) -> Iterator[None]:
-    """The folder, locked for writing, with the settings of the run and its tokenizer.
+    """Lock the folder for writing, and write the settings of the run and its tokenizer.
 
-    A run that fails before it logs anything leaves no tokenizer. The advice of a full disk names
-    --resume once there is something to resume.
+    A run that fails before it logs anything leaves no tokenizer.
     """
     run_folder = folder / "training"
     log_file = run_folder / "log.jsonl"
@@ -297,7 +298,7 @@ def _folder_opened(
         except Exception as error:
             if not log_file.exists():
                 tokenizer_file.unlink(missing_ok=True)
-            elif isinstance(error, DiskFull):
+            elif isinstance(error, DiskFull):  # it ends "give the same command again"
                 raise InputError(f"{error} with --resume") from None
             raise
 
@@ -307,7 +308,8 @@ def _warn_of_doubt(run: TrainingRun, suited: int | None) -> None:
     doubt = run.validation.doubt
     if doubt is not None:
         after = f"after {run.step:,} steps ({run.epochs:.3g} epochs) the model {doubt}"
-        warnings.warn(f"{after}; {advice(run, suited)}", UnmaskWarning, stacklevel=5)
+        problem = f"{after}; {advice(run, suited)}"
+        warnings.warn(problem, UnmaskWarning, stacklevel=5)  # at the line that calls `train`
 
 
 def advice(run: TrainingRun, suited: int | None) -> str:

@@ -53,8 +53,11 @@ class TextSource:
 
     def every_line(self) -> Iterator[str]:
         """All texts, empty ones too, each as one line."""
-        placed = self._texts_in_memory() if self.path is None else _texts_of_file(self.path)
-        for place, text in placed:
+        if self.path is None:
+            texts = self._texts_in_memory()
+        else:
+            texts = _texts_of_file(self.path)
+        for place, text in texts:
             _refuse_surrogates(text, place)
             yield text
 
@@ -72,7 +75,7 @@ class TextSource:
 
     @property
     def size(self) -> int:
-        """Bytes of text, roughly; the characters of texts in memory."""
+        """About how many bytes of text there are. For texts in memory, their characters count."""
         if self.path is None:
             return sum(len(text) for text in self.texts)
         size_of_file = self.path.stat().st_size
@@ -141,11 +144,12 @@ def sources(
     if all(names_a_file):
         return _files(items, weights, name)
     if any(names_a_file):
-        text = str(items[names_a_file.index(False)])
+        first_text = str(items[names_a_file.index(False)])
         raise InputError(
-            f"{name} names files, and {text[:60]!r} is not a file: give files, or a list of texts"
+            f"{name} names files, and {first_text[:60]!r} is not a file: give files, or a list of"
+            " texts"
         )
-    (weight,) = _one_per_source(weights, 1)
+    weight = _one_per_source(weights, 1)[0]
     texts = tuple(str(item) for item in items)
     return [TextSource(name=f"{len(items):,} texts", texts=texts, weight=weight)]
 

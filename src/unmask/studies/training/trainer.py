@@ -6,9 +6,10 @@ done. Several processes (`processes.py`) share out the rows of a batch. Each of 
 masks of the whole batch and keeps those of its rows, so these do not depend on the number of
 processes. Dropout and refinement draw for the process' own rows, from its own generators.
 
-Validation has masks of one seed: equal data and seed give equal masks whatever the model, so
-figures of several models compare. On another kind of device the random stream differs and with
-it the masks, not their law.
+Validation seeds its masks by the place of a batch in the held-out rows, not by the run's seed. So
+models of any seed get the same masks, if they validate the same rows in batches of the same number
+of rows. Another kind of device draws other numbers, so its masks differ, but their distribution is
+the same.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ from unmask.studies.training.start import Start, new_model
 from unmask.studies.training.validation import Validation, log_unigram
 
 LARGEST_NORM = 1.0
-"""Of the gradient of all parameters together; a larger one is scaled down."""
+"""The gradient of all parameters together is scaled down to this norm if its norm is larger."""
+MASKS = 1
+DROPOUT = 2
+"""Streams of a step's random numbers, the last part of their seeds. Process p drops out by the
+stream DROPOUT + p."""
 VALIDATION_RATE = 0.15
 """Share of held-out tokens that are masked."""
 MOST_VALIDATION_ROWS = 64  # at once, without compiled code
@@ -53,7 +58,7 @@ class StepNumbers(NamedTuple):
 
     loss     per position, still on the device
     norm     of the gradient, still on the device
-    tokens   of the batch, without padding
+    tokens   of the batch without padding, estimated from the mean fill of all packed rows
     """
 
     loss: Float[Tensor, ""]
@@ -114,14 +119,16 @@ class Trainer:
             causal=self.objective.causal,
         )
         self.optimisers = make_optimisers(self.model, settings.optimiser, settings.lr)
-        self.loss = processes.reduced(self.model, self._loss)
+        self.reduced_loss = processes.reduced(self.model, self._loss)
+        """`_loss`, with gradients that are averaged over the processes."""
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         most_rows = -(-self.plan.rows // processes.size)  # of one process, rounded up
-        self.slots = self._slots(self.objective, most_rows, self.packed)
+        self.capacity = self._capacity(self.objective, most_rows, self.packed)
+        """Slots for the targets of this process' rows of a training batch."""
         self.log_unigram = log_unigram(prepared, self.vocabulary, self.objective.causal)
 
-    def _slots(self, objective: Objective, rows: int, packed: PackedRows) -> int:
-        """Slots for the targets of `rows` of the packed rows."""
+    def _capacity(self, objective: Objective, rows: int, packed: PackedRows) -> int:
+        """The number of slots for the targets of `rows` of the packed rows."""
         return objective.slots(rows, packed.length, packed.tokens_per_segment)
 
     def step(self, step: int) -> StepNumbers:
@@ -133,13 +140,15 @@ class Trainer:
                 ids = ids.pin_memory().to(self.device, non_blocking=True)
             text = PackedText.of(ids, self.vocabulary)
             generator = torch.Generator(self.device)
-            generator.manual_seed(seed_for(settings.seed, step, 1))
+            generator.manual_seed(seed_for(settings.seed, step, MASKS))
             if settings.dropout:
-                torch.manual_seed(seed_for(settings.seed, step, 2 + self.processes.rank))
-            loss = self.loss(text, generator)
+                stream = DROPOUT + self.processes.rank
+                torch.manual_seed(seed_for(settings.seed, step, stream))
+            loss = self.reduced_loss(text, generator)
             for optimiser in self.optimisers:
                 optimiser.zero_grad(set_to_none=True)
-            # The gradients of N processes are averaged; N times as large, they are the loss'.
+            # The loss is a sum over N processes. torch averages their gradients; the factor N
+            # turns the average into the sum.
             (loss * self.processes.size).backward()
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, LARGEST_NORM)
             rate = rate_at(step, settings.steps, settings.warmup, settings.lr)
@@ -154,18 +163,20 @@ class Trainer:
             )
 
     def _loss(self, text: PackedText, generator: torch.Generator) -> Float[Tensor, ""]:
-        """This process' part of the loss: a sum over its rows, by the divisor of the whole batch.
+        """This process' part of the loss of the batch `text`.
 
-        `text` is the whole batch.
+        It is the sum over the rows of this process, divided by the total of the whole batch.
         """
         settings = self.settings
         first, stop = self.processes.rows(len(text.ids))
         task: Task = self.objective.task(text, self.vocabulary, generator).part(first, stop)
         text = text.part(first, stop)
-        if self.processes.rank:  # refinement draws for the rows of this process alone
+        if self.processes.rank:
+            # From here on only refinement draws, for this process' rows: no two processes may
+            # draw the same numbers.
             generator.manual_seed(generator.initial_seed() + self.processes.rank)
-        slots = Slots.gather(task.predicted, self.slots)
-        answer = task.answer.flatten()[slots.position].long()
+        slots = Slots.gather(task.predicted, self.capacity)
+        answer = _answers(task, slots)
         hidden = self.bert.hidden(task.shown, text, settings.dropout)
         nll, _ = self.bert.nll(hidden, slots, answer, settings.label_smoothing)
         if settings.refinement:
@@ -180,25 +191,29 @@ class Trainer:
     def validate(self, rows: PackedRows, objective: Objective | None = None) -> Validation:
         """Loss and accuracy on held-out rows.
 
-        Without an objective, of the next token for a causal model, else with 15 % masked. Processes
-        share out the rows of each batch.
+        Without an objective, a causal model predicts the next token, and a masked model the
+        VALIDATION_RATE of the tokens that are masked. Processes share out the rows of each batch.
         """
-        compiled = self.bert.compiled  # for the shapes of training, and for gradients
+        compiled = self.bert.compiled
         if objective is None:
             objective = self._validation_objective()
-        batch_rows = self.plan.rows if compiled else min(self.plan.rows, MOST_VALIDATION_ROWS)
-        first, stop = self.processes.rows(batch_rows)
-        slots = self._slots(objective, stop - first, rows)
         if compiled:
-            slots = max(self.slots, slots)
+            batch_rows = self.plan.rows  # the code is compiled for the shapes of training
+        else:
+            batch_rows = min(self.plan.rows, MOST_VALIDATION_ROWS)
+        first, stop = self.processes.rows(batch_rows)
+        capacity = self._capacity(objective, stop - first, rows)
+        if compiled:
+            capacity = max(self.capacity, capacity)  # the shape of training, if it suffices
         sums = _Sums(self.device)
-        with one_order(self.device), torch.set_grad_enabled(compiled):
-            if stop > first:
+        with_gradients = compiled  # the code is compiled for gradients, too
+        with one_order(self.device), torch.set_grad_enabled(with_gradients):
+            if stop > first:  # with more processes than rows, some have none
                 for start in range(0, len(rows.ids), batch_rows):
                     text = self._padded(rows.ids[start : start + batch_rows], batch_rows)
                     generator = torch.Generator(self.device).manual_seed(seed_for(0, start))
                     task = objective.task(text, self.vocabulary, generator)
-                    self._add(text.part(first, stop), task.part(first, stop), slots, sums)
+                    self._add(text.part(first, stop), task.part(first, stop), capacity, sums)
         return sums.figures(self.processes)
 
     def _validation_objective(self) -> Objective:
@@ -214,15 +229,16 @@ class Trainer:
         padded[: len(ids)] = ids
         return PackedText.of(torch.from_numpy(padded).to(self.device), self.vocabulary)
 
-    def _add(self, text: PackedText, task: Task, slots: int, sums: _Sums) -> None:
+    def _add(self, text: PackedText, task: Task, capacity: int, sums: _Sums) -> None:
         """Add the targets of some held-out rows to the sums."""
-        gathered = Slots.gather(task.predicted, slots)
-        answer = task.answer.flatten()[gathered.position].long()
-        nll, hit = self.bert.nll(self.bert.hidden(task.shown, text), gathered, answer)
-        sums.unigram_loss -= self.log_unigram[answer[gathered.filled]].sum()
-        sums.loss += (nll.detach() * gathered.filled).sum()
-        sums.hits += (hit & gathered.filled).sum()
-        sums.positions += gathered.filled.sum()
+        slots = Slots.gather(task.predicted, capacity)
+        answer = _answers(task, slots)
+        hidden = self.bert.hidden(task.shown, text)
+        nll, hit = self.bert.nll(hidden, slots, answer)
+        sums.unigram_loss -= self.log_unigram[answer[slots.filled]].sum()
+        sums.loss += (nll.detach() * slots.filled).sum()
+        sums.hits += (hit & slots.filled).sum()
+        sums.positions += slots.filled.sum()
 
     def state(self) -> dict[str, Any]:
         """Everything a resumed run needs, except the number of steps done."""
@@ -251,8 +267,14 @@ class Trainer:
             optimiser.load_state_dict(part)
 
 
+def _answers(task: Task, slots: Slots) -> Int[Tensor, " m"]:
+    """The right answer at each slot's position."""
+    return task.answer.flatten()[slots.position].long()
+
+
 def _refuse_other_shapes(moments: dict[str, Tensor], place: int, shape: torch.Size) -> None:
-    """Raise ValueError for a moment of another shape than its parameter, steps apart."""
+    """Raise ValueError for a moment of another shape than its parameter."""
     for name, moment in moments.items():
-        if moment.dim() and moment.shape != shape:  # AdamW's number of steps has no axis
+        is_number = moment.dim() == 0  # AdamW's number of steps
+        if not is_number and moment.shape != shape:
             raise ValueError(f"{name} of parameter {place} has the shape {tuple(moment.shape)}")
