@@ -54,8 +54,8 @@ class Source:
     """Where a model comes from: a folder, or a name on the hub.
 
     name     as the user wrote it, with ~ expanded
-    local    whether it is a folder; then the network is never touched
-    folder   its path, if it is a folder
+    local    whether it is a folder; then the hub is never asked
+    folder   `name` as a path, also if it is a hub name: then nothing need lie there
     """
 
     def __init__(self, name: str) -> None:
@@ -66,9 +66,11 @@ class Source:
             return
         if os.path.isfile(self.name):
             raise ModelError(f"model {name!r} is a file: give the folder that it lies in")
+        is_empty = not self.name
+        has_null = "\0" in self.name
         begins_as_path = self.name.startswith((".", "/", "~", os.sep))
-        is_hub_name = self.name.count("/") <= 1 and not begins_as_path  # "owner/name" or "name"
-        if not is_hub_name or not self.name or "\0" in self.name:
+        is_deep_path = self.name.count("/") > 1  # a hub name is "owner/name" or "name"
+        if is_empty or has_null or begins_as_path or is_deep_path:
             raise ModelError(
                 f"model folder {name!r} does not exist: give a folder with config.json and weights,"
                 " or a hub name"
@@ -76,16 +78,17 @@ class Source:
 
     @cached_property
     def files_only(self) -> bool:
-        """Whether only files on this machine are read: those of a folder, or of the hub's cache if
-        the hub has no address.
+        """Whether only files on this machine are read: those of a folder, or those of the hub's
+        cache if the address of the hub cannot be found.
         """
         if self.local:
             return True
         if any(os.environ.get(name) for name in PROXY_VARIABLES):
-            return False  # the proxy knows the address
+            return False  # the proxy looks up the address
         from huggingface_hub import constants
 
-        try:  # Without an address, the hub's client would try again for half a minute.
+        # If the address cannot be found, the hub's client repeats its requests for half a minute.
+        try:
             socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
         except OSError:
             return True
@@ -98,9 +101,9 @@ class Source:
             return {}
         path = self.folder / "config.json"
         if (self.folder / "adapter_config.json").is_file():
-            beside = " beside its weights" if path.is_file() else " and no model"
+            what_else = "beside its weights" if path.is_file() else "and no model"
             raise ModelError(
-                f"folder {self.name!r} has an adapter (adapter_config.json){beside}:"
+                f"folder {self.name!r} has an adapter (adapter_config.json) {what_else}:"
                 f" {MERGE_ADAPTER}"
             )
         if not path.is_file():
@@ -124,10 +127,10 @@ def english_model_path() -> Path:
 
 
 def state_of(name: str) -> tuple[object, ...]:
-    """A hub name; or a folder, with the size and date of each of its files.
+    """A value that changes if a file of the model changes: for a hub name the name alone; for a
+    folder its path, with the name, size and date of each file in it.
 
-    It differs if a file was changed, also the vocab.txt of the folder above, which may serve as
-    tokenizer.
+    The date of the vocab.txt of the folder above is in it, too: that may be the tokenizer's file.
     """
     folder = os.path.expanduser(name)
     if not os.path.isdir(folder):
@@ -140,7 +143,7 @@ def state_of(name: str) -> tuple[object, ...]:
                 stat = entry.stat()
                 files.append((entry.name, stat.st_size, stat.st_mtime_ns))
         except OSError as error:  # a link to itself, for example
-            why = error.strerror or error
+            why = error.strerror or error  # not every OSError has a strerror
             raise ModelError(
                 f"{entry.path!r} cannot be read ({why}): copy it again, or remove it"
             ) from None
@@ -155,7 +158,7 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
-        refuse_pointer(path)
+        refuse_pointer(path)  # its error says more
         raise _not_json(path, first_line(error), remedy) from None
     if not isinstance(content, dict):
         raise _not_json(path, "it holds no JSON object", remedy)
@@ -176,7 +179,10 @@ def refuse_pointers(folder: Path, *patterns: str) -> None:
 
 
 def refuse_pointer(path: Path) -> None:
-    """Raise if a file is a pointer of git-lfs; one that cannot be read is left to its reader."""
+    """Raise if a file is a pointer of git-lfs.
+
+    A file that cannot be opened passes: whoever reads it next raises the error for it.
+    """
     try:
         with path.open("rb") as stream:
             beginning = stream.read(len(LFS_POINTER))
@@ -204,7 +210,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except Exception as error:
-        refuse_pointer(path)
+        refuse_pointer(path)  # its error says more
         raise unreadable_weights(error, str(path)) from None
 
 

@@ -53,7 +53,9 @@ class ConditionalModel(ABC):
     def logits(
         self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
     ) -> Float[Tensor, "n p V"]:
-        """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""
+        """Logits at `positions` of each row of `ids`; up to rounding they do not depend on the
+        batch size.
+        """
 
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int

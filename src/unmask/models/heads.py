@@ -35,8 +35,9 @@ from unmask.models.function_network import FunctionNetwork
 logger = logging.getLogger(__name__)
 LARGEST_ERROR = 1e-3
 LARGEST_RELATIVE_ERROR = 1e-2
-"""By how much logits of gathered positions may differ from those of all positions; more, and the
-head mixes positions. Small models of all types differ by at most 2.4e-7, on a CPU.
+"""A head mixes positions if its logits at wanted positions alone differ by more than
+LARGEST_ERROR + LARGEST_RELATIVE_ERROR |l| from its logits l there among all positions. Heads that
+do not mix them differ by at most 2.4e-7 (small models of all types, on a CPU).
 """
 
 
@@ -138,10 +139,10 @@ class TransformersHead(Head):
         ids = torch.tensor([[mask_id, 0, mask_id]], device=device)
         positions = torch.tensor([[2, 0]], device=device)
         with torch.no_grad():
-            everywhere = self._everywhere(ids)
+            at_all = self._everywhere(ids)
             gathered = self._gathered(ids, positions)
-        self.vocab_size = everywhere.shape[-1]
-        self.position_by_position = _are_close(gathered, rows_at(everywhere, positions))
+        self.vocab_size = at_all.shape[-1]
+        self.position_by_position = _are_close(gathered, rows_at(at_all, positions))
         if not self.position_by_position:
             logger.warning(
                 "the head of %s mixes positions: it runs on all of them", type(network).__name__
@@ -164,7 +165,8 @@ class TransformersHead(Head):
 
         any_ids = torch.zeros((1, 1), dtype=torch.long, device=hidden.device)
         with self._lock:
-            # None, unless someone else has replaced it on this object, too.
+            # Usually `forward` is the class's method, and the object has none of its own. If other
+            # code has set one on the object, it is put back.
             own_forward = vars(self.base_model).get("forward")
             self.base_model.forward = lambda *_, **__: BaseModelOutput(hidden)  # type: ignore[arg-type]
             try:
@@ -177,7 +179,8 @@ class TransformersHead(Head):
     def _gathered(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Tensor:
         """Logits by a head that sees the hidden states at `positions` only.
 
-        They are those at `positions`, of shape (n, p, V), if the head works position by position.
+        If the head works position by position, these are the logits at `positions`, of shape
+        (n, p, V).
         """
 
         def keep_positions(_base_model: Any, _inputs: Any, output: Any) -> Any:
@@ -201,23 +204,27 @@ class TransformersHead(Head):
         return logits[:, : ids.shape[1]]  # Perceiver has more after the text
 
     def _pass(self, ids: Int[Tensor, "n T"]) -> Tensor:
-        """The network's logits, as if these texts were its first; the caller holds the lock."""
+        """The network's logits. They do not depend on earlier passes, also for types that keep a
+        state (`FreshPass`). The caller holds the lock.
+        """
         try:
             with self._fresh(ids.shape[1]):
                 return widened(self.network(input_ids=ids).logits)
         except Exception as error:
             if is_out_of_memory(error):
-                raise  # the batch is halved
+                raise  # `RowBatches` halves the batch
             raise self._failed(ids, error) from error
 
     def _failed(self, ids: Int[Tensor, "n T"], error: Exception) -> ModelError:
+        """The error for a pass that raised `error`, with what the user can do."""
         dtype = next(self.network.parameters()).dtype
+        dtype_name = str(dtype).removeprefix("torch.")
         if dtype in HALF_TYPES:
             advice = "load it with dtype float32"
         else:
             advice = "correct its config.json, or use another model"
         return ModelError(
-            f"{self.name} cannot pass a text of {ids.shape[1]} tokens in {str(dtype)[6:]}:"
+            f"{self.name} cannot pass a text of {ids.shape[1]} tokens in {dtype_name}:"
             f" transformers' {type(self.network).__name__} fails ({first_line(error)}); {advice}"
         )
 

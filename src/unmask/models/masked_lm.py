@@ -1,7 +1,9 @@
-"""A Hugging Face masked language model as a conditional model: logits f_t(. | text) at chosen
-positions.
+"""A Hugging Face masked language model as a conditional model: logits at chosen positions.
 
-    q_t(x | rest) = softmax f_t(. | rest)[x]
+    q_t(x | text) = softmax f_t(. | text)[x]
+
+f_t(. | text)  logits at position t of a text; usually a mask hides the token at t
+q_t(x | text)  probability that the token at t is x
 
 All of `unmask` reads the model in two ways:
 
@@ -69,8 +71,8 @@ class MaskedLM(ConditionalModel):
         tokenizer: Any,
         name: str = "the model",
     ) -> None:
-        parts = ("config", "base_model", "get_input_embeddings")
-        if not all(hasattr(network, part) for part in parts):
+        needed = ("config", "base_model", "get_input_embeddings")
+        if not all(hasattr(network, attribute) for attribute in needed):
             raise InputError(
                 f"network {checks.shown(network)} is not one of transformers: give what"
                 " from_pretrained returns"
@@ -98,11 +100,12 @@ class MaskedLM(ConditionalModel):
                 " trained with"
             )
         self.batches = RowBatches(default_budget(self.device))  # cuts rows by their memory
-        self.cost = RowCost.of(
-            network, self.vocab_size, everywhere=isinstance(network, FunctionNetwork)
-        )
-        # None: no pass of ours is faster than the network's own. It is given up as soon as it
-        # differs from the network's own logits; another thread may do so at any time.
+        # A function gives logits at all tokens of a text, also if one position is wanted.
+        everywhere = isinstance(network, FunctionNetwork)
+        self.cost = RowCost.of(network, self.vocab_size, everywhere=everywhere)
+        # Our faster passes of this network; None if there are none. It becomes None as soon as
+        # one of them differs from the network's own logits. Another thread may find this out at
+        # any time.
         self.encoder: Encoder | None = None
         if self.head.position_by_position:
             self.encoder = find_encoder(network)
@@ -190,7 +193,7 @@ class MaskedLM(ConditionalModel):
 
     @checked
     def token(self, token_id: int) -> str:
-        """Readable text of one token; a space before a word shows as a space, "##" as it is."""
+        """Readable text of one token. A space before a word shows as a space; "##" stays "##"."""
         return self.words.token(token_id)
 
     def around(self) -> tuple[list[int], list[int]]:
@@ -214,7 +217,9 @@ class MaskedLM(ConditionalModel):
     def logits(
         self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
     ) -> Float[Tensor, "n p V"]:
-        """Logits at `positions` of each row of `ids`; the same numbers whatever the batch size."""
+        """Logits at `positions` of each row of `ids`; up to rounding they do not depend on the
+        batch size.
+        """
         refuse_outside(ids, positions, self.input_size)
         n, p = positions.shape
         tokens = ids.shape[1]
@@ -224,15 +229,20 @@ class MaskedLM(ConditionalModel):
         # Ids may come in eight bits, and as indices torch would read these as a mask.
         ids = ids.to(self.device, torch.long)
         positions = positions.to(self.device, torch.long)
-        encoder = self._for_one_position(ids, positions) if p == 1 else None
-        forward = self.head if encoder is None else partial(self._at_one, encoder)
+        encoder = None
+        if p == 1:
+            encoder = self._for_one_position(ids, positions)
+        forward: Callable[[Tensor, Tensor], Tensor] = self.head
+        if encoder is not None:
+            forward = partial(self._at_one, encoder)
         batches = self.batches.run(
             total=n,
             bytes_per_row=self.cost.bytes(tokens, p),
             compute=lambda rows: forward(ids[rows], positions[rows]),
             most=self.rows_at_once(tokens, p),
         )
-        if self.device.type != "cuda":  # there each call would wait for its logits
+        # On a GPU the check would wait for the logits of each call; callers check at their end.
+        if self.device.type != "cuda":
             batches = self._finite(batches)
         return _joined(batches, n)
 
@@ -242,12 +252,13 @@ class MaskedLM(ConditionalModel):
         gave the right answer here.
         """
         if self.cost.width == self.vocab_size:
-            return False  # callers that keep either tell states from logits by their width
+            return False  # callers keep states or logits, and tell them apart by their width
         first_text = ids[:1].to(self.device)
         ends = torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
         first_end = ends[:, :1]
         if self._for_one_position(first_text, first_end) is None:
             return False
+        # That was checked at one position of a text. At several the last layer computes otherwise.
         states = self.states(first_text, ends)[0]
         return self._agree(self.logits_of(states), lambda head: head(first_text, ends)[0])
 
@@ -300,7 +311,7 @@ class MaskedLM(ConditionalModel):
         values = values.to(self.device)
         with passes():
             from_values = self._shared(text, varied, predict, values)
-        if from_values is None:
+        if from_values is None:  # the network's own forward pass, with only `values` left to give
             from_values = partial(plain_logits, self.head, text=text, vary=varied, predict=predict)
 
         def compute(rows: slice) -> Tensor:
@@ -375,13 +386,17 @@ class MaskedLM(ConditionalModel):
         rows share; None if it is not right for texts of this length.
         """
         encoder = self.encoder
-        if encoder is None or encoder.unseen is not None or encoder.has_padding(text):
+        if encoder is None:
+            return None
+        # In `Substitution` every position attends to every token.
+        if encoder.unseen is not None or encoder.has_padding(text):
             return None
         shared = Substitution(encoder, text, vary, predict)
         from_values = partial(shared_logits, self.head, shared)
         if len(values) == 0:
             return from_values
-        # Slices, since a list of two indices would wait for a GPU.
+        # The check takes the first row and the middle one: as slices, since a list of two indices
+        # would wait for a GPU.
         middle = len(values) // 2
         two_rows = torch.cat([values[:1], values[middle : middle + 1]])
         is_right = self._agreed_at(
@@ -403,7 +418,7 @@ class MaskedLM(ConditionalModel):
 
         path   its name
         fast   its logits of that text
-        slow   the network's own
+        slow   from a head to the network's own logits of that text; `_agree` may call it twice
         """
         if (path, tokens) in self._agreed:
             return True
@@ -416,7 +431,7 @@ class MaskedLM(ConditionalModel):
     def _agree(self, fast: Tensor, slow: Callable[[Head], Tensor]) -> bool:
         """Whether logits are those of `slow(head)`, the network's own forward pass."""
 
-        def in_float32() -> Tensor:
+        def in_float32() -> Tensor:  # called in half precision only, if the two differ much
             network = copy.deepcopy(self.network).float()
             return slow(head_of(network, self.name, self.mask_id))
 
@@ -448,8 +463,8 @@ def refuse_tokenizer(tokenizer: Any, masked: bool = True) -> None:
 
     masked   whether a tokenizer without a mask token is refused, too
     """
-    parts = ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")
-    if not all(hasattr(tokenizer, part) for part in parts):
+    needed = ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")
+    if not all(hasattr(tokenizer, attribute) for attribute in needed):
         raise InputError(
             f"tokenizer {checks.shown(tokenizer)} is not one of transformers: give what"
             " from_pretrained returns"
@@ -483,7 +498,7 @@ def _refuse_others(name: str, what: str, rows: Tensor, count: int) -> None:
             " [[3, 4]]"
         )
     if rows.device.type != "cpu" or rows.numel() == 0:
-        return  # to look at those on a GPU would wait for it
+        return  # reading them from a GPU would wait for it
     least, largest = rows.aminmax()
     checks.whole(what, least, 0, count - 1)
     checks.whole(what, largest, 0, count - 1)
