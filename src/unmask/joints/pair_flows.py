@@ -1,13 +1,17 @@
 """The flows of pairs, for several members of the family in one read of the tables.
 
-In the terms of `unmask.joints.members.Site`, with u over x and v over y, the balance of flows
-(`unmask.joints.sweeps`) reads
+A pair has the tables A = q_0 and B = q_1 over (x, y), and the marginals u[x] = m_1 and v[y] = m_0.
+With the terms of `unmask.joints.members.Site`,
+
+    scale = 1 / I,        into = W / I,        out = 1 + kappa / I,
+
+the balance of flows (`unmask.joints.sweeps`) reads
 
     u[x] <- sum_y k (A into_v + added_u B scale_v) / sum_y k B out_v,
             k[x, y] = 1 / (scale_u[x] + scale_v[y]),
 
-and v the same, with A and B exchanged. Here tiles are summed, on any device. On a GPU
-`unmask.joints.triton_programs` does the same for several pairs.
+and v the same, with A and B exchanged, x and y, and u and v. Here tiles are summed, on any device.
+On a GPU `unmask.joints.triton_programs` does the same for several pairs.
 """
 
 from __future__ import annotations
@@ -31,7 +35,11 @@ def row_flows(a: Tensor, b: Tensor, u: Site, v: Site) -> Float[Tensor, "2 m n"]:
 
     def sums(part: Sequence[Tile]) -> Float[Tensor, "3 m x"]:
         flows = PairFlows(a, u, v, part)
-        return torch.cat([flows.of_rows(a[index], b[index], index[0]) for index in part], 2)
+        sums_of_tiles = []
+        for index in part:
+            rows = index[0]
+            sums_of_tiles.append(flows.of_rows(a[index], b[index], rows))
+        return torch.cat(sums_of_tiles, 2)
 
     into, out, back = torch.cat(by_threads(a, sums), 2)
     return torch.stack([into + u.added * back, out])
@@ -40,12 +48,13 @@ def row_flows(a: Tensor, b: Tensor, u: Site, v: Site) -> Float[Tensor, "2 m n"]:
 def column_flows(a: Tensor, b: Tensor, u: Site, v: Site) -> Float[Tensor, "2 m n"]:
     """The two sums over x for every y, in float64, for each member."""
 
-    def sums(part: Sequence[Tile]) -> Float[Tensor, "3 m n"]:
+    def sums(part: Sequence[Tile]) -> Float[Tensor, "3 m y"]:
         flows = PairFlows(a, u, v, part)
-        total = torch.zeros(())
+        total = torch.zeros(())  # takes the shape and the float64 of the first tile's sums
         for index in part:
-            rows = u.over(itemgetter((slice(None), index[0])))
-            total = total + flows.of_columns(a[index], b[index], rows).double()
+            u_of_rows = u.over(itemgetter((slice(None), index[0])))  # [:, rows]
+            sums_of_tile = flows.of_columns(a[index], b[index], u_of_rows)
+            total = total + sums_of_tile.double()
         return total
 
     into, out, back = torch.stack(by_threads(a, sums)).sum(0)
@@ -71,7 +80,10 @@ class PairFlows:
     """
 
     def __init__(self, table: Tensor, u: Site, v: Site, part: Sequence[Tile]) -> None:
-        """Allocates work space for the largest of the tiles `part`, the first."""
+        """Allocates work space for the largest of the tiles `part`, the first.
+
+        The terms of v are computed once, for `of_rows`; `of_columns` gets its u at each call.
+        """
         rows = part[0][0]
         shape = (rows.stop - rows.start, table.shape[1])
         members = len(u.log_m)
@@ -79,11 +91,12 @@ class PairFlows:
         self.work = table.new_empty(shape)
         self.row_sums = table.new_zeros((3, members, shape[0]))
         self.column_sums = table.new_zeros((3, members, shape[1]))
-        # Of each member: with alpha = 1 k is the same in all cells
+        # Of each member: with alpha = 1, scale does not depend on the marginal, and k is the same
+        # in all cells
         self.constant: list[bool] = (u.alpha == 1).flatten().tolist()
         self.restarts: list[bool] = (u.kappa > 0).flatten().tolist()
-        self.u = u.scale.to(table.dtype)
-        self.v = v.scale.to(table.dtype)
+        self.scale_u = u.scale.to(table.dtype)
+        self.scale_v = v.scale.to(table.dtype)
         self.terms_of_v = self._terms(v)
 
     def _terms(self, site: Site) -> _Terms:
@@ -97,29 +110,32 @@ class PairFlows:
     def of_rows(self, a: Tensor, b: Tensor, rows: slice) -> Float[Tensor, "3 m x"]:
         """The sums over y, in float64, for some rows."""
         sums = self.row_sums[:, :, : len(a)]
-        self._add(sums, p=a, q=b, u=self.u[:, rows], other=self.terms_of_v, over_x=False)
+        scale_u = self.scale_u[:, rows]
+        self._write(sums, p=a, q=b, scale_u=scale_u, summed=self.terms_of_v, over_x=False)
         return sums.to(torch.float64, copy=True)  # the next rows are summed in the same memory
 
     def of_columns(self, a: Tensor, b: Tensor, u: Site) -> Float[Tensor, "3 m y"]:
-        """The sums over the x of `u`. The next call overwrites them."""
-        scale = u.scale.to(self.work.dtype)
-        self._add(self.column_sums, p=b, q=a, u=scale, other=self._terms(u), over_x=True)
+        """The sums over the x of `u`, in the tables' dtype. The next call overwrites them."""
+        scale_u = u.scale.to(self.work.dtype)
+        terms_of_u = self._terms(u)
+        self._write(self.column_sums, p=b, q=a, scale_u=scale_u, summed=terms_of_u, over_x=True)
         return self.column_sums
 
-    def _add(
-        self, sums: Tensor, p: Tensor, q: Tensor, u: Tensor, other: _Terms, over_x: bool
+    def _write(
+        self, sums: Tensor, p: Tensor, q: Tensor, scale_u: Tensor, summed: _Terms, over_x: bool
     ) -> None:
         """Write sum k p into, sum k q out and sum k q scale of each member to `sums`, with the
-        terms of the blank that is summed over.
+        terms of the blank that is summed over, `summed`.
         """
         inverse_k = self.inverse_k[: len(p)]
         work = self.work[: len(p)]  # holds k p, and then k q
-        for i, (into, out, scale) in enumerate(zip(*other, strict=True)):
+        of_members = zip(summed.into, summed.out, summed.scale, strict=True)
+        for i, (into, out, scale) in enumerate(of_members):
             constant = self.constant[i]
             if constant:
                 kp = p  # the sums are divided by 1 / k below
             else:
-                torch.add(u[i, :, None], self.v[i], out=inverse_k)
+                torch.add(scale_u[i, :, None], self.scale_v[i], out=inverse_k)
                 kp = torch.div(p, inverse_k, out=work)
             _sum(kp, into, over_x, out=sums[0, i])
             kq = q if constant else torch.div(q, inverse_k, out=work)
@@ -127,7 +143,7 @@ class PairFlows:
             if self.restarts[i]:
                 _sum(kq, scale, over_x, out=sums[2, i])
             if constant:
-                sums[:, i] /= u[i, 0] + self.v[i, 0]
+                sums[:, i] /= scale_u[i, 0] + self.scale_v[i, 0]
 
 
 def _sum(cells: Tensor, vector: Tensor, over_x: bool, out: Tensor) -> None:

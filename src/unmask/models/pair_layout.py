@@ -32,7 +32,7 @@ PAD = "[PAD]"
 MASK = "[MASK]"
 SPECIAL = (START, END, PAD, MASK)
 SHORTEST = 4
-"""Tokens of either side's room; with fewer there is no word between the special tokens."""
+"""Tokens of the source's room, at least: its start and end token, and two others."""
 LENGTHS_FILE = "length_head.safetensors"  # Of `unmask.models.length_head`
 
 
@@ -62,8 +62,8 @@ class PairLayout:
         return self.max_length - self.source_length - 1
 
     def segment(self, source: Sequence[int], target: Sequence[int]) -> list[int]:
-        """The pair without padding, as it is trained on: positions say where the target begins,
-        not the tokens before it.
+        """The pair without padding, as it is trained on. Training gives the target the positions
+        W, W + 1, ... all the same.
         """
         return [self.start, *source, self.end, *target, self.end]
 
@@ -157,8 +157,8 @@ def _refuse_other_files(folder: Path, hashes: Any) -> None:
     """Raise if a file is not the one that the model was saved with. Another model's head for the
     length, for example, fits any model of this shape.
 
-    `hashes`: {name: hash} as PAIR_FILE has them. A user who changed a file takes it out of there,
-    so that it may lack any of them, or all.
+    `hashes`: {name: hash} as PAIR_FILE has them. A user who changed a file takes its hash out of
+    PAIR_FILE, so any hash may be missing, or all.
     """
     if not isinstance(hashes, dict):
         return
@@ -167,6 +167,5 @@ def _refuse_other_files(folder: Path, hashes: Any) -> None:
         if path.is_file() and file_hash(path) != own_hash:
             raise InputError(
                 f"{name} in {str(folder)!r} is not the file that the model was saved with: put it"
-                " back, or, if you changed it "
-                f'yourself, take "{name}" out of {PAIR_FILE}'
+                f' back, or, if you changed it yourself, take "{name}" out of {PAIR_FILE}'
             )

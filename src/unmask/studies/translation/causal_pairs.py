@@ -3,16 +3,16 @@
 The model reads the source once and then goes token by token, with a cache of keys and values:
 
     p(y_1 ... y_n, end | s) = prod_t p(y_t | y_<t, s)
-            position W + t sees the whole source, and the targets up to itself
+            y_t is at position W + t - 1, which sees the whole source, and y up to y_t
 
-Its network is our own BERT; training computes the same in one pass over a packed row, this step by
-step. Beam search:
+Its network is our own BERT. Training computes all these terms in one pass over a packed row; here
+each token is a pass. Beam search:
 
-    keep the b likeliest beginnings of each source's translation;  a finished one stays as it is;
-    when all are finished, or as long as the model allows, take the one with the highest log p /
-        tokens
+    1. Keep the b likeliest beginnings of each source's translation. A finished one stays as it is.
+    2. Stop when all are finished, or as long as the model allows.
+    3. Take the one with the highest log p / tokens. The end token counts as a token.
 
-A beam of 1 is greedy decoding. The end token counts as a token.
+A beam of 1 is greedy decoding.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from torch import Tensor
 from unmask.common.errors import InputError
 from unmask.models.bert_checkpoint import read_own_bert
 from unmask.models.checkpoint import resolve_dtype
-from unmask.models.checkpoint_files import Source as Folder
+from unmask.models.checkpoint_files import Source as ModelSource
 from unmask.models.encoder.bert import BertMaskedLM, KeyCache
 from unmask.models.pair_layout import PairLayout, read_layout
 from unmask.runs.devices import resolve_device
@@ -56,7 +56,7 @@ class CausalPairs(PairTranslator):
         self.layout = layout
         self.spelling = spelling
         self.name = name
-        network.bert.unseen = layout.pad
+        network.bert.unseen = layout.pad  # no position attends to padding
         self.device = next(network.parameters()).device
         excluded = torch.zeros(network.config.vocab_size, dtype=torch.bool)
         excluded[special] = True
@@ -73,7 +73,7 @@ class CausalPairs(PairTranslator):
                 f"model {str(folder)!r} is a masked model: give one that was trained with"
                 " --objective causal"
             )
-        network = read_own_bert(Folder(str(folder)), resolve_dtype(dtype), decoder=True)
+        network = read_own_bert(ModelSource(str(folder)), resolve_dtype(dtype), decoder=True)
         if network is None:
             raise InputError(
                 f"the weights in {str(folder)!r} are not those of its config.json: train the model"
@@ -130,15 +130,17 @@ def beam_search(
     rooms = [model.layout.room(source) for source in sources]
     cache, log_probs = model.read(torch.tensor(rooms, device=device))
     scores, tokens = _likeliest_first_tokens(log_probs, width)
-    first_rows = torch.arange(n, device=device).unsqueeze(1) * width  # of the sources in the cache
-    cache.take(torch.arange(n, device=device).repeat_interleave(width))
+    places = torch.arange(n, device=device)
+    cache.take(places.repeat_interleave(width))  # a row for each beginning
+    first_rows = places.unsqueeze(1) * width  # of each source in the cache
     texts = tokens.unsqueeze(-1)  # (source, beginning, token)
     lengths = torch.ones_like(tokens)  # tokens of each beginning, its end token included
-    finished = (tokens == end) | scores.isinf()
+    finished = (tokens == end) | scores.isinf()  # what is impossible need not go on
     for place in range(longest):
         if bool(finished.all()):
             break
-        following = model.step(cache, texts[..., -1].flatten(), place).view(n, width, -1)
+        last_tokens = texts[..., -1].flatten()
+        following = model.step(cache, last_tokens, place).view(n, width, -1)
         if place + 1 == longest:
             following = _only(following, end)
         stays = _only(torch.zeros_like(following), end)  # what is finished ends with certainty
@@ -150,13 +152,13 @@ def beam_search(
         tokens = cells % vocabulary
         texts = torch.cat([_of_beginnings(texts, before), tokens.unsqueeze(-1)], -1)
         was_finished = finished.gather(1, before)
-        lengths = lengths.gather(1, before) + ~was_finished
+        lengths = lengths.gather(1, before) + (~was_finished).long()
         finished = was_finished | (tokens == end) | scores.isinf()
         cache.take((first_rows + before).flatten())
     best = (scores / lengths).argmax(1, keepdim=True)
     best_texts = _of_beginnings(texts, best)[:, 0].tolist()
     best_scores = scores.gather(1, best)[:, 0].tolist()
-    passes = texts.shape[-1] * width
+    passes = texts.shape[-1] * width  # as if the source, too, were read for each beginning
     translations = []
     for text, log_prob in zip(best_texts, best_scores, strict=True):
         before_end = text[: text.index(end)] if end in text else text
@@ -185,7 +187,9 @@ def _of_beginnings(
     texts: Int[Tensor, "n b t"], beginnings: Int[Tensor, "n c"]
 ) -> Int[Tensor, "n c t"]:
     """The texts of some beginnings of each source."""
-    return texts.gather(1, beginnings.unsqueeze(-1).expand(-1, -1, texts.shape[-1]))
+    tokens = texts.shape[-1]
+    index = beginnings.unsqueeze(-1).expand(-1, -1, tokens)  # the same beginning for each token
+    return texts.gather(1, index)
 
 
 def _only(log_probs: Float[Tensor, "n b V"], token: int) -> Float[Tensor, "n b V"]:

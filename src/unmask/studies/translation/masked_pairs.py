@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil
 from pathlib import Path
 
 import torch
 
 from unmask.common.errors import InputError
 from unmask.models.checkpoint import load_network, resolve_dtype
-from unmask.models.checkpoint_files import Source as Folder
+from unmask.models.checkpoint_files import Source as ModelSource
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.float32_logits import widen_output
 from unmask.models.length_head import LengthHead, pooled_states
@@ -24,10 +25,11 @@ from unmask.studies.translation.spelling import Spelling
 
 GPU_ROWS = 128
 CPU_ROWS = 4
-"""Rows of a call. On a GPU drafts of one length are tens or hundreds, on a CPU a few; what a call
-has too few of is computed for nothing.
+"""Rows of a call of the network, by device. A row is a draft, and the drafts of a call have one
+length. On a GPU tens or hundreds of drafts have it, on a CPU a few. A call with fewer drafts than
+rows is filled up with copies, which are computed for nothing.
 """
-ROOMS = 8  # On a CPU the room of a source is cut to a multiple of this many tokens
+ROOM_MULTIPLE = 8  # On a CPU the room of a source is cut to a multiple of this many tokens
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,10 @@ class PairModel(PairTranslator):
             raise InputError(
                 f"model {str(folder)!r} is a causal model, which fills no blanks: give a masked one"
             )
-        network = load_network(Folder(str(folder)), torch_device, torch_dtype)
+        network = load_network(ModelSource(str(folder)), torch_device, torch_dtype)
         assert isinstance(network, BertMaskedLM)  # what `unmask train` writes
-        network.bert.unseen = layout.pad
-        widen_output(network)
+        network.bert.unseen = layout.pad  # no position attends to padding
+        widen_output(network)  # in half precision: logits in float32
         model = MaskedLM(network, spelling.tokenizer, name=str(folder))
         model.folder = folder
         return cls(
@@ -96,15 +98,18 @@ class PairModel(PairTranslator):
         return Passes(self.model, rows)
 
     def in_room(self, source: Sequence[int]) -> PairModel:
-        """This model for texts with a room of no more tokens than the source needs, rounded up;
-        weights are shared.
+        """This model for texts with less padding between a source and its translation; weights are
+        shared.
 
-        Nobody looks at the padding that is cut off, and every other token keeps its position, so
-        that the conditionals are the same; a CPU is spared the padding. A GPU keeps to one room:
-        it would rather have more texts side by side.
+        The room is `layout.source_length`, the tokens before the translation: source and padding.
+        On a CPU it is cut to what this source needs, rounded up to a multiple of ROOM_MULTIPLE,
+        which saves computing the padding. The conditionals are the same: no position attends to
+        the padding that is cut off, and every other token keeps its position embedding.
+
+        On a GPU the room stays: with one room for all sources, more texts go side by side.
         """
         needed = len(source) + 2  # with its start and end token
-        rounded_up = -(-needed // ROOMS) * ROOMS
+        rounded_up = ceil(needed / ROOM_MULTIPLE) * ROOM_MULTIPLE
         room = min(self.layout.source_length, rounded_up)
         if self.model.device.type == "cuda" or room == self.layout.source_length:
             return self
@@ -114,18 +119,20 @@ class PairModel(PairTranslator):
 
     @cached_property
     def _by_room(self) -> dict[int, PairModel]:
+        """The models that `in_room` has made, by their room."""
         return {}
 
     def _with_room(self, room: int) -> PairModel:
-        """This model for texts whose sources have a room of so many tokens."""
-        cut = self.layout.source_length - room
+        """This model for texts whose sources have a room of `room` tokens."""
+        full_room = self.layout.source_length
         network = self.model.network
         assert isinstance(network, BertMaskedLM)
-        shortened = network.without_positions(room, room + cut)
+        shortened = network.without_positions(room, full_room)
         model = MaskedLM(shortened, self.model.tokenizer, name=self.model.name)
-        model.folder = self.model.folder  # the same model, so its profile holds
+        # The dependence profile is found by folder, and checked against the fingerprint
+        model.folder = self.model.folder
         model.fingerprint = self.model.fingerprint
-        max_length = self.layout.max_length - cut
+        max_length = self.layout.max_length - (full_room - room)
         layout = replace(self.layout, source_length=room, max_length=max_length)
         return replace(self, model=model, layout=layout)
 

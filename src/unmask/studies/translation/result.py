@@ -2,9 +2,10 @@
 
 Figures are BLEU and chrF as sacrebleu computes them, and what references do not show:
 
-    stutter     share of neighbouring tokens that are equal; and of translations with such a pair
-    accepted    share of a kernel's steps whose proposal was accepted (the same token again always
-                is)
+    stutter     share of neighbouring tokens that are equal
+    stuttering  share of translations with such a pair
+    accepted    share of a kernel's steps whose proposal was accepted; a proposal of the token that
+                is there already always is
     novel       share of a kernel's steps that changed the text
 """
 
@@ -26,7 +27,8 @@ class OneTranslation(NamedTuple):
 
     tokens    without the end token
     energy    of a masked model; None of a causal one
-    log_prob  of a masked model in a random order; of a causal one its own, with its end
+    log_prob  of a masked model, token by token in a random order; of a causal one, in the order of
+              the text, the end token included
     passes    that it took
     """
 
@@ -78,8 +80,8 @@ class Translations(Result):
 
     settings  what decided the translations
     rows      text, energy, log_prob, passes, stutter (equal neighbouring tokens), tokens,
-              length (of the text, in tokens); an empty source has an empty text, and null for
-              its numbers. Of a causal model log_prob is its own
+              length (of the text, in tokens). An empty source has an empty text; its energy and
+              log_prob are null, its other numbers 0. For log_prob see `OneTranslation`
     seconds   in all; on Ray, those of all workers together
     moves     of a kernel: steps, and how many were accepted, proposed another token, and
               changed the text
@@ -136,7 +138,7 @@ def figures(
     with_text = [row for row in rows if row["text"]]
     tokens = [row["tokens"] for row in with_text]
     stutter = stutter_rate(tokens) if tokens else 0.0
-    stuttering = sum(stutters(of_text) > 0 for of_text in tokens)
+    texts_that_stutter = sum(stutters(of_text) > 0 for of_text in tokens)
     accepted = None
     novel = None
     steps = moves.get("steps", 0)
@@ -151,7 +153,7 @@ def figures(
         chrf=chrf_score,
         chrf_signature=str(chrf.get_signature()),
         stutter=stutter,
-        stuttering=stuttering / max(1, len(tokens)),
+        stuttering=texts_that_stutter / max(1, len(tokens)),
         energy=_mean([row["energy"] for row in with_text]),
         log_prob=_mean([row["log_prob"] for row in with_text]),
         accepted=accepted,

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,27 +37,29 @@ if TYPE_CHECKING:
 
 KIND = "translate"  # Of the folder of a run
 BEGINNING = {"": (b'{"text": ',)}
-"""How files of translations begin."""
+"""How files of translations begin, whatever their ending; see `formats` of `output_file`."""
 SOURCES_PER_ITEM = {"cpu": 32, "cuda": 1024}
-"""Sources of an item on Ray, at most, by device: those of a worker that dies are translated again
-by another.
+"""Sources of an item for workers, at most, by device. An item is translated by one call; if its
+worker dies, another one translates all of it again.
 """
 ITEMS_PER_WORKER = 4  # At least, if there are enough sources
 LARGER_ALONE = 4
-"""How much larger the items of a single process are than SOURCES_PER_ITEM. They are kept when they
-are done.
+"""Without workers, an item has this many times SOURCES_PER_ITEM. The run's folder keeps an item
+when it is done.
 """
 BEAM_ROWS = {"cuda": 4096, "cpu": 256}
 """Beginnings of translations that beam search reads side by side, by device."""
 Source = tuple[int, ...]  # The tokens of a source, at least one
 Row = dict[str, Any]
-"""What a `OneTranslation` has, the seconds and what a kernel did; in a run's folder the number of
-its source, too.
+"""The fields of a `OneTranslation`, the seconds, and the COUNTS of what a kernel did. In a run's
+folder also `source`, the number of its source.
 """
 
 
 def read_lines(texts: str | os.PathLike[str] | Sequence[str], name: str) -> list[str]:
-    """Every line of a file that has a text, empty ones too; or the texts themselves."""
+    """The lines of a file, empty ones too, or the texts themselves. A file without any text is
+    refused.
+    """
     if not isinstance(texts, str | os.PathLike):
         return [" ".join(text.split()) for text in texts]
     path = user_path(texts, name)
@@ -72,6 +75,7 @@ def encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> l
     A warning counts the sources that have words which the model cannot spell.
     """
     for line, source in enumerate(sources, 1):
+        # By the number of its characters, before all are tokenised
         refuse_hopeless(source, layout.longest_source, f"line {line}")
     tokens = spelling.encode(sources)
     unknown = [line for line, ids in enumerate(tokens, 1) if spelling.unknown in ids]
@@ -103,9 +107,10 @@ def refuse_misfit(model: PairModel | CausalPairs, settings: TranslateSettings) -
             f"lengths {settings.lengths} is more than the {longest} that the model takes:"
             " give fewer"
         )
-    if settings.first is not None and settings.first.corrects and not model.corrects:
+    decoder = settings.first
+    if decoder is not None and decoder.corrects and not model.corrects:
         warnings.warn(
-            f"{settings.first.name} asks the model to correct tokens that it sees, and"
+            f"{decoder.name} asks the model to correct tokens that it sees, and"
             f" {model.model.name!r} was trained on blanks only: train one with --refinement, or"
             " take another decoder",
             UnmaskWarning,
@@ -124,6 +129,10 @@ def translations(
 ) -> list[Row]:
     """A row per source, some sources at a time, here or by workers; those that the folder holds
     are not translated again.
+
+    model     as the user gave it; workers load it
+    loaded    the same model, loaded; translates here if there are no workers
+    sources   none is empty
     """
     columns = _columns()
     rows: dict[int, Row] = {}  # by the number of the source
@@ -138,13 +147,16 @@ def translations(
         device = loaded.device.type
         count = 0
         setup = partial(_itself, loaded)
+    pending_sources = [sources[number] for number in pending]
     items = []  # of each the numbers of its sources
-    for places in shares(settings, device, [sources[number] for number in pending], count):
+    for places in shares(settings, device, pending_sources, count):
         items.append([pending[place] for place in places])
     sources_of_items = ([sources[number] for number in item] for item in items)
     results = each(partial(translated, settings=settings), sources_of_items, workers, setup)
-    for index, made in results:
-        new = [{"source": number, **row} for number, row in zip(items[index], made, strict=True)]
+    for index, rows_of_item in results:
+        new = []
+        for number, row in zip(items[index], rows_of_item, strict=True):
+            new.append({"source": number, **row})
         if folder:
             folder.store(new, columns)
         rows |= {row["source"]: row for row in new}
@@ -162,25 +174,29 @@ def _columns() -> pyarrow.Schema:
     """The columns of the rows in a run's folder."""
     import pyarrow
 
-    whole = dict.fromkeys(("source", "passes", *COUNTS), pyarrow.int64())
-    real = dict.fromkeys(("energy", "log_prob", "seconds"), pyarrow.float64())
-    return pyarrow.schema({**whole, **real, "tokens": pyarrow.list_(pyarrow.int32())})
+    types = {}
+    for name in ("source", "passes", *COUNTS):
+        types[name] = pyarrow.int64()
+    for name in ("energy", "log_prob", "seconds"):
+        types[name] = pyarrow.float64()
+    types["tokens"] = pyarrow.list_(pyarrow.int32())
+    return pyarrow.schema(types)
 
 
 def shares(
     settings: TranslateSettings, device: str, sources: Sequence[Source], workers: int
 ) -> list[list[int]]:
-    """The places of each item's sources, which have similar lengths; without workers, items are
-    larger.
+    """The places of each item's sources, which have similar lengths. Without workers (0), items of
+    a masked model are larger.
 
-    A beam search ends when all sources that are searched together have ended: an item is those
-    that one process would search together, so that passes are the same, too.
+    A beam search goes on until all sources of an item have ended, so the passes of a source depend
+    on the others of its item. Its items are the same with and without workers, and so are passes.
     """
     by_length = sorted(range(len(sources)), key=lambda place: len(sources[place]))
     if isinstance(settings.kernel, Beam):
         size = max(1, BEAM_ROWS[device] // settings.kernel.beam)
     elif workers:
-        even_share = -(-len(by_length) // (ITEMS_PER_WORKER * workers))
+        even_share = ceil(len(by_length) / (ITEMS_PER_WORKER * workers))
         size = max(1, min(SOURCES_PER_ITEM[device], even_share))
     else:
         size = LARGER_ALONE * SOURCES_PER_ITEM[device]
@@ -203,7 +219,7 @@ def translated(
         drafts = best_drafts(drafting, settings, sources)
         if model.device.type == "cuda":
             torch.cuda.synchronize()
-        seconds = time.monotonic() - began  # without the numbers below
+        seconds = time.monotonic() - began  # without the energies and log-probabilities below
         energies = drafting.energies(drafts, settings.energy)
         log_probs = drafting.log_probs(drafts)
         of_all = {"seconds": seconds, **drafting.moves}
