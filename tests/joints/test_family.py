@@ -152,15 +152,15 @@ def in_float64(tables: Tables) -> Tables:
 @pytest.mark.parametrize("depth", [20.0, 120.0])
 def test_float32_tables_keep_the_accuracy_that_is_stated(member, depth):
     tables = sharp_tables(60, 5, depth)
-    found = family(tables, *member)
+    joint = family(tables, *member)
     truth = family(in_float64(tables), *member, tolerance=EXACT)
-    assert found.report["converged"]
+    assert joint.report["converged"]
     assert truth.report["converged"]
-    assert distance(found.dense().double().exp(), truth.dense().exp()) < 1e-4
+    assert distance(joint.dense().double().exp(), truth.dense().exp()) < 1e-4
     likely = truth.dense() > -10
-    assert float((found.dense().double() - truth.dense())[likely].abs().max()) < 2e-3
-    assert bool(torch.isfinite(found.dense()).all())
-    assert found.report["objective_mean"] == pytest.approx(
+    assert float((joint.dense().double() - truth.dense())[likely].abs().max()) < 2e-3
+    assert bool(torch.isfinite(joint.dense()).all())
+    assert joint.report["objective_mean"] == pytest.approx(
         truth.report["objective_mean"], rel=1e-4, abs=1e-6
     )
 

@@ -28,11 +28,11 @@ def test_no_two_constructions_look_alike_in_a_figure():
 def test_a_number_in_a_name_is_the_member_s():
     tables = random_tables((2, 4), 6)
     for alpha, name in ((0.0, "arnold_gokhale"), (0.5, "balanced"), (1.0, "pseudo_gibbs")):
-        found = derive(tables, f"family:{alpha}", tolerance=1e-9)
-        assert found.report["alpha"] == alpha
-        assert found.name == f"family:{alpha:g},0"
+        joint = derive(tables, f"family:{alpha}", tolerance=1e-9)
+        assert joint.report["alpha"] == alpha
+        assert joint.name == f"family:{alpha:g},0"
         torch.testing.assert_close(
-            found.dense(), derive(tables, name, tolerance=1e-9).dense(), rtol=0, atol=1e-7
+            joint.dense(), derive(tables, name, tolerance=1e-9).dense(), rtol=0, atol=1e-7
         )
     between = derive(tables, "family:0.25").dense()
     assert float((between - derive(tables, "balanced").dense()).abs().max()) > 1e-3

@@ -204,15 +204,15 @@ def test_check(both):
     kind, folder, _, reference = both
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        found = unmask.check(
+        check = unmask.check(
             partial(unmask.load, folder, dtype="float64", device="cpu"), data=TEXTS
         )
     expected = unmask.check(reference, data=TEXTS)
     assert_same(
-        [found.on_texts.nats, found.on_texts.special_mass],
+        [check.on_texts.nats, check.on_texts.special_mass],
         [expected.on_texts.nats, expected.on_texts.special_mass],
     )
-    assert any("and is given none" in line for line in found.concerns) == (
+    assert any("and is given none" in line for line in check.concerns) == (
         "warning" in OUTCOME_OF[kind]
     )
 

@@ -109,16 +109,16 @@ def test_reformer_without_a_seed_gives_one_answer_and_leaves_other_random_number
 
 def test_esm_with_token_dropout_is_checked_and_timed_on_texts(folder):
     """A row of masks only divides by zero there."""
-    found = unmask.check(folder("esm"))
-    assert not any("finite" in line for line in found.concerns)
+    check = unmask.check(folder("esm"))
+    assert not any("finite" in line for line in check.concerns)
     with pytest.raises(ModelError, match="not finite: leave a token unmasked .*token_dropout"):
         MaskedLM.load(folder("esm")).logits(torch.full((1, 6), 4), torch.tensor([[1]]))
     bare = tiny_types.tiny_tokenizer()
     bare.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="$A", special_tokens=[]
     )
-    found = unmask.check(MaskedLM(tiny_types.tiny_network("esm"), bare))
-    assert found.around == ((), ())
+    check = unmask.check(MaskedLM(tiny_types.tiny_network("esm"), bare))
+    assert check.around == ((), ())
 
 
 @pytest.mark.parametrize(

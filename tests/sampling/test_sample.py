@@ -85,15 +85,15 @@ def test_what_a_run_shows(tiny):
 
 def test_what_a_diagnosis_shows(tiny, tmp_path):
     run = unmask.sample(chains=3, sweeps=6, length=[4, 5], model=tiny, out=tmp_path)
-    found = unmask.diagnose(tmp_path)
+    diagnosis = unmask.diagnose(tmp_path)
     assert (
-        found.to_dict()
+        diagnosis.to_dict()
         == json.loads((tmp_path / "diagnostics.json").read_text())
         == unmask.diagnose(run).to_dict()
     )
-    assert found.to_frame()["name"].tolist() == ["energy", "unchanged", "stutter"] * 2
-    assert found.verdict[0][:20] in found._repr_html_()
-    assert "mh" in repr(found)
+    assert diagnosis.to_frame()["name"].tolist() == ["energy", "unchanged", "stutter"] * 2
+    assert diagnosis.verdict[0][:20] in diagnosis._repr_html_()
+    assert "mh" in repr(diagnosis)
 
 
 def test_init_takes_texts_or_a_file(tiny, tmp_path):

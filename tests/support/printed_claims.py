@@ -63,7 +63,7 @@ def read_back(text: str) -> Printed:
     shown = [re.match(rf"{NUMBER} %\s+(-?[0-9.]+|-inf)\s", line) for line in rows]
     assert all(shown), rows
     sure = len(rows) if told[4].startswith("the order") else int(told[5] or 0)
-    found = Printed(
+    printed = Printed(
         _number(told[2]) / 100,
         _number(told[3] or "0") / 100,
         sure,
@@ -80,11 +80,11 @@ def read_back(text: str) -> Printed:
         if line.startswith("*"):
             continue
         assert row, line
-        found.ranks.append(
+        printed.ranks.append(
             None if row[2] else (int(_number(row[3])), int(_number(row[4] or row[3])))
         )
-        found.odds.append(float(row[5] or "inf"))
-    return found
+        printed.odds.append(float(row[5] or "inf"))
+    return printed
 
 
 def _number(text: str) -> float:

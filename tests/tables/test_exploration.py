@@ -112,3 +112,15 @@ def test_the_moves_of_a_state_are_its_likeliest_allowed_tokens(most):
         assert all(after[2 - site] == HIDDEN for _, after in moves)
         values = [float(log_q[site, token]) for token in best]
         assert [value for value, _ in moves] == pytest.approx(values, abs=1e-6)
+
+
+def test_a_site_without_a_possible_token_is_the_least_sure():
+    model = TabularMLM.random(4, 3, seed=7, scale=2.0)
+    allowed = (torch.zeros(4, dtype=torch.bool), None, None)
+    variant = Variant(Cloze((4, 4, 4), (0, 1, 2)), allowed=allowed)
+    states = Exploration(Conditionals(model), [variant])
+    root = (0, HIDDEN, HIDDEN, HIDDEN)
+    states.reveal([root])
+    assert states.moves(root, 0, 1) == []
+    best = {site: states.moves(root, site, 1)[0][0] for site in (1, 2)}
+    assert states.surest(root) == [*sorted(best, key=best.get, reverse=True), 0]

@@ -1,21 +1,23 @@
 """The most probable fillings under the chain rule averaged over all orders, found best first.
 
-They are fillings over the whole vocabulary. p(x) needs no normaliser and no candidate sets, only
-the passes over the 2^k - 1 states of x (`unmask.tables.exploration`). `unmask.tables.rounding`
-says what rounding does to it.
+They are fillings over the whole vocabulary. A state is a text with some of its k blanks filled: a
+tuple of the variant's number and a token or HIDDEN for each site. p(x) needs no normaliser and no
+candidate sets, only a pass over each of the 2^k - 1 states that agree with the filling x and hide
+a site (`unmask.tables.exploration`). `unmask.tables.rounding` says what rounding does to it.
 
-The search spends its passes in rounds. Some go to the states where the chain rule comes most
-often, the others to completing the fillings that look best so far. Every pass is shared by all
-orders and fillings. The search reports
+The search spends its passes in rounds. Some go to the states with the largest flow: to these the
+chain rule comes most often. The others go to completing the fillings that look best so far. Every
+pass is shared by all orders and fillings. The search reports
 
 - probabilities of every filling whose states are all passed, up to rounding; their sum is the
   mass seen, never above 1;
 - a bound that no other filling exceeds: fillings above it, and apart from each other, are certain
   to be the best, in their order. Where tokens or changes are limited, "other" means allowed.
 
-Beyond EXACT_SITES a filling has too many states, unless the passes suffice for those of `top`
-fillings. Fillings are then found by beams along a few orders. Their probability is the mean over
-sampled orders, with its standard error. The mass is an estimate too, and no place is certain.
+Beyond EXACT_SITES a filling has too many states, unless the passes suffice for all states of `top`
+fillings. If they do not, fillings are found by beams along a few orders. Their probability is the
+mean over sampled orders, with its standard error. The mass is an estimate too, and no place is
+certain.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ BEAMS_FROM = 5
 """Sites. With fewer the flow alone reaches whole fillings soon. With this many or more, most
 passes go to completing fillings.
 """
-BEAM_WIDTH = 8  # States that a beam keeps at each step of a search by flow
+BEAM_WIDTH = 8  # In a search for exact probabilities: states that a beam keeps at most at each step
 BEAM_ORDERS = 4  # Orders along which each variant has a beam
 BEAMS_SHARE = 3  # All beams together take at most 1 / BEAMS_SHARE of the passes
 FIRST_ROUND = 8  # States of a round at first, while little is known
@@ -59,7 +61,7 @@ Accept = Callable[[int, tuple[int, ...]], bool]
 class ScoredFilling:
     """A filling of a variant.
 
-    log_prob          log of weight times p(x)
+    log_prob          log of the variant's weight times p(x)
     product_log_prob  the same for the product of the distributions with every blank masked
     standard_error    of `log_prob`, in nats; 0 if that is exact
     """
@@ -93,7 +95,9 @@ class ChainSearch:
 
     @property
     def mass(self) -> float:
-        """The fillings have this much probability at least; an estimate if theirs are."""
+        """A lower bound of the probability of all fillings together, or an estimate of it if they
+        are estimates.
+        """
         if self.exact:
             log_probs = [self.low(filling) for filling in self.fillings]
         else:
@@ -122,6 +126,7 @@ class ChainSearch:
             return 0
         highest_below = log(self.bound) if self.bound else float("-inf")
         certain = len(listed)
+        # From the last place up: the failing place nearest the head is met last, and counts.
         for place in reversed(range(len(listed))):
             filling = listed[place]
             if self.low(filling) < highest_below:
@@ -233,7 +238,7 @@ class _Search:
         passes_left = max(0, self.budget - self.passes)
         scores = passes_left // self.most_sites  # a filling in one order takes a pass per site
         orders = min(MOST_ORDERS, max(LEAST_ORDERS, scores // self.top))
-        affordable = max(1, scores // orders)
+        affordable = max(1, scores // orders)  # fillings, each with all its orders
         found_by_beams = self._candidates()[:affordable]
         of_wanted = [states.number(filling) for filling in wanted]
         chosen = dict.fromkeys([*of_wanted, *found_by_beams])  # without repetitions, in order
@@ -276,17 +281,24 @@ class _Search:
             bound = self._bound()
             stopped = self._reason_to_stop(mass, bound)
             if stopped is None:
-                passes_left = self.budget - self.passes
-                growing = max(FIRST_ROUND, self.passes // 4)
-                size = min(growing, ROUND, passes_left)
-                next_states = self._next_states(size)
-                if next_states:
-                    self.states.reveal(next_states)
-                else:
-                    stopped = self._widened_or_reason(passes_left)
+                stopped = self._advanced_or_reason()
             self._report()
             if stopped is not None:
                 return stopped, bound
+
+    def _advanced_or_reason(self) -> str | None:
+        """One round of passes or, if no state is left for one, a longer list of moves.
+
+        Returns why the search ends if neither is possible.
+        """
+        passes_left = self.budget - self.passes
+        growing = max(FIRST_ROUND, self.passes // 4)
+        size = min(growing, ROUND, passes_left)
+        next_states = self._next_states(size)
+        if not next_states:
+            return self._widened_or_reason(passes_left)
+        self.states.reveal(next_states)
+        return None
 
     def _bound(self) -> float:
         set_aside = [*self.log_probs, *self.refused]
@@ -316,8 +328,9 @@ class _Search:
     def _widened_or_reason(self, passes_left: int) -> str | None:
         """List less likely moves, once all that are listed have been followed.
 
-        Returns why the search ends if that is not possible. Listing takes no pass: of a single
-        blank all fillings are known after one.
+        Returns why the search ends if that is not possible. It ends for want of passes only if
+        some state needs one. Listing needs none: a single blank has one state to pass, and then
+        all its fillings can be listed.
         """
         if passes_left <= 0 and len(self._open_states()):
             return "passes"
@@ -337,6 +350,8 @@ class _Search:
         open_states = self._open_states()
         by_flow = open_states[np.argsort(-states.flow[open_states], kind="stable")]
         visited = [states.states[number] for number in by_flow[:size]]
+        # Completing fillings takes at most `to_complete` passes, or all that `visited` leaves
+        # unused if these are more. `visited` gets those that remain, the largest flow first.
         if self.most_sites < BEAMS_FROM:
             to_complete = size // 2
         else:
@@ -351,7 +366,8 @@ class _Search:
         had_no_pass = np.frombuffer(states.passed, np.uint8) == 0
         hides_a_site = np.frombuffer(states.hidden, np.int8) > 0
         numbers = np.flatnonzero(had_no_pass & hides_a_site)
-        return numbers[states.flow[numbers] > 0]
+        is_reached = states.flow[numbers] > 0  # else the listed moves do not lead there
+        return numbers[is_reached]
 
     def _missing_from_best(self, most: int) -> list[State]:
         """At most `most` states that fillings miss.
@@ -374,7 +390,8 @@ class _Search:
     def _candidates(self) -> list[int]:
         """Fillings reached and not yet scored, at most MOST_CANDIDATES.
 
-        They are ordered by the mean of p_o over the orders known.
+        They are ordered by the mean, over the orders o known, of the probability p_o of the
+        filling by the chain rule in the order o (flow / cover).
         """
         states = self.states
         is_filling = np.frombuffer(states.hidden, np.int8) == 0
@@ -446,12 +463,12 @@ class _Search:
         orders    how many are sampled
         """
         of_variant = self.states.variants[variant]
-        drawn = random_orders(
-            texts=1, orders=orders, sites=of_variant.sites, generator=generator
-        ).expand(len(fillings), -1, -1)
+        drawn = random_orders(texts=1, orders=orders, sites=of_variant.sites, generator=generator)
+        shared_orders = drawn.expand(len(fillings), -1, -1)
         texts = torch.tensor([of_variant.cloze.filled(tokens) for tokens in fillings])
-        sites = torch.tensor([of_variant.cloze.block]).expand(len(fillings), -1)
-        by_order = along_orders(self.conditionals, texts, sites, drawn)
+        positions = torch.tensor([of_variant.cloze.block])  # of the blanks in the text
+        shared_positions = positions.expand(len(fillings), -1)
+        by_order = along_orders(self.conditionals, texts, shared_positions, shared_orders)
         log_means, errors = log_mean_of_sampled(by_order)
         scored = []
         for tokens, log_mean, error in zip(

@@ -6,16 +6,16 @@ conditionals are mu_t:
 
     P-PPL          exp( -1/(kN) sum_n log mu(w) )
     U-PPL          exp( -1/(kN) sum_n sum_t log mu_t(w_t | w_{-t}) )
-    A-KL           1/N sum_n mean over t and over every context x_{-t} of KL(q_t(. | x_{-t}) ||
-                   mu_t(. | x_{-t}))
+    A-KL           1/N sum_n of the mean, over t and over every context x_{-t}, of
+                   KL( q_t(. | x_{-t}) || mu_t(. | x_{-t}) )
     G-KL           the same for the gold context x_{-t} = w_{-t} alone
     objective      sum over t and x_{-t} of the same divergence, for one block (eq. 4)
     incompatibility  of the tables alone, whatever the joint (`unmask.joints.incompatibility`)
 
 The U-PPL of the product is that of the model's own unary conditionals q_t, as in the paper. Its
-A-KL and G-KL compare the product's conditionals (its factors) with q_t. A token's probability
-given a context that the joint rules out altogether counts as 0. Over candidate sets everything
-is given that the block lies in them.
+A-KL and G-KL compare the product's conditionals (its factors) with q_t. In a context that the
+joint rules out altogether, mu_t counts as 0 for every token. Over candidate sets every
+probability is conditional on the block lying in them.
 
 A-KL and the objective come from one read of the tables (`unmask.joints.reading`).
 """
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 SCORED_BY_THE_MODEL = frozenset(
     name for name, construction in CONSTRUCTIONS.items() if not construction.own_unary
 )
-"""Constructions whose U-PPL is that of the model's unary conditionals."""
+"""Constructions whose U-PPL is that of the model's unary conditionals q_t, not of their mu_t."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,8 @@ def block_metrics(joints: Sequence[Joint], gold: Sequence[int] | Sequence[str]) 
     tables = joints[0].tables
     _refuse_another_number(tables, gold)
     refuse_impossible_contexts(tables, "metrics")
-    for joint, reading in zip(joints, read_joints(joints), strict=True):
+    readings = read_joints(joints)  # `metrics_of_blocks` does not read these rules again
+    for joint, reading in zip(joints, readings, strict=True):
         if not isfinite(reading.log_z):
             raise no_joint(joint.name)
     gold_ids = tables.ids_of(gold, range(tables.sites))
@@ -146,15 +147,14 @@ def metrics_of_blocks(
         every_joint += joints
         every_place += [places] * len(joints)
     readings_of_blocks = read_rules(to_read)
-    at_gold = iter(_at_gold(every_joint, every_place))
+    at_gold = iter(_at_gold(every_joint, every_place))  # one for each joint of each block, in order
     values = incompatibilities(tables_of_blocks)
     metrics = []
     for joints, readings, value in zip(blocks, readings_of_blocks, values, strict=True):
-        of_joints = tuple(
-            _joint_metrics(joint, reading, next(at_gold))
-            for joint, reading in zip(joints, readings, strict=True)
-        )
-        metrics.append(BlockMetrics(joints=of_joints, incompatibility=value))
+        of_joints = []
+        for joint, reading in zip(joints, readings, strict=True):
+            of_joints.append(_joint_metrics(joint, reading, next(at_gold)))
+        metrics.append(BlockMetrics(joints=tuple(of_joints), incompatibility=value))
     return metrics
 
 
@@ -186,8 +186,10 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _at_gold(joints: Sequence[Joint], places: Sequence[tuple[int, ...]]) -> list[_AtGold]:
-    """The numbers at the gold cell of each joint, whose index is in `places`.
+def _at_gold(joints: Sequence[Joint], gold_cells: Sequence[tuple[int, ...]]) -> list[_AtGold]:
+    """The numbers at the gold cell of each joint.
+
+    gold_cells  the index of the gold cell in each joint's tables
 
     All are computed in float64, along one line of cells per site, and come from the device in one
     transfer.
@@ -199,14 +201,13 @@ def _at_gold(joints: Sequence[Joint], places: Sequence[tuple[int, ...]]) -> list
     kl: list[Tensor] = []
     sites = joints[0].sites
     for t in range(sites):
-        lines = [
-            (joint, _line(of_joint, t)) for joint, of_joint in zip(joints, places, strict=True)
-        ]
-        cells_of_q = [at(joint.tables.log_q[t], line).flatten() for joint, line in lines]
-        cells_of_rules = [joint.rule(line).flatten() for joint, line in lines]
+        lines = [_line(cell, t) for cell in gold_cells]
+        joints_and_lines = list(zip(joints, lines, strict=True))
+        cells_of_q = [at(joint.tables.log_q[t], line).flatten() for joint, line in joints_and_lines]
+        cells_of_rules = [joint.rule(line).flatten() for joint, line in joints_and_lines]
         log_q = torch.stack(cells_of_q).double()
         rules = torch.stack(cells_of_rules).double()
-        gold = on_device([[of_joint[t]] for of_joint in places], rules.device)
+        gold = on_device([[cell[t]] for cell in gold_cells], rules.device)
         if t == 0:  # the gold cell is on the lines of all sites
             rule_at_gold.append(rules.gather(1, gold))
         log_q = log_q.log_softmax(1)  # it was normalised in the tables' precision
@@ -214,16 +215,15 @@ def _at_gold(joints: Sequence[Joint], places: Sequence[tuple[int, ...]]) -> list
         log_mu = rules.log_softmax(1).masked_fill(impossible, -torch.inf)  # NaN without the mask
         from_model = on_device(by_model, rules.device)[:, None]
         nll.append(-torch.where(from_model, log_q, log_mu).gather(1, gold))
-        kl.append(Weights(log_q).times(log_q - log_mu).sum(1, keepdim=True))
-    rows = torch.cat([*rule_at_gold, *nll, *kl], 1).tolist()
-    return [
-        _AtGold(
-            rule=row[0],
-            nll=tuple(row[1 : 1 + sites]),
-            kl=tuple(row[1 + sites :]),
+        # A token that both rule out gives NaN here; `Weights` counts it as 0, since q_t is 0.
+        log_ratio = log_q - log_mu
+        kl.append(Weights(log_q).times(log_ratio).sum(1, keepdim=True))
+    of_joints = []
+    for rule, *of_sites in torch.cat([*rule_at_gold, *nll, *kl], 1).tolist():
+        of_joints.append(
+            _AtGold(rule=rule, nll=tuple(of_sites[:sites]), kl=tuple(of_sites[sites:]))
         )
-        for row in rows
-    ]
+    return of_joints
 
 
 def _line(cell: tuple[int, ...], t: int) -> Tile:
@@ -249,11 +249,13 @@ def _places(blocks: Sequence[Tables], golds: Sequence[Sequence[int]]) -> list[tu
         candidates = torch.stack([tables.candidates[t] for tables in blocks])
         tokens = on_device([gold[t] for gold in golds], candidates.device)
         is_gold = candidates == tokens[:, None]
-        for gold, is_candidate in zip(golds, is_gold.any(1).tolist(), strict=True):
-            if not is_candidate:
+        has_gold = is_gold.any(1).tolist()
+        for gold, found in zip(golds, has_gold, strict=True):
+            if not found:
                 raise InputError(
                     f"gold token {gold[t]} is not among the candidates of blank {t + 1}: "
                     "add it to them"
                 )
-        by_site.append(is_gold.int().argmax(1).tolist())
+        places = is_gold.int().argmax(1)  # argmax takes no bools
+        by_site.append(places.tolist())
     return list(zip(*by_site, strict=True))

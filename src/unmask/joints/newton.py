@@ -2,26 +2,32 @@
 pairs converge.
 
 Two tokens that nearly determine each other (the halves of a name) exchange almost no probability
-with the rest, so a sweep moves their common scale by a small part of what is missing; the same
-holds for any small group. But few tokens hold nearly all of the mass (`unmask.joints.strips`). For
-these, rows X and columns Y, the equations of `unmask.joints.pair_flows` read
+with the rest. So a sweep moves their common scale by a small part of its error only. The same holds
+for any small group. But few tokens hold nearly all of the mass (`unmask.joints.strips`). For these,
+rows X and columns Y, the equations of `unmask.joints.pair_flows` read, with into, out, scale and
+added of `unmask.joints.members.Site`,
 
     sum_{y in Y} k (A into_v + added_u B scale_v - u B out_v)[x, y] + N[x] - D[x] u[x] = 0,
 
     N = sum_{y not in Y} k (A into_v + added_u B scale_v),   D = sum_{y not in Y} k B out_v,
 
 and the same for the columns. With N and D fixed these are |X| + |Y| equations in the logarithms of
-u on X and v on Y, for Newton's method. A row meets no other row, so the Jacobian's diagonal blocks
-are diagonal, and what is inverted is the Schur complement of the rows, |Y| x |Y|; the factors are
-used in the next steps too, those of the next sweep included, as long as each step divides the
-imbalance by ten. Without restarts, and where no token is left out, nothing determines the common
-scale; then the mean step of log v is set to zero. N and D are sums of positive terms over strips
-of the tables (a few hundredths of their cells), of which a copy is kept: differences of whole sums
-would lose them to rounding.
+u on X and v on Y, for Newton's method.
 
-Members of several pairs, a row each, share every operation, and one transfer from the device per
-Newton step; no row's numbers depend on the others. Pairs have different numbers of likely tokens:
-the places that are left hold a token of flow one, which meets no others.
+N and D are sums of positive terms over strips of the tables (a few hundredths of their cells), of
+which a copy is kept. Differences of whole sums would lose them to rounding.
+
+A row meets no other row, so the Jacobian's two diagonal blocks are diagonal matrices. What is
+inverted is the Schur complement of the rows' block, |Y| x |Y|. Its factors serve further steps,
+those of the next sweep included, as long as each step divides the imbalance by ten.
+
+Without restarts, and where no token is left out, nothing determines the common scale. Then the mean
+step of log v is set to zero.
+
+Members of several pairs, one in each row of a matrix, share every operation, and one transfer from
+the device per Newton step. No row's numbers depend on the others. Pairs have different numbers of
+likely tokens. An unused place holds a token that meets no other, with N = D = u = 1: it is in
+balance.
 """
 
 from __future__ import annotations
@@ -42,15 +48,22 @@ from unmask.joints.strips import strips
 from unmask.models.batching import on_device
 
 NEWTON_STEPS = 20  # At most, in one solve
-LONGEST = 2.0  # Of a Newton step, in nats
+LONGEST = 2.0  # Nats that a Newton step may move a marginal
 SOLVED = 1e-11  # A relative imbalance at which a solve ends
 NEARER = 1e-2  # A solve ends, too, when the imbalance has become smaller by this factor
 STALE = 0.1  # A step that leaves more than this of the imbalance asks for new factors
 
 
 class _Factors(NamedTuple):
-    """Factors of each member's Jacobian J = [[-diag, P], [Q, -diag]], its rows divided by
-    `out`, to solve J s = -excess.
+    """Factors of each member's Jacobian J = [[-U, P], [Q, -V]], its rows divided by `out`, to
+    solve J s = -excess. U and V are diagonal, so
+
+        s_u = U^-1 excess_u + U^-1 P s_v,    (V - Q U^-1 P) s_v = excess_v + Q U^-1 excess_u .
+
+    own_u          the diagonal of U
+    p              U^-1 P
+    q              Q
+    inverse_schur  the inverse of V - Q U^-1 P
     """
 
     own_u: Float[Tensor, "m x"]
@@ -74,8 +87,11 @@ class _Factors(NamedTuple):
 
 
 class _Rest(NamedTuple):
-    """Of each likely token of one blank: what flows in from the tokens that are not likely (N),
-    and out to them, over its own marginal (D).
+    """For each likely token of one blank, its flows from and to the other blank's tokens that are
+    not likely.
+
+    into   N, what flows in
+    out    D, what flows out over the likely token's own marginal
     """
 
     into: Float[Tensor, "m tokens"]
@@ -85,7 +101,7 @@ class _Rest(NamedTuple):
         """The same of some members."""
         return _Rest(into=self.into[rows], out=self.out[rows])
 
-    def with_one_unless(self, used: Bool[Tensor, "m tokens"]) -> _Rest:
+    def with_unused_balanced(self, used: Bool[Tensor, "m tokens"]) -> _Rest:
         """The same with both flows of a place that is not used set to one: it is in balance."""
         return _Rest(into=torch.where(used, self.into, 1.0), out=torch.where(used, self.out, 1.0))
 
@@ -112,16 +128,21 @@ class LikelyTokens:
     def __init__(self, members: Members) -> None:
         self.strips = strips(members.blocks)
         self.members = members
-        self.all_likely = self.strips.share(0) == 0  # blocks have one shape: of one, of all
+        self.all_likely = self.strips.share(0) == 0  # for all blocks or none: they have one shape
         self.stacks = self._stacks()
         self.factors: _Factors | None = None  # of all rows, once there was a Newton step
         self.factorised = [False] * len(members.owner)  # the rows whose factors can be used
 
     def _stacks(self) -> list[Stack]:
         """The strips of each row's pair, for Triton: rows of A, of B, columns of A, of B."""
-        s = self.strips
+        strips_of_pairs = (
+            self.strips.row_a,
+            self.strips.row_b,
+            self.strips.column_a,
+            self.strips.column_b,
+        )
         stacks = []
-        for of_pairs in (s.row_a, s.row_b, s.column_a, s.column_b):
+        for of_pairs in strips_of_pairs:
             stacks.append(Stack.of(list(of_pairs), self.members.owner))
         return stacks
 
@@ -139,9 +160,9 @@ class LikelyTokens:
         or nearer to it by NEARER; as they came where Newton's method fails.
         """
         dtype = self.strips.row_a.dtype
-        (v, u), c = self.members.sites_at(points, dtype)
-        n = u.log_m.shape[1]
-        m = v.log_m.shape[1]
+        (v, u), c = self.members.sites_at(points, dtype)  # marginals over e^c
+        x_tokens = u.log_m.shape[1]
+        y_tokens = v.log_m.shape[1]
         x = self.strips.x[self.members.owners]
         y = self.strips.y[self.members.owners]
         likely_u = _at_tokens(u, x)
@@ -150,13 +171,15 @@ class LikelyTokens:
         equations = _Equations(
             u=likely_u,
             v=likely_v,
-            rest_u=rest_u.with_one_unless(x < n),
-            rest_v=rest_v.with_one_unless(y < m),
+            rest_u=rest_u.with_unused_balanced(x < x_tokens),
+            rest_v=rest_v.with_unused_balanced(y < y_tokens),
         )
         balanced = self._newton(equations)
-        # Where the likely tokens are in `points`: places that are not used are one past the last
-        place_of_x = torch.where(x < n, m + x, n + m)
-        place_of_y = torch.where(y < m, y, n + m)
+        # Where the likely tokens are in `points`. Unused places are written to one past the last
+        # column, which is padded on, and then cut off.
+        past_the_last = x_tokens + y_tokens
+        place_of_x = torch.where(x < x_tokens, y_tokens + x, past_the_last)
+        place_of_y = torch.where(y < y_tokens, y, past_the_last)
         places = torch.cat([place_of_x, place_of_y], 1)
         before = functional.pad(points, (0, 1))
         works = balanced.isfinite().all(1, keepdim=True)
@@ -168,49 +191,47 @@ class LikelyTokens:
         if triton_serves(*self.members.blocks):
             from unmask.joints import triton_programs
 
-            row_a, row_b, column_a, column_b = self.stacks
-            of_x = triton_programs.row_flows(row_a, row_b, likely_u, v, logs=False)
-            of_y = triton_programs.column_flows(column_a, column_b, u, likely_v, logs=False)
+            rows_a, rows_b, columns_a, columns_b = self.stacks
+            of_x = triton_programs.row_flows(rows_a, rows_b, likely_u, v, logs=False)
+            of_y = triton_programs.column_flows(columns_a, columns_b, u, likely_v, logs=False)
             return _Rest(*of_x), _Rest(*of_y)
-        s = self.strips
+        strips_of_pairs = self.strips
         rows = []
         columns = []
         for block, of_block in self.members.by_block():
-            x = likely_u.select(of_block)
-            y = likely_v.select(of_block)
-            rows.append(row_flows(s.row_a[block], s.row_b[block], x, v.select(of_block)))
+            row_a = strips_of_pairs.row_a[block]
+            row_b = strips_of_pairs.row_b[block]
+            rows.append(row_flows(row_a, row_b, likely_u.select(of_block), v.select(of_block)))
+            column_a = strips_of_pairs.column_a[block]
+            column_b = strips_of_pairs.column_b[block]
             columns.append(
-                column_flows(s.column_a[block], s.column_b[block], u.select(of_block), y)
+                column_flows(column_a, column_b, u.select(of_block), likely_v.select(of_block))
             )
-        return _Rest(*torch.cat(rows, 1)), _Rest(*torch.cat(columns, 1))
+        into_x, out_of_x = torch.cat(rows, 1)
+        into_y, out_of_y = torch.cat(columns, 1)
+        return _Rest(into=into_x, out=out_of_x), _Rest(into=into_y, out=out_of_y)
 
     def _newton(self, equations: _Equations) -> Float[Tensor, "m x_and_y"]:
         """Log u and log v of the likely tokens in balance. Where the method fails, some are not
         finite.
 
-        A row leaves when it is solved, or has failed; `live` are those that are left.
+        A row leaves when it is solved, or has failed. `live` are the numbers of those that are
+        left. A place is an index into `live`, and into tensors with a row for each of these.
         """
         z = torch.cat([equations.u.log_m, equations.v.log_m], 1)
         live = list(range(len(z)))
-        before = [torch.inf] * len(z)
-        at_first = [torch.inf] * len(z)
-        for step_number in range(NEWTON_STEPS):
-            rows = slice(None) if len(live) == len(z) else on_device(live, z.device)
+        before = [torch.inf] * len(z)  # imbalance of each row at its last step
+        at_first: list[float] = []  # imbalance of each row at the start
+        rows: Tensor | slice = slice(None)  # `live`, as an index; all rows without a copy
+        for _ in range(NEWTON_STEPS):
             of_u, of_v = self._flows(equations, z, rows)
             excess_u = of_u.into / of_u.out - 1
             excess_v = of_v.into / of_v.out - 1
             worst = torch.maximum(excess_u.abs().amax(1), excess_v.abs().amax(1)).tolist()
-            going = []  # places in `live`, and so in the flows, of the rows that make a step
-            stale = []  # and of those that need new factors for it
-            for place, (row, imbalance) in enumerate(zip(live, worst, strict=True)):
-                if step_number == 0:
-                    at_first[row] = imbalance
-                if not imbalance < torch.inf:  # or NaN
-                    self.factorised[row] = False
-                elif imbalance > max(SOLVED, NEARER * at_first[row]):
-                    going.append(place)
-                    if not self.factorised[row] or imbalance > STALE * before[row]:
-                        stale.append(place)
+            if not at_first:
+                at_first = worst  # all rows are live
+            going, stale = self._going_and_stale(live, worst, at_first, before)
+            for row, imbalance in zip(live, worst, strict=True):
                 before[row] = imbalance
             if not going:
                 break
@@ -226,8 +247,36 @@ class LikelyTokens:
             step = self.factors.select(rows).solve(excess_u, excess_v)
             longest = step.abs().amax(1, keepdim=True)
             step = step * (LONGEST / longest.clamp_min(LONGEST))
-            z = z + step if isinstance(rows, slice) else z.index_add(0, rows, step)
+            if isinstance(rows, slice):
+                z = z + step
+            else:
+                z = z.index_add(0, rows, step)
         return z
+
+    def _going_and_stale(
+        self,
+        live: Sequence[int],
+        imbalances: Sequence[float],
+        at_first: Sequence[float],
+        before: Sequence[float],
+    ) -> tuple[list[int], list[int]]:
+        """The places of the live rows that make a step, and of those among them that need new
+        factors for it. The factors of a row that has failed are not used again.
+
+        imbalances        of each live row, now
+        at_first, before  of all rows, at the start and at the last step
+        """
+        going = []
+        stale = []
+        for place, (row, imbalance) in enumerate(zip(live, imbalances, strict=True)):
+            has_failed = not imbalance < torch.inf  # also if it is NaN
+            if has_failed:
+                self.factorised[row] = False
+            elif imbalance > max(SOLVED, NEARER * at_first[row]):
+                going.append(place)
+                if not self.factorised[row] or imbalance > STALE * before[row]:
+                    stale.append(place)
+        return going, stale
 
     def _flows(
         self, equations: _Equations, z: Float[Tensor, "m x_and_y"], rows: Tensor | slice
@@ -237,8 +286,10 @@ class LikelyTokens:
         u = equations.u.select(rows).moved(z[rows, :n])
         v = equations.v.select(rows).moved(z[rows, n:])
         k = (u.scale[:, :, None] + v.scale[:, None, :]).reciprocal_()
-        ab = self.strips.ab[self.members.owners[rows]]
+        owners = self.members.owners[rows]
+        ab = self.strips.ab[owners]
         ka, kb = torch.mul(ab, k[:, None]).unbind(1)
+        # For v, A and B change places, and so do rows and columns.
         of_u = _Flows.at(ka, kb, k, own=u, other=v, rest=equations.rest_u.select(rows))
         of_v = _Flows.at(kb.mT, ka.mT, k.mT, own=v, other=u, rest=equations.rest_v.select(rows))
         return of_u, of_v
@@ -254,14 +305,17 @@ class LikelyTokens:
             of_v = of_v.select(places)
         stale_rows = [live[place] for place in stale]
         rows = on_device(stale_rows, device)
-        singular = self.members.restart[rows] == 0 if self.all_likely else None
+        singular = None
+        if self.all_likely:
+            singular = self.members.restart[rows] == 0
         new = _factorised(of_u, of_v, singular)
         count = len(self.factorised)
         if len(stale_rows) == count:
             self.factors = new
         else:
             if self.factors is None:
-                self.factors = _Factors(*(x.new_zeros((count, *x.shape[1:])) for x in new))
+                zeros = [factor.new_zeros((count, *factor.shape[1:])) for factor in new]
+                self.factors = _Factors(*zeros)
             for factor, of_rows in zip(self.factors, new, strict=True):
                 factor[rows] = of_rows
         for row in stale_rows:
@@ -278,17 +332,19 @@ class _Flows:
     """Flows into and out of every likely token of one blank, and the derivatives by the logarithms
     of both marginals.
 
-    For u (and the same for v), with p = k A and q = k B,
+    For u (for v, A and B change places), with p = k A and q = k B, a cell adds
 
-        in = p into_v + added_u q scale_v,        out = u q out_v,
+        in = p into_v + added_u q scale_v,        out = u q out_v .
 
-    and with the elasticity e = d log scale / d log m = beta (1 - kappa scale) of either scale
+    With the elasticity e = d log scale / d log m = beta (1 - kappa scale) of either scale its
+    derivatives are
 
         - d (in - out) / d log u  =  k scale_u e_u in + (1 - k scale_u e_u) out
           d (in - out) / d log v  =  p alpha own_weight_v scale_v
                                      + e_v k ( scale_u in + q scale_v (1 - kappa scale_u) u ) :
 
-    all terms are positive, as in a matrix of rates.
+    all terms are positive, as in a matrix of rates. The first is summed over v; to it N adds
+    nothing, and D adds what flows out to the tokens that are not likely.
 
     own, other  the blank itself, and the one that is summed over
     marginal    u
@@ -377,8 +433,11 @@ def _times(
 def _factorised(of_u: _Flows, of_v: _Flows, singular: Bool[Tensor, "m 1"] | None) -> _Factors:
     """Factors of the Jacobian.
 
-    `singular`: the members whose common scale nothing fixes, if all tokens are likely; a constant
-    added to their Schur complement sets the mean step of log v to zero.
+    singular   whether nothing fixes the common scale of a member; None if some tokens are not
+               likely, which fix it
+
+    In balance, the Schur complement of a singular member has a constant step of log v in its null
+    space. A constant added to all its cells sets the mean of the step to zero.
     """
     own_u, by_v = of_u.derivatives()
     own_v, by_u = of_v.derivatives()

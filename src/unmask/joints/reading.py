@@ -6,9 +6,10 @@ For mu proportional to exp(r) and mu_{-t} = mu with t summed out,
                  = sum q_t log q_t  -  sum q_t r  +  (sum q_t) log R_{-t},
                          R_{-t} = sum_{x_t} exp r.
 
-Two of these four sums, q_t and q_t log q_t, do not depend on the joint: all joints over the tables
-share them. A table that is normalised to rounding only (sum q_t = 1 +- 1e-6) leaves no trace,
-since log R is weighted by the sum.
+In the second line log Z, which log mu(x) and log mu_{-t} have in common, has cancelled. The sums
+of q_t log q_t and of q_t do not depend on the joint: all joints over the tables share them. A table
+need not be normalised better than to rounding (sum q_t = 1 +- 1e-6), since log R is multiplied by
+sum q_t and not by 1.
 
 A token that the model rules out, q_t = 0, adds nothing. A token that the joint alone rules out
 makes the divergence infinite, also in a context that the joint rules out altogether.
@@ -37,8 +38,10 @@ from unmask.tables.unary import Tables
 
 CELLS_AT_ONCE = 1 << 18  # Cells that `_sum_weak_again` sums at a time
 WEAK = 1e-28
-"""Share of the largest cell. A context that holds less is summed again, in logarithms: float32
-loses exponentials below about 1e-38, each of which is less than 1e-10 of a larger context.
+"""Share of the largest cell. A context that holds less is summed again, in logarithms.
+
+float32 loses exponentials below about 1e-38. In a context that holds WEAK or more, each of them is
+at most 1e-38 / WEAK = 1e-10 of the sum.
 """
 
 
@@ -82,7 +85,8 @@ def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]]) -> list[list[Joi
     shape, and share launches on a GPU.
     """
     unread = [(tables, _unread(rules)) for tables, rules in blocks]
-    if triton_serves(*(tables for tables, _ in blocks)):
+    tables_of_blocks = [tables for tables, _ in blocks]
+    if triton_serves(*tables_of_blocks):
         _READINGS.update(_read_pairs(unread))
     for tables, rules in unread:
         left = _unread(rules)  # those that `_read_pairs` leaves to tiles
@@ -104,7 +108,8 @@ class Weights:
 
     q r is 0 where q = 0, whatever r is. Where q > 0, however small, an r of -inf gives -inf.
 
-    weights   q; those that are below the smallest normal number are raised to it
+    weights   q; those that are below the smallest normal number are raised to it: 0, to which
+              exp may underflow, times -inf would be NaN
     tiny      the smallest normal number
     zeros     which q are 0; None if none is, so that `times` need not look
     """
@@ -117,7 +122,7 @@ class Weights:
 
     @cached_property
     def exact(self) -> bool:
-        """Whether all q are within the range of normal numbers."""
+        """Whether all q are above the smallest normal number, so that none was raised to it."""
         return bool(self.weights.amin() > self.tiny)
 
     def times(self, values: Tensor, out: Tensor | None = None) -> Tensor:
@@ -210,7 +215,7 @@ def _sum_weak_again(
     for t, (mass, log_mass) in enumerate(zip(masses, log_masses, strict=True)):
         weak = torch.nonzero(mass < WEAK)  # one context per row: its index, 0 at axis t
         if len(weak) == 0:
-            continue  # `split` would give one empty part
+            continue  # nothing to sum; `split` would still give one part, an empty one
         tokens = torch.arange(shape[t], device=weak.device)
         contexts_at_once = max(1, CELLS_AT_ONCE // shape[t])
         for at_once in weak.split(contexts_at_once):
@@ -233,13 +238,18 @@ def _read_by_tiles(tables: Tables, rules: Sequence[Rule]) -> list[JointReading]:
         return sums
 
     parts = by_threads(tables.log_q[0], sums_of)
-    return [reduce(_Sums.join, of_rule).reading() for of_rule in zip(*parts, strict=True)]
+    readings = []
+    for sums_of_rule in zip(*parts, strict=True):  # those of one rule, from each part
+        total = reduce(_Sums.join, sums_of_rule)
+        readings.append(total.reading())
+    return readings
 
 
 class _Sums:
-    """The sums over tiles for one rule r, less its constant: s = r - c.
+    """The sums over tiles for one rule r.
 
-    For each site t and context,
+    They are sums of s = r - c, with the constant c that the rule adds to all its cells
+    (`FamilyRule`), or 0 for a rule that has none. For each site t and context,
 
         mass = sum_{x_t} exp(s - shift),   shift: the largest s so far,
         cross = sum_{x_t} q_t s.
@@ -248,7 +258,7 @@ class _Sums:
     def __init__(self, tables: Tables, rule: Rule) -> None:
         self.tables = tables
         self.rule = rule
-        self.c = getattr(rule, "c", 0.0)  # a rule need not have a constant
+        self.c = getattr(rule, "c", 0.0)
         self.mass = _zeros(tables)
         self.cross = _zeros(tables)
         # Not -inf: if all cells are -inf, a difference of two shifts would be NaN. The lowest
@@ -260,7 +270,7 @@ class _Sums:
         """Add the cells of a tile; `q` has the tables' cells there."""
         s, exp_s = self._cells(index, q)
         self._rescale(torch.maximum(self.shift, s.amax()))
-        # exp(s - shift) = work * factor
+        # exp(s - shift) = work * factor; later `work` holds q s
         if exp_s is None:
             work = (s - self.shift.to(s.dtype)).exp_()
             factor = torch.ones_like(self.shift)
@@ -270,14 +280,14 @@ class _Sums:
         for t, mass in enumerate(self.mass):
             at(mass, index).add_(work.sum(t, keepdim=True) * factor)
         for t, cross in enumerate(self.cross):
-            terms = q[t].times(s, out=work)  # exp(s) is not needed any more
+            terms = q[t].times(s, out=work)  # the masses no longer need exp(s)
             at(cross, index).add_(terms.sum(t, keepdim=True))
 
     def _cells(self, index: Tile, q: Sequence[Weights]) -> tuple[Tensor, Tensor | None]:
         """s of a tile; and exp(s) if the rule computes it from q without loss, else None."""
         probabilities = getattr(self.rule, "probabilities", None)  # a rule need not have it
-        if probabilities is not None and all(weights.exact for weights in q):
-            exp_s = probabilities(index, [weights.weights for weights in q])
+        if probabilities is not None and all(of_site.exact for of_site in q):
+            exp_s = probabilities(index, [of_site.weights for of_site in q])
             smallest, largest = exp_s.aminmax()
             if smallest > q[0].tiny and largest < torch.inf:
                 return exp_s.log(), exp_s
@@ -386,10 +396,10 @@ def _read_by_triton(pair_rules: Sequence[_PairRule]) -> dict[Rule, JointReading]
     # By site, with a row per rule: a column holds the contexts of site 0, a row those of site 1.
     masses = (sums.column_mass, sums.row_mass)
     crosses = (sums.column_cross, sums.row_cross)
-    are_finite = [torch.isfinite(mass).all(1) for mass in masses]
-    are_strong = [(mass >= WEAK).all(1) for mass in masses]
-    finite = torch.stack(are_finite).all(0).tolist()
-    strong = torch.stack(are_strong).all(0).tolist()
+    finite_at_sites = [torch.isfinite(mass).all(1) for mass in masses]
+    strong_at_sites = [(mass >= WEAK).all(1) for mass in masses]
+    finite = torch.stack(finite_at_sites).all(0).tolist()  # by rule, as `strong`
+    strong = torch.stack(strong_at_sites).all(0).tolist()
     log_masses = [shift.double()[:, None] + mass.log() for mass in masses]
     for i, pair_rule in enumerate(pair_rules):
         if finite[i] and not strong[i]:
@@ -443,7 +453,7 @@ def _largest_likely_cells(form: PairForm, pair_rules: Sequence[_PairRule]) -> Te
         rows_a.append(log_a[x])
         rows_b.append(log_b[x])
     likely = [pair_rule.likely for pair_rule in pair_rules]
-    fixed_x, fixed_y = on_device(likely, rows_a[0].device).split(1, 1)
+    fixed_x, fixed_y = on_device(likely, rows_a[0].device).split(1, dim=1)  # (rules, 1) each
     of_columns = form.along(0, fixed_y, torch.stack(columns_a), torch.stack(columns_b))
     of_rows = form.along(1, fixed_x, torch.stack(rows_a), torch.stack(rows_b))
     return torch.maximum(of_columns.amax(1), of_rows.amax(1))

@@ -1,13 +1,13 @@
-"""Members of the near-compatible family solved: their marginals, by accelerated sweeps, until they
-are near enough.
+"""Solve members of the near-compatible family: accelerated sweeps move their marginals until these
+are near enough to the fixed point.
 
 One step is a sweep over the tables (`unmask.joints.sweeps`) and, of a pair, the likely tokens
 solved exactly (`unmask.joints.newton`). Anderson's method accelerates the steps, and estimates how
 far they are from the fixed point (`unmask.joints.anderson`).
 
-Where the model rules tokens out, such a path can end at marginals that do not solve the equations:
-with u[x] = e^-700 for a u[x] of 0.1, a step moves next to nothing in total variation. So
-`arnold_gokhale.members_of` checks the marginals that it returns
+Where the model rules tokens out, the steps can end at marginals that do not solve the equations.
+From u[x] = e^-700, where u[x] = 0.1 solves them, a step moves next to nothing in total variation.
+So `arnold_gokhale.members_of` checks the marginals that it returns
 (`unmask.joints.fixed_point_check`). If they fail, `solve_carefully` starts again from the uniform
 distribution, in float64 and by sweeps alone.
 """
@@ -45,9 +45,11 @@ def solve(
     """The fixed points of members over blocks of two sites or more, row by row.
 
     All are found side by side: a row of numbers for each member of each block goes through the
-    same operations, and leaves when it has converged. The numbers of a row are those that it has
-    alone, up to the order in which a sum of float64 is added. `initial`: log marginals to start
-    from, by default those of the product joint.
+    same operations, and leaves when it has converged. A row ends at the numbers that it would have
+    alone, except that a sum of float64 may be added in another order.
+
+    initial   log marginals that every row starts from; by default, those of its block's product
+              joint
     """
     if initial is None:
         starts = [flat(start(tables)) for tables in members.blocks]
@@ -78,6 +80,7 @@ def solve_carefully(members: Members, tolerance: float, max_reads: int) -> list[
         members = _in_float64(members)
     uniform = flat(start(members.blocks[0], uniform=True))
     points = members.with_dead_lowered(uniform.repeat(len(members.owner), 1))
+    # `ends_before`: the growth is known of the point before the last step, not of the one after.
     iterations = Acceleration(points, tolerance, max_reads, growth_limit(), ends_before=True)
     _sweep_until_ended(members, iterations)
     return iterations.ends
@@ -111,7 +114,7 @@ def _sweep_until_ended(
         stepped = sweep(members, iterations.z)
         if likely is not None:
             stepped = likely.solve(stepped)
-        iterations.receive(stepped)
+        iterations.receive(stepped)  # `iterations.running` is a new list if rows end
         if iterations.running != running:
             still_running = set(iterations.running)
             places = [place for place, row in enumerate(running) if row in still_running]

@@ -6,14 +6,14 @@ vocabulary is cut down to the n tokens of each blank t with the highest
     score_t(x) = m_t(x) / 2 + 1/(2(k-1)) sum_{s != t} sum_y w_s(y) q_t(x | x_s = y; the other
         blanks masked),
 
-where m_t is the model's distribution with every blank masked and w_s is m_s over its most
-likely tokens y. The first term alone misses tokens that are likely only beside the right
+where m_t is the model's distribution with every blank masked, and w_s is m_s renormalised over its
+most likely tokens y. The first term alone misses tokens that are likely only beside the right
 neighbour (the second half of a name); the second costs a few passes. Special tokens ([CLS],
 [PAD], [MASK], [UNK], ...) are outside the support of a filled text and are never candidates.
 
-The default n follows the model's size, at SPEED multiplications per second: 512 for a pair with
-a model as small as the bundled one. A measured speed would vary with the machine's load, and so
-would the answer.
+The default n is what the model can pass in SECONDS. The time of a pass is computed from the
+model's size, at SPEED multiplications per second. A measured speed would vary with the machine's
+load, and so would the answer. For a pair and a model as small as the bundled one, n is 512.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ SMALL_VOCABULARY = 64
 the limits allow it.
 """
 LARGEST_DEFAULT = 512  # candidates of a blank
-MOST_PASSES = 1500  # of a default answer's tables, if they take no more than SECONDS
-LEAST_PASSES = 24  # a default answer's tables may take these, however slow the model is
+MOST_PASSES = 1500  # limit for the tables of a default answer
+LEAST_PASSES = 24  # a limit as low as this is not halved again, however slow the model is
 SECONDS = 3.5
-"""Limit of a default answer, as `seconds_per_pass` estimates it; answers take about two mostly."""
+"""Limit of a default answer, as `seconds_per_pass` estimates it. Most answers take about two."""
 MAX_PASSES = 200_000
 MAX_CELLS = 1_000_000_000
-"""Beyond these a joint is refused unless asked for with force: hours on a CPU, and gigabytes
-for each table.
+"""A joint beyond MAX_PASSES or MAX_CELLS is refused unless asked for with force. It takes hours
+on a CPU, or gigabytes for each table.
 """
 MOST_CANDIDATES = 10**7  # that an argument may name
 SPEED = {"cpu": 50e9, "cuda": 1e13}
@@ -126,12 +126,13 @@ def plan_candidates(
             " candidates out"
         )
     k = len(cloze.block)
+    # A sequence that is not a text has one set per blank
     if not isinstance(candidates, int | str | None) and hasattr(candidates, "__len__"):
         sets = _own_sets(candidates, allowed, k)
         sizes = [len(tokens) for tokens in sets]
         check_feasible(sizes, len(allowed), force)
         return CandidatePlan(cloze=cloze, allowed=allowed, sets=sets, size=max(sizes))
-    if candidates is not None:  # also what is neither a number nor sets, which this refuses
+    if candidates is not None:  # a number, or something else, which `whole` refuses
         candidates = checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
     neighbours = NEIGHBOURS
     if exact or k == 1:  # a single blank takes 2 passes, whatever its candidates
@@ -140,7 +141,7 @@ def plan_candidates(
         size = min(candidates, len(allowed))
     elif len(allowed) <= SMALL_VOCABULARY and _fits([len(allowed)] * k):
         size = len(allowed)
-    elif alphabet is not None:
+    elif alphabet is not None:  # taken whole, if the limits allow it, however slow the model is
         size = _largest(k, len(allowed))
     else:
         seconds = seconds_per_pass(model, len(cloze.ids))
@@ -173,8 +174,8 @@ def find_candidates(
 
     total = sum(plan.passes for plan in plans)
     done = 0
-    for members in grouped(unknown, alike):
-        group = [unknown[place] for place in members]
+    for places in grouped(unknown, alike):
+        group = [unknown[place] for place in places]  # numbers of plans
         scores = _scores(
             model,
             [plans[i].cloze for i in group],
@@ -206,7 +207,7 @@ def check_feasible(
     if force or _fits(sizes):
         return
     feasible = _largest(len(sizes), vocabulary)
-    if feasible == 1:
+    if feasible == 1:  # what `_largest` also returns if not even 1 fits
         use = "use fewer blanks"
     elif exact:
         use = f"leave out exact and use candidates={feasible} or fewer"
@@ -238,14 +239,14 @@ def _scores(
     masked: list[Tensor] = []  # m_t of the allowed tokens (k, n)
     for logits, tokens in zip(masked_logits(model, clozes), allowed, strict=True):
         masked.append(logits.float().softmax(-1)[:, tokens])
-    likely = [m.topk(min(neighbours, m.shape[1])) for m in masked]
+    likely = [m.topk(min(neighbours, m.shape[1])) for m in masked]  # the tokens y, at each blank
     scores = [m / 2 for m in masked]
     for s in range(k):
         others = [t for t in range(k) if t != s]
         rows: list[Tensor] = []
         positions: list[Tensor] = []
-        for cloze, of_blanks, tokens in zip(clozes, likely, allowed, strict=True):
-            y = tokens[of_blanks.indices[s]]
+        for cloze, likeliest, tokens in zip(clozes, likely, allowed, strict=True):
+            y = tokens[likeliest.indices[s]]
             texts = torch.tensor([cloze.ids], device=model.device).repeat(len(y), 1)
             texts[:, cloze.block[s]] = y
             rows.append(texts)
@@ -255,7 +256,8 @@ def _scores(
             weight = likely[i].values[s]
             weight = weight / weight.sum()  # w_s
             q = logits.float().softmax(-1)[..., allowed[i]]  # (y, t, x)
-            scores[i][others] += torch.einsum("y,ytx->tx", weight, q) / (2 * (k - 1))
+            beside_s = torch.einsum("y,ytx->tx", weight, q)
+            scores[i][others] += beside_s / (2 * (k - 1))
     return scores
 
 
@@ -338,7 +340,7 @@ def _affordable(sites: int, vocabulary: int, seconds: float) -> tuple[int, int]:
     """Candidates per blank, and neighbours that their score looks at: MOST_PASSES halved until
     the answer takes SECONDS, at `seconds` per pass.
     """
-    passes = MOST_PASSES
+    passes = MOST_PASSES  # limit for the tables; with it the neighbours fall in proportion
     while True:
         size = min(default_size(sites, passes), vocabulary)
         neighbours = max(2, NEIGHBOURS * passes // MOST_PASSES)
@@ -358,7 +360,11 @@ def _fits(sizes: Sequence[int], passes: int = MAX_PASSES) -> bool:
 def _largest(sites: int, most: int, passes: int = MAX_PASSES) -> int:
     """The largest n <= most that fits with n candidates at each of `sites` blanks; at least 1."""
     sizes = range(1, most + 1)
-    fitting = bisect_left(sizes, True, key=lambda size: not _fits([size] * sites, passes))
+
+    def is_too_large(size: int) -> bool:
+        return not _fits([size] * sites, passes)
+
+    fitting = bisect_left(sizes, True, key=is_too_large)  # how many come before the first such
     return max(1, fitting)
 
 

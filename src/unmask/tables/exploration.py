@@ -4,24 +4,27 @@ once.
 A state (S, x_S) is a set of revealed sites and their tokens; a pass over it gives q(. | x_S) at
 its h hidden sites. The chain rule in a random order moves from state to state: it picks a hidden
 site i uniformly, and a token from q. It ends in the filling x with probability p(x)
-(`unmask.tables.lattice`). From the states passed so far:
-
-- flow(S, x_S), the probability of coming there through passed states alone; at a filling, a
-  lower bound of p(x). cover is the share of orders that do so, so flow / cover is the mean of
-  p_o over the orders known.
-- b(S, x_S), no less than the probability of going on from there to any one filling that has not
-  been set aside:
-
-      b = 1 at a state not passed,   b = 0 at a filling set aside,
-              b(S, x_S) = 1/h sum_i max_v q_i(v | x_S) b(S + i, x_S v),
-
-  since p is a mean over the next site of a product, and each factor is replaced by its largest
-  value. b(empty) bounds p(x) of every filling not set aside. It is 0 only if all of them are
-  impossible: a product that underflows counts as LEAST.
-- p(x) itself, once all 2^k - 1 states of x are passed.
+(`unmask.tables.lattice`).
 
 Several variants of a text, each with its own blanks (a word of one, two or three tokens) and a
-weight, are explored together: a filling's probability is the weight of its variant times p(x).
+weight, are explored together. A filling's probability is the weight of its variant times p(x).
+Below the weight is 1. From the states passed so far follow:
+
+- flow(S, x_S): the probability of reaching the state through passed states alone. At a filling
+  it is a lower bound of p(x).
+- cover(S, x_S): the share of orders that reach it so. At a filling flow / cover is the mean of p_o
+  over these orders.
+- b(S, x_S): an upper bound of the probability of going on from the state to any one filling. A
+  caller may set fillings aside, for example those that it has scored: they do not count.
+
+      b = 1 at a state not passed,   b = 0 at a filling set aside,
+              b(S, x_S) = 1/h sum_i max_v q_i(v | x_S) b(S + i, x_S and x_i = v).
+
+  For a filling the probability of going on is the mean over the next site i of q_i times that of
+  going on from there. b takes the token v with the largest product, at each site on its own.
+  b(empty) bounds p(x) of every filling not set aside. It is 0 only if all of them are impossible:
+  a product that underflows counts as LEAST.
+- p(x) itself, once all 2^k - 1 states of x are passed.
 """
 
 from __future__ import annotations
@@ -48,13 +51,14 @@ from unmask.tables.rounding import Rounding
 HIDDEN = -1
 State = tuple[int, ...]
 """The number of the variant, then for each of its sites the token revealed, or HIDDEN."""
-MOST_LISTED = 256  # the likeliest tokens of a hidden site that are listed at most, at first
-LEAST_LISTED = 8  # the likeliest tokens of a hidden site that are listed at least
+MOST_LISTED = 256
+LEAST_LISTED = 8
 LEAST_FLOW = 1e-6
-"""A move with less flow is not listed at first, beyond LEAST_LISTED. It still counts in the
-bound, and in p(x).
+"""At first the moves of a hidden site with at least LEAST_FLOW are listed, but at least
+LEAST_LISTED and at most MOST_LISTED, the likeliest ones. Moves that are not listed still count in
+the bound, and in p(x).
 """
-WIDER = 10  # how many times smaller than the largest flow left out the next least flow is
+WIDER = 10  # listing again takes the largest flow left out, divided by this, as the least flow
 MOST_STATES = 4_000_000  # states that may be listed beyond the first; each takes about 400 bytes
 RELISTED_AT_ONCE = 2**24  # probabilities that are sorted together when moves are listed again
 
@@ -101,7 +105,9 @@ class Exploration:
         listed: int = 0,
         rounding: Rounding | None = None,
     ) -> None:
-        """At most MOST_LISTED tokens of a site are listed at first, or `listed` if that is more."""
+        """At first at most MOST_LISTED tokens of a site are listed; at most `listed` if that is
+        larger.
+        """
         self.conditionals = conditionals
         self.rounding = rounding or Rounding.of(conditionals.model.dtype)
         self.most_listed = max(MOST_LISTED, listed)
@@ -177,14 +183,18 @@ class Exploration:
         for variant, of_root in zip(self.variants, of_states[self.roots].tolist(), strict=True):
             if variant.weight > 0 and of_root > 0:
                 high = self.rounding.high(variant.log_weight + log(of_root), variant.sites)
-                highest = max(highest, exp(high), LEAST)
+                highest = max(highest, exp(high), LEAST)  # exp may underflow to 0
         return highest
 
     # Passes
 
     def reveal(self, states: Sequence[State]) -> None:
         """One pass over each state that was not passed yet."""
-        waiting = [state for state in dict.fromkeys(states) if not self.passed[self.number(state)]]
+        waiting: list[State] = []
+        for state in dict.fromkeys(states):
+            number = self.number(state)  # also of a state that no listed move leads to
+            if not self.passed[number]:
+                waiting.append(state)
         flow = self.flow  # before the passes
         self._stale = True  # also if a pass raises: the states before it are passed
         for group in _alike(waiting):
@@ -194,7 +204,7 @@ class Exploration:
         """Passes over states of one variant with equally many hidden sites."""
         model = self.conditionals.model
         cloze = self.variants[states[0][0]].cloze
-        values = torch.tensor(states, device=model.device)[:, 1:]
+        values = torch.tensor(states, device=model.device)[:, 1:]  # without the variant's number
         sites = _hidden_sites(states).to(model.device)
         block = torch.tensor(cloze.block, device=model.device)
         rows = torch.tensor([cloze.ids], device=model.device).repeat(len(states), 1)
@@ -241,8 +251,9 @@ class Exploration:
             tokens = np.array(filling[1:])
             for revealed, state in enumerate(_states_of(filling)):
                 sites = hidden_sites[revealed]
-                of_state = self._log_q[self.index[state]]
-                log_q[n, revealed, sites] = of_state[np.arange(len(sites)), tokens[sites]]
+                of_state = self._log_q[self.index[state]]  # a row per hidden site
+                rows = np.arange(len(sites))
+                log_q[n, revealed, sites] = of_state[rows, tokens[sites]]
         log_mean: list[float] = Lattice(torch.from_numpy(log_q)).log_mean.tolist()
         return [
             value + self.variants[filling[0]].log_weight
@@ -257,13 +268,17 @@ class Exploration:
         return self.variants[variant].log_weight + float(log_q.sum(dtype=np.float64))
 
     def reached_by_all(self) -> list[int]:
-        """The fillings to which each of the states with one hidden site leads, as far as moves
-        are listed.
+        """Numbers of the fillings that listed moves reach from all of their states with one hidden
+        site.
         """
-        ways = self._moves.ways()
+        ways = self._moves.ways()  # of every state up to the last that a move reaches
         reached = np.flatnonzero((ways > 0) & (self.flow[: len(ways)] > 0))
-        sites_of = [variant.sites for variant in self.variants]
-        return [x for x in reached.tolist() if ways[x] == sites_of[self.states[x][0]]]
+        fillings: list[int] = []
+        for number in reached.tolist():
+            variant = self.variants[self.states[number][0]]
+            if ways[number] == variant.sites:  # a filling has a state per site that hides it alone
+                fillings.append(number)
+        return fillings
 
     # Moves
 
@@ -271,28 +286,36 @@ class Exploration:
         """The likeliest tokens of a hidden site of a passed state: (log q, the state that
         reveals the token), best first.
         """
-        before = state[1 : site + 1].count(HIDDEN)  # hidden sites before this one
-        log_q = self._log_q[self.index[state]][before]
+        hidden_before = state[1 : site + 1].count(HIDDEN)  # state[0] is the variant's number
+        log_q = self._log_q[self.index[state]][hidden_before]
         allowed = self._allowed[state[0]]
         if allowed is not None:
             log_q = np.where(allowed[site].cpu().numpy(), log_q, -np.inf)
-        likeliest = np.argpartition(-log_q, min(most, len(log_q) - 1))[:most]
+        last = len(log_q) - 1
+        likeliest = np.argpartition(-log_q, min(most, last))[:most]  # in no order
+        before = state[: site + 1]
+        after = state[site + 2 :]
         moves = [
-            (float(log_q[token]), (*state[: site + 1], int(token), *state[site + 2 :]))
+            (float(log_q[token]), (*before, int(token), *after))
             for token in likeliest
             if log_q[token] > -np.inf
         ]
         return sorted(moves, reverse=True)
 
     def surest(self, state: State) -> list[int]:
-        """The hidden sites of a passed state, that with the likeliest token first."""
-        sites = [site for site, token in enumerate(state[1:]) if token == HIDDEN]
+        """The hidden sites of a passed state, that with the likeliest token first; sites at which
+        no token is possible come last.
+        """
+        hidden_sites = [site for site, token in enumerate(state[1:]) if token == HIDDEN]
 
         def most_likely(site: int) -> float:
-            log_q, _ = self.moves(state, site, 1)[0]
+            best = self.moves(state, site, 1)
+            if not best:
+                return -inf
+            log_q, _ = best[0]
             return log_q
 
-        return sorted(sites, key=most_likely, reverse=True)
+        return sorted(hidden_sites, key=most_likely, reverse=True)
 
     def lists_everything(self) -> bool:
         """Whether every move that is possible out of a passed state is listed."""
@@ -320,16 +343,16 @@ class Exploration:
         flow = self.flow
         least_flow = self._moves.largest_flow_left_out(flow) / WIDER
         batches = list(self._passed_batches())
-        listed = 0
-        most_of_a_site = self.most_listed
+        in_all = 0
+        most_listed = self.most_listed
         for states in batches:
-            moves, of_a_site = self._count_moves(states, flow, least_flow)
-            listed += moves
-            most_of_a_site = max(most_of_a_site, of_a_site)
-        if listed > MOST_STATES:
+            of_batch, of_a_site = self._count_moves(states, flow, least_flow)
+            in_all += of_batch
+            most_listed = max(most_listed, of_a_site)
+        if in_all > MOST_STATES:
             return False
         self.least_flow = least_flow
-        self.most_listed = most_of_a_site
+        self.most_listed = most_listed
         self._moves = Moves()
         for states in batches:
             self._list_likeliest(states, self._log_q_again(states), flow)
@@ -341,7 +364,8 @@ class Exploration:
         batch at a time.
         """
         vocabulary = self.conditionals.model.vocab_size
-        for group in _alike([self.states[number] for number in self._log_q]):
+        passed = [self.states[number] for number in self._log_q]  # in the order of their passes
+        for group in _alike(passed):
             hidden = group[0].count(HIDDEN)
             size = max(1, RELISTED_AT_ONCE // (hidden * vocabulary))
             for start in range(0, len(group), size):
@@ -385,16 +409,17 @@ class Exploration:
         probability = _probability(likeliest.values)
         enough = probability * self._flow_per_site(states, flow) >= self.least_flow
         sizes = np.minimum(np.maximum(enough.sum(2), LEAST_LISTED), known)
-        groups = zip(
-            [state for state in states for _ in range(log_q.shape[1])],
-            _hidden_sites(states).flatten().tolist(),
-            likeliest.indices.cpu().flatten(0, 1).tolist(),
-            sizes.ravel().tolist(),
-            strict=True,
-        )
+        # A group is a hidden site of a state: its first `size` tokens are listed, best first
+        hidden = log_q.shape[1]
+        state_of_group = [state for state in states for _ in range(hidden)]
+        site_of_group = _hidden_sites(states).flatten().tolist()
+        tokens_of_group = likeliest.indices.cpu().flatten(0, 1).tolist()
+        size_of_group = sizes.ravel().tolist()
         children: list[int] = []
-        for state, site, tokens, size in groups:
-            before = state[: site + 1]
+        for state, site, tokens, size in zip(
+            state_of_group, site_of_group, tokens_of_group, size_of_group, strict=True
+        ):
+            before = state[: site + 1]  # state[0] is the variant's number
             after = state[site + 2 :]
             children += [self.number((*before, token, *after)) for token in tokens[:size]]
         self._moves.add(
@@ -430,12 +455,12 @@ def _probability(log_q: Tensor) -> Numbers:
 
 
 def _states_of(filling: State) -> list[State]:
-    """The 2^k - 1 states of a filling that hide something, in the order of their revealed sets
-    as bit masks.
+    """The 2^k - 1 states of a filling that hide a site, in the order of their revealed sets as
+    bit masks.
     """
     variant, *tokens = filling
     states: list[State] = [(variant,)]
-    for token in tokens:  # a bit more: all states without it, then all with it
+    for token in tokens:  # the site's bit is above those before: 0 in the first half, then 1
         hiding = [(*state, HIDDEN) for state in states]
         revealing = [(*state, token) for state in states]
         states = [*hiding, *revealing]

@@ -2,8 +2,9 @@
 
 For a block of k positions and candidate sets C_1..C_k of tokens, table t holds log q_t(x_t |
 x_{S\t}, rest) for all x in C_1 x ... x C_k, normalised along axis t *within* C_t. For a pair
-these are A and B of Torroba Hennigen & Kim (2023). They take |C|^(k-1) passes of the model per
-table, one with the whole block masked, and for k > 2 those of the chain between.
+these are A and B of Torroba Hennigen & Kim (2023). The model takes |C|^(k-1) passes per table, and
+one with the whole block masked. For k > 2 it also takes those with some, but not all, of the other
+positions revealed, which the chain rule needs (`log_between`).
 
 The candidates are tokens of a support (`unmask.tables.conditionals`), which may have more of
 them. q is normalised over the support; beside its cells a table has the mass that q puts on the
@@ -59,8 +60,8 @@ class Tables:
     log_masked_support  k numbers: log of the mass that m_t, over the whole vocabulary, puts on
                         the support
     log_between     by (S, t): log q(x_t | x_S; the other positions masked), for S neither empty
-                    nor all others; shape n_s for s in S and t, else 1; the mass outside the
-                    candidates is not renormalised away. Empty for a pair
+                    nor all others. Its size is n_s at s in S and at t, else 1. q is normalised
+                    over the support, not within the candidates. Empty for a pair
     label           how a token id is shown to people: as the model spells it, or the number itself
     labels          k lists of names, of the values of each blank from id 0 on, where these are
                     not tokens of a model; else empty
@@ -152,8 +153,8 @@ class Tables:
         """The ids of tokens at these blanks, one for each; a text is a candidate as `spelled`
         shows it.
         """
-        both: Sequence[int | str] = tokens  # of either type
-        return [self._id_of(token, site) for token, site in zip(both, sites, strict=True)]
+        ids_or_texts: Sequence[int | str] = tokens  # else mypy reads objects from zip
+        return [self._id_of(token, site) for token, site in zip(ids_or_texts, sites, strict=True)]
 
     def _id_of(self, token: int | str, site: int) -> int:
         if not isinstance(token, str):
@@ -183,17 +184,17 @@ def not_a_candidate(label: Callable[[int], str], word: str, blank: int) -> str:
     label   how token ids are shown: the method `token` of a model, or str
     """
     missing = f"{word!r} is not among the candidates of blank {blank}"
-    model = getattr(label, "__self__", None)
+    model = getattr(label, "__self__", None)  # of a method the object; str has none
     words = getattr(model, "words", None)  # the model's tokenizer
     if words is None or any(words.token(i) == word for i in words.regular_tokens.values()):
         return f"{missing}: give more candidates, or targets"
     try:
-        pieces = [words.token(i) for i in words.encode_word(word, False, True)]
+        pieces = [words.token(i) for i in words.encode_word(word, at_start=False, after_space=True)]
     except InputError:
         return f"{missing}: it is not a word of the model, so give another"
     if len(pieces) == 1:
         return f"{missing}: the model has no such token; it reads {pieces[0]!r}, so give that"
-    shown = " ".join(map(repr, pieces))
+    shown = " ".join(repr(piece) for piece in pieces)
     return (
         f"{missing}: it is {len(pieces)} tokens of the model ({shown}), so use [WORD] or [GAP] in"
         " the text, and answers"
@@ -281,10 +282,11 @@ def tables_of(
         """Blocks of one kind are filled as one; a large one is its own kind."""
         length = len(clozes[i].ids)
         sizes = _sizes(axes[i])
-        most_rows = prod(sizes) // min(sizes)  # of the largest of the block's tables
+        most_rows = prod(sizes) // min(sizes)  # of the largest table, that of the smallest axis
         if most_rows >= enough_rows(model, length):
             return i
-        return length, tuple(map(id, axes[i]))
+        same_axes = tuple(id(axis) for axis in axes[i])  # `_axes` makes equal ones one object
+        return length, same_axes
 
     groups = grouped(range(len(clozes)), kind)
     stacks: list[_BlockStack] = []
@@ -302,7 +304,8 @@ def tables_of(
     log_masses = _fetched([stack.log_masses for stack in stacks])
     tables: dict[int, Tables] = {}
     for group, stack, of_stack in zip(groups, stacks, log_masses, strict=True):
-        tables.update(zip(group, stack.tables(of_stack, model.token), strict=True))
+        for i, of_block in zip(group, stack.tables(of_stack, model.token), strict=True):
+            tables[i] = of_block
     return [tables[i] for i in range(len(clozes))]
 
 
@@ -324,11 +327,11 @@ def _axes(
     axis_of: dict[tuple[int, int], Axis] = {}
     axes: list[tuple[Axis, ...]] = []
     for cloze, own_sets, own_supports in zip(clozes, candidates, supports, strict=True):
-        usual = regular if own_sets else vocabulary
+        usual_support = regular if own_sets else vocabulary
         sets = own_sets or [vocabulary] * len(cloze.block)
-        of_blanks = own_supports or [usual] * len(cloze.block)
+        block_supports = own_supports or [usual_support] * len(cloze.block)
         of_block: list[Axis] = []
-        for tokens, support in zip(sets, of_blanks, strict=True):
+        for tokens, support in zip(sets, block_supports, strict=True):
             key = id(tokens), id(support)
             if key not in axis_of:
                 axis_of[key] = Axis.of(model, tokens, support)
@@ -360,7 +363,7 @@ def masked_logits(
     alone = alone or [False] * len(clozes)
 
     def batch(i: int) -> object:
-        own = i if alone[i] else None
+        own = i if alone[i] else None  # a number that no other cloze has
         return len(clozes[i].ids), len(clozes[i].block), own
 
     of_cloze: dict[int, Tensor] = {}
@@ -384,7 +387,7 @@ def pass_count(sizes: Sequence[int]) -> int:
         return 2  # the pass with the block masked, and the one row of its table
     symmetric = [1, *[0] * k]  # e_0..e_k of the sizes so far
     for size in sizes:
-        for j in range(k, 0, -1):
+        for j in range(k, 0, -1):  # falling: e_(j - 1) is still that without this size
             symmetric[j] += size * symmetric[j - 1]
     return 1 + sum((k - j) * symmetric[j] for j in range(1, k))
 
@@ -408,14 +411,14 @@ class _BlockStack:
             in_support = axis.inside(of_blank)
             of_candidates = in_support[:, axis.tokens]
             self.log_masked.append(of_candidates.log_softmax(-1))
-            total = in_support.double().logsumexp(-1)
-            if axis.is_support:
-                on_candidates = torch.zeros_like(total)  # a difference would be off by rounding
+            log_total = in_support.double().logsumexp(-1)
+            if axis.is_support:  # the log mass is 0: a difference would be off by rounding
+                log_on_candidates = torch.zeros_like(log_total)
             else:
-                on_candidates = of_candidates.double().logsumexp(-1) - total
+                log_on_candidates = of_candidates.double().logsumexp(-1) - log_total
             exact = of_blank.double()
-            on_support = -lost_nats(exact, axis.outside, exact.logsumexp(-1))
-            log_masses.append(torch.stack([on_candidates.clamp(max=0), on_support], -1))
+            log_on_support = -lost_nats(exact, axis.outside, exact.logsumexp(-1))
+            log_masses.append(torch.stack([log_on_candidates.clamp(max=0), log_on_support], -1))
         self.log_masses = torch.stack(log_masses, 1)
 
         def table(t: int, revealed: Sequence[int]) -> ConditionalTable:
@@ -438,9 +441,9 @@ class _BlockStack:
         """The tables of each block, once all are filled; `log_masses` has the numbers of
         `self.log_masses`.
         """
-        unary = list(zip(*[table.by_cloze() for table in self.unary], strict=True))
+        unary = [table.by_cloze() for table in self.unary]  # by site, then by block
         between = {key: table.by_cloze() for key, table in self.between.items()}
-        for i, of_block in enumerate(unary):
+        for i, of_block in enumerate(zip(*unary, strict=True)):  # a triple per site
             log_q, log_inside, log_total = zip(*of_block, strict=True)
             log_masked_inside, log_masked_support = zip(*log_masses[i], strict=True)
             for blank, log_mass in enumerate(log_masked_inside, 1):

@@ -79,6 +79,15 @@ def test_without_a_text_line_the_words_spell_it():
             "word 2 hangs in a cycle",
         ),
         (["# text = something else", word("1", "a", "0")], "word 'a' is not found at character 0"),
+        (
+            [word("2-3", "bc"), word("1", "a", "0"), word("2", "b", "1"), word("3", "c", "1")],
+            "line 1: words 2-3 follow word 0: give the line of several words once",
+        ),
+        (
+            [word("1-2", "ab"), word("1-2", "ab"), word("1", "a", "0"), word("2", "b", "1")],
+            "line 2: words 1-2 follow word 0: give the line of several words once",
+        ),
+        ([word("1-3", "ab"), word("1", "a", "0"), word("2", "b", "1")], "goes to word 3 of 2"),
     ],
 )
 def test_a_malformed_file_is_refused_with_its_place(lines, message):

@@ -78,10 +78,10 @@ def test_a_run_leaves_rows_table_and_figures(finished):
 
 
 def test_the_function_gives_what_the_folder_holds_and_needs_none(asked, finished):
-    found = unmask.evaluate(**asked)
-    assert found.to_markdown() == table(finished)
+    evaluation = unmask.evaluate(**asked)
+    assert evaluation.to_markdown() == table(finished)
     pd.testing.assert_frame_equal(
-        found.rows.drop(columns="seconds"),
+        evaluation.rows.drop(columns="seconds"),
         pd.read_parquet(finished / "results.parquet").drop(columns="seconds"),
     )
     texts = open(asked["data"]).read().splitlines()
@@ -89,10 +89,10 @@ def test_the_function_gives_what_the_folder_holds_and_needs_none(asked, finished
         texts, **{name: value for name, value in asked.items() if name != "data"}
     )
     pd.testing.assert_frame_equal(
-        again.rows.drop(columns="seconds"), found.rows.drop(columns="seconds")
+        again.rows.drop(columns="seconds"), evaluation.rows.drop(columns="seconds")
     )
     assert again.settings["data"] == "40 given texts"
-    assert again.settings["data_sha256"] == found.settings["data_sha256"]
+    assert again.settings["data_sha256"] == evaluation.settings["data_sha256"]
 
 
 def test_the_same_command_on_a_finished_run_asks_the_model_nothing(finished, asked, faulty, masked):
@@ -139,16 +139,16 @@ def test_a_pair_that_fails_is_recorded_and_tried_again(finished, asked, faulty, 
     model = faulty(
         {masked[2]: RuntimeError("CUDA error\nand a long trace"), masked[4]: float("nan")}
     )
-    found = unmask.evaluate(**asked | {"model": model}, out=tmp_path / "run")
-    assert [failure["pair"] for failure in found.failed] == [2, 4]
-    assert found.failed[0]["reason"] == "RuntimeError: CUDA error"
-    assert "nan" in found.failed[1]["reason"].lower()
+    evaluation = unmask.evaluate(**asked | {"model": model}, out=tmp_path / "run")
+    assert [failure["pair"] for failure in evaluation.failed] == [2, 4]
+    assert evaluation.failed[0]["reason"] == "RuntimeError: CUDA error"
+    assert "nan" in evaluation.failed[1]["reason"].lower()
     stored = [
         json.loads(line) for line in (tmp_path / "run" / "failures.jsonl").read_text().splitlines()
     ]
-    assert stored == found.failed
+    assert stored == evaluation.failed
     assert {"text", "block"} <= stored[0].keys()
-    assert found.summary["pairs"] == 10
+    assert evaluation.summary["pairs"] == 10
     assert "2 pairs failed" in table(tmp_path / "run")
     assert not unmask.evaluate(**asked, out=tmp_path / "run").failed
     assert not (tmp_path / "run" / "failures.jsonl").exists()
@@ -160,12 +160,12 @@ def test_a_pair_that_fails_is_recorded_and_tried_again(finished, asked, faulty, 
 
 def test_when_every_pair_fails_there_is_no_table(asked, faulty, masked, tmp_path):
     model = faulty(dict.fromkeys(masked, MemoryError("too large")))
-    found = unmask.evaluate(**asked | {"model": model}, out=tmp_path / "run")
-    assert found.summary["pairs"] == 0
-    assert len(found.failed) == 12
-    assert found.to_frame().empty
-    assert found.to_markdown().startswith("0 random pairs of ")
-    assert "12 pairs failed and are not in the table" in found.to_markdown()
+    evaluation = unmask.evaluate(**asked | {"model": model}, out=tmp_path / "run")
+    assert evaluation.summary["pairs"] == 0
+    assert len(evaluation.failed) == 12
+    assert evaluation.to_frame().empty
+    assert evaluation.to_markdown().startswith("0 random pairs of ")
+    assert "12 pairs failed and are not in the table" in evaluation.to_markdown()
     assert not (tmp_path / "run" / "table.md").exists()
 
 

@@ -198,8 +198,8 @@ def test_a_stopped_run_goes_on_with_other_batches(
         patch.setattr(Measurer, "together", stop)
         patch.setattr("unmask.studies.evaluation.measure.ON_A_CPU", 5)
         unmask.evaluate(**asked, out=tmp_path)
-    found = unmask.evaluate(**asked, out=tmp_path)
-    assert_same(found.rows, one_by_one)
+    evaluation = unmask.evaluate(**asked, out=tmp_path)
+    assert_same(evaluation.rows, one_by_one)
 
 
 @pytest.mark.parametrize(

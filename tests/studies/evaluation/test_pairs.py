@@ -84,11 +84,11 @@ def test_pairs_are_uniform(scheme):
     from scipy.stats import chi2
 
     text = "abxcde"
-    found = Counter(pair.block for pair in choose([text] * 3000, scheme, 3000)[0])
+    counts = Counter(pair.block for pair in choose([text] * 3000, scheme, 3000)[0])
     cells = possible(text, scheme)
-    assert set(found) == cells
+    assert set(counts) == cells
     expected = 3000 / len(cells)
-    assert sum((found[c] - expected) ** 2 / expected for c in cells) < chi2.ppf(
+    assert sum((counts[c] - expected) ** 2 / expected for c in cells) < chi2.ppf(
         0.999, len(cells) - 1
     )
 

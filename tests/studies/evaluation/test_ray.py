@@ -88,11 +88,11 @@ def test_a_killed_process_loses_nothing_and_a_run_goes_on_without_workers(
             os.kill(killed[0], signal.SIGKILL)
 
     shared = asked | {"model": cpu(tiny_folder, "cpu,cpu")}
-    found = unmask.evaluate(**shared, out=tmp_path / "run", progress=kill_one)
+    evaluation = unmask.evaluate(**shared, out=tmp_path / "run", progress=kill_one)
     assert killed
-    assert not found.failed
-    assert found.summary["pairs"] == 60
-    assert_same_numbers(found.rows, local.rows)
+    assert not evaluation.failed
+    assert evaluation.summary["pairs"] == 60
+    assert_same_numbers(evaluation.rows, local.rows)
     parts = sorted((tmp_path / "run" / "parts").glob("part-*.parquet"))
     parts[-1].unlink()
     again = unmask.evaluate(**asked, out=tmp_path / "run")

@@ -87,7 +87,7 @@ def test_stopped_dependence_has_the_pairs_done(model, monkeypatch):
 def test_stopped_mutants_are_those_done(model, monkeypatch):
     text = "the cat sat on a dog ."
     known = unmask.mutants(text, model=model, positions=[1, 2, 3, 4]).to_dict()["mutants"]
-    monkeypatch.setattr("unmask.studies.variants.scan.TOGETHER", 1)
+    monkeypatch.setattr("unmask.studies.variants.scan.SETS_AT_ONCE", 1)
     EndsAfter(model, 2, monkeypatch)
     found = unmask.mutants(text, model=model, positions=[1, 2, 3, 4]).to_dict()["mutants"]
     assert 0 < len(found) < len(known)

@@ -236,6 +236,27 @@ def test_constraints_leave_out_and_do_not_change(small):
     assert {c.parts[0] for c in named.completions} == {"aba", "bb"}
 
 
+@pytest.mark.parametrize("gap", [1, 4])
+def test_readings_without_an_allowed_filling_have_no_probability(small, gap):
+    search = fill_chain(
+        f"a [WORD] [GAP:{gap}]", small, top=100, passes=10_000, alphabet="a,b", pieces=3
+    )
+    alphabet = torch.tensor(small.words.encode("a b")[1:3])
+    cloze = small.cloze("a" + " [MASK]" * (1 + gap))
+    every = list(product(alphabet.tolist(), repeat=1 + gap))
+    rows = torch.tensor([cloze.filled(values) for values in every])
+    sites = torch.tensor([cloze.block]).expand(len(rows), -1)
+    log_p = lattice(Conditionals(small, alphabet), rows, sites).log_mean
+    expected = {
+        tuple(small.decode(values)): p / 3  # no token goes on with a word of 2 or 3 pieces
+        for values, p in zip(every, log_p.exp().tolist(), strict=True)
+    }
+    assert {c.tokens: exp(c.log_prob) for c in search.completions} == pytest.approx(
+        expected, rel=1e-4
+    )
+    assert search.passes == 3 ** (1 + gap) - 2 ** (1 + gap)  # of one piece only: a, b or masked
+
+
 def test_what_is_printed_as_json_is_plain(small):
     search = fill_chain("a [WORD] b", small, answers=["ab"], passes=200)
     again = json.loads(json.dumps(search.to_dict()))
@@ -270,6 +291,22 @@ def test_what_is_printed_as_json_is_plain(small):
             "a [WORD] b",
             {"allow": {1: ["aba"]}, "forbid": ["aba"]},
             "no filling within the constraints was found",
+        ),
+        (
+            "a [WORD] [GAP:1-4]",
+            {"alphabet": "."},
+            "^no token of the alphabet passes the constraints at blank 1: loosen them$",
+        ),
+        (
+            "a [WORD] [GAP:4]",
+            {"alphabet": "a,b", "allow": {1: ["aba"]}},
+            "^no token of the alphabet passes the constraints at blank 1: loosen them$",
+        ),
+        (
+            "a [WORD] [WORD] b" + " a" * 9,
+            {"allow": {1: ["aba"], 2: ["aba"]}},
+            "^no filling within the constraints is as short as the model takes: loosen them, or"
+            " shorten the text$",
         ),
         ("a [MASK] b", {"allow": {2: ["a"]}}, "names blank 2"),
         ("a [MASK] b", {"allow": {1: ["abab"]}}, r"is 3 tokens, and the blank takes 1 to 1"),

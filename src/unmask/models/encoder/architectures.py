@@ -222,8 +222,8 @@ def _rotary(network: Any, module: Any, described: Architecture) -> Rotary | None
     return Rotary(
         module=turning,
         name=name,
-        narrow=_rounds(network),
-        early=_part(module, "attention.self.scaling") == 1.0,
+        rounds=_rounds(network),
+        scales_first=_part(module, "attention.self.scaling") == 1.0,
     )
 
 

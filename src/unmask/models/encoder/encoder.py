@@ -4,9 +4,12 @@ Embedding   e_j = P N(c word[x_j] + position[j + offset] + type[0])
             (P: ELECTRA's projection, else 1)
 Layers      see `layers`
 
-c is 1, except in networks with token dropout (ESM): there a mask's embedding is 0 and c = 0.88
-/ (1 - share of masks in a text). An `Encoder` holds the network's own modules, never copies of
-their weights. `architectures` finds them in a network.
+N is a norm. The factor c is 1, except in networks with token dropout (ESM). These set the
+embedding of a mask to 0, and c is the share of tokens kept in training, 0.88, over the share kept
+in the text, 1 - masks / tokens.
+
+An `Encoder` holds the network's own modules, never copies of their weights. `architectures`
+finds them in a network.
 """
 
 from __future__ import annotations
@@ -20,11 +23,14 @@ from torch import Tensor, nn
 
 from unmask.models.encoder.layers import Layer, Rotary, Stream, Turn
 
-KEPT_IN_TRAINING = 1 - 0.15 * 0.8
-"""The share of tokens that token dropout kept in training, the same for all its models."""
+MASKED_IN_TRAINING = 0.15 * 0.8
+"""Share of masks in the training texts of all networks with token dropout: 15 % of the tokens
+were chosen, and 80 % of these were masked. Transformers has the same constant.
+"""
+KEPT_IN_TRAINING = 1 - MASKED_IN_TRAINING
 Turns = dict[Rotary | None, Turn | None]
-"""The rotation of queries and keys at every position of a text, by kind of layer; None without
-rotary positions.
+"""The turn of every position of a text, for each `Rotary` among the layers; None for layers
+without rotary positions.
 """
 
 
@@ -32,11 +38,11 @@ rotary positions.
 class Encoder:
     """Embedding tables and layers.
 
-    first_norm       what the first layer reads through, if norms are before
+    first_norm       the norm between the embedding and the first layer, if norms are before
     position_offset  added to each position before the table is read
-    pad_id           the token that shifts the positions after it (RoBERTa counts positions over
-                     all other tokens), if any
-    dropped          the mask of a network with token dropout, if it is one
+    pad_id           the padding token, if it has no position of its own and so shifts those of
+                     the tokens after it, as in RoBERTa
+    dropped          the mask token of a network with token dropout; None for any other network
     unseen           the token that no position attends to, if any
     """
 
@@ -58,8 +64,10 @@ class Encoder:
         positions: Int[Tensor, " t"],
         masked: Float[Tensor, " n"] | None = None,
     ) -> Stream:
-        """The first layer's input for tokens `ids` at `positions`; `masked`: the share of masks
-        in each text [that in `ids`].
+        """The first layer's input for tokens `ids` at `positions`.
+
+        `masked` is the share of masks in each whole text, for token dropout; by default, that
+        among `ids`.
         """
         states: Tensor = self.word(ids)
         if self.dropped is not None:
@@ -84,7 +92,9 @@ class Encoder:
         if masked is None:
             masked = is_mask.sum(1).float() / is_mask.shape[1]
         states = states.masked_fill(is_mask.unsqueeze(-1), 0.0)
-        return (states * KEPT_IN_TRAINING / (1 - masked)[:, None, None]).to(states.dtype)
+        kept = (1 - masked)[:, None, None]  # (n, 1, 1), in float32
+        scaled = states * KEPT_IN_TRAINING / kept
+        return scaled.to(states.dtype)
 
     def _of_positions(self, positions: Int[Tensor, " t"]) -> Float[Tensor, "... d"] | None:
         """What is added to the embedding of any token: position[j + offset] + type[0], as far
@@ -101,11 +111,11 @@ class Encoder:
         return self.pad_id is not None and bool((ids == self.pad_id).any())
 
     def turns(self, length: int, like: Tensor) -> Turns:
-        """The rotations in a text of `length` tokens, in the number format of `like`."""
+        """The turns of a text of `length` tokens, in the number format of `like`."""
         positions = torch.arange(length, device=like.device)
         turns: Turns = {}
-        for kind in {layer.rotary for layer in self.layers}:
-            turns[kind] = None if kind is None else kind.turn(positions, like.dtype)
+        for rotary in {layer.rotary for layer in self.layers}:
+            turns[rotary] = None if rotary is None else rotary.turn(positions, like.dtype)
         return turns
 
     def hidden_at(
@@ -114,13 +124,9 @@ class Encoder:
         """Last hidden states at `positions` of each row."""
         length = ids.shape[1]
         stream = self.embed(ids, torch.arange(length, device=ids.device))
-        return self.finish(
-            stream,
-            self.layers,
-            positions,
-            turns=self.turns(length, stream.total),
-            seen=None if self.unseen is None else ids != self.unseen,
-        )
+        turns = self.turns(length, stream.total)
+        seen = None if self.unseen is None else ids != self.unseen
+        return self.finish(stream, self.layers, positions, turns=turns, seen=seen)
 
     def finish(
         self,
@@ -132,9 +138,9 @@ class Encoder:
     ) -> Float[Tensor, "n p d"]:
         """Last hidden states at `positions` after the remaining `layers`.
 
-        The last layer runs at those positions only. At one position its values are never
-        formed, nor, without rotary positions, its keys (`Layer.at_one`), which leaves about L -
-        1 of the L layers.
+        The last layer runs at those positions only. If there is only one per row, the layer
+        forms no values, and no keys unless it has rotary positions (`Layer.at_one`). L layers
+        then cost about as much as L - 1.
         """
         *before, last = layers
         for layer in before:

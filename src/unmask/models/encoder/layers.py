@@ -3,16 +3,19 @@
     norm after   a = N(h + W_o attention(h)),       h' = N'(a + F(a))
     norm before  s = r + W_o attention(h),  a = N(s),       r' = s + F(a),  h' = N'(r')
 
-with F(a) = W_2 act(W_1 a), or gated, W_2 (act(G a) * U a). A network with norms before is
-written here with each norm at the end of the half that makes its argument, so N' is the next
-layer's, or the network's last. Both kinds are then one computation on a `Stream` (r, h): what
-is added to, and what is read. With norms after, both are the same.
+with F(a) = W_2 act(W_1 a), or gated, W_2 (act(G a) * U a). N is `attention_norm` and N' is
+`norm`.
 
-A layer runs at every token, at some of them, at one of each text, or at new tokens that attend
-to a cache of keys and values, by torch's plain operations (the reference) or by fused ones
-(`linear_maps`, `triton_programs`).
+A network with norms before begins each half with a norm. Here this norm ends the half before: N'
+belongs to the next layer, or is the network's last norm. Both kinds of network are then one
+computation on a `Stream` (r, h): r is added to, and h is read. With norms after, r = h.
 
-Shapes: n texts of T tokens, states of d numbers; heads of e numbers each.
+A layer can run at every token, at some tokens, at one token of each text, or at new tokens that
+attend to a cache of keys and values. It uses torch's plain operations, which are the reference,
+or fused ones (`linear_maps`, `triton_programs`).
+
+Shapes: n texts of T tokens, of which t are computed, or p at given positions; states of d
+numbers; h heads of e numbers each, k = h e in all.
 """
 
 from __future__ import annotations
@@ -37,12 +40,15 @@ from unmask.models.encoder.linear_maps import (
     rows_of,
 )
 
-COMPILED_LENGTHS = (16, 32, 64)  # Tokens for which attention of short texts on a GPU is compiled
-SHORT = COMPILED_LENGTHS[-1]  # Texts of at most this many tokens have it
+COMPILED_LENGTHS = (16, 32, 64)
+"""Lengths in tokens for which the program for attention of short texts is compiled on a GPU."""
+SHORT = COMPILED_LENGTHS[-1]  # Longest text, in tokens, that this program takes
 HEAD_WIDTHS = {
     torch.float32: (16, 32, 64),
-    **dict.fromkeys(HALF_TYPES, (16, 32, 64, 128)),
-}  # Of a head, for which attention by our programs works
+    torch.float16: (16, 32, 64, 128),
+    torch.bfloat16: (16, 32, 64, 128),
+}
+"""Numbers per head for which our programs for attention work."""
 
 
 class Stream(NamedTuple):
@@ -56,7 +62,7 @@ class Stream(NamedTuple):
 
 class Turn(NamedTuple):
     """Rotary positions: cosine and sine of the angles by which each token's queries and keys
-    are turned. Both halves of a head have the same e / 2 angles.
+    are turned. A head has e / 2 angles, which stand here twice: once for each half of it.
     """
 
     cos: Float[Tensor, "*t e"]
@@ -67,21 +73,25 @@ class Turn(NamedTuple):
 class Rotary:
     """Angles: position times the frequencies that `module` keeps under `name`.
 
-    narrow   whether the network rounds float64 queries and keys to float32 before it turns them
-    early    whether it scales queries before that
+    rounds         whether the network rounds float64 queries and keys to float32 before it turns
+                   them
+    scales_first   whether the network scales queries before it turns them
     """
 
     module: Any
     name: str
-    narrow: bool = False
-    early: bool = False
+    rounds: bool = False
+    scales_first: bool = False
 
     def turn(self, positions: Int[Tensor, " t"], dtype: torch.dtype) -> Turn:
         """The turn of each position."""
         frequencies = getattr(self.module, self.name).to(positions.device, torch.float32)
+        # transformers stores both under one prefix: full_attention_inv_freq and
+        # full_attention_attention_scaling
         name_of_scaling = self.name.replace("inv_freq", "attention_scaling")
         scaling = getattr(self.module, name_of_scaling, 1.0)
-        angles = (positions[:, None].float() * frequencies).repeat(1, 2)  # of both halves of a head
+        angles_of_half = positions[:, None].float() * frequencies
+        angles = angles_of_half.repeat(1, 2)
         return Turn(cos=(angles.cos() * scaling).to(dtype), sin=(angles.sin() * scaling).to(dtype))
 
 
@@ -90,7 +100,7 @@ class Layer:
     """One layer's modules, and how they are put together.
 
     projections  queries, keys, values; or one module for all three
-    inner        W_1; or, if `gates`, G and U in one
+    inner        W_1; or, if `gates`, one module with the rows of G and then those of U
     before       whether the norms come before each half
     window       the largest distance that attention spans, if any
     fused        whether fused operations are used where they work
@@ -129,22 +139,22 @@ class Layer:
 
     def attend(
         self,
-        queries: Float[Tensor, "n t d"],
+        queries: Float[Tensor, "n t k"],
         keys: Float[Tensor, "n T k"],
         values: Float[Tensor, "n T k"],
         seen: Bool[Tensor, "n T"] | None = None,
         turn: Turn | None = None,
-    ) -> Float[Tensor, "n t d"]:
+    ) -> Float[Tensor, "n t k"]:
         """softmax(Q K^T / sqrt(e)) V per head, over the keys that are `seen` and within the
         window.
         """
         length = keys.shape[1]
         width = queries.shape[2] // self.heads
         window = self._window_within(length)
-        by_program = (
+        takes_programs = (
             self.fused and seen is None and on_gpu(queries) and width in HEAD_WIDTHS[queries.dtype]
         )
-        if by_program and length <= SHORT:
+        if takes_programs and length <= SHORT:  # turns queries and keys itself
             return programs().short_attention(queries, keys, values, self.heads, turn, window)
         scale = None  # torch's own, 1 / sqrt(e)
         if turn is not None:
@@ -153,7 +163,7 @@ class Layer:
                 scale = 1.0
             queries = self._turned(queries, turn)
             keys = self._turned(keys, turn)
-        if by_program and window is not None and queries.dtype in HALF_TYPES:
+        if takes_programs and window is not None and queries.dtype in HALF_TYPES:
             return programs().long_attention(queries, keys, values, self.heads, window)
         mixed = functional.scaled_dot_product_attention(
             _heads_first(queries, width),
@@ -195,8 +205,10 @@ class Layer:
             q . (W_k h_j + b_k) = (W_k^T q) . h_j + constant,
                     sum_j w_j (W_v h_j + b_v) = W_v (sum_j w_j h_j) + b_v.
 
-        The constant drops out of the softmax and the weights w sum to 1, so 2 T d^2
-        multiplications become 2 d^2 + 2 T d heads.
+        The constant drops out of the softmax, and the weights w sum to 1. For each text, keys
+        and values of all tokens would take 2 T d^2 multiplications. Instead, W_k^T q and the
+        product with W_v take d^2 each; the dot products and the sum over j take T d each for
+        every head.
         """
         rows = torch.arange(len(places), device=places.device)
         here = self._stream_at(stream, rows, places)
@@ -209,12 +221,13 @@ class Layer:
         if seen is not None:
             scores = scores.masked_fill(~seen.unsqueeze(1), -torch.inf)
         weights = scores.softmax(-1)
-        mixed = torch.bmm(weights, stream.normed).transpose(0, 1)  # sum_j w_j h_j, heads first
-        value = rows_of(self.projections, 2)
-        w_v = self._per_head(value.weight)
-        out = torch.bmm(mixed, w_v.transpose(1, 2)).transpose(0, 1).flatten(1)
-        if value.bias is not None:
-            out = out + self._per_head(value.bias).flatten()
+        mixed_states = torch.bmm(weights, stream.normed)  # (n, h, d): sum_j w_j h_j
+        of_values = rows_of(self.projections, 2)
+        w_v = self._per_head(of_values.weight)
+        values = torch.bmm(mixed_states.transpose(0, 1), w_v.transpose(1, 2))  # (h, n, e)
+        out = values.transpose(0, 1).flatten(1)  # (n, k)
+        if of_values.bias is not None:
+            out = out + of_values.bias
         return self.after_attention(here, out).normed
 
     def after_attention(self, stream: Stream, mixed: Float[Tensor, "*n d"]) -> Stream:
@@ -240,7 +253,7 @@ class Layer:
                 positions = torch.arange(length, device=weight.device)
                 turn = self.rotary.turn(positions, weight.dtype)
             launches.append(partial(self, Stream(states, states), None, turn))
-        rows = zeros((1, width)).expand(linear_maps.MANY, -1)
+        rows = zeros((1, width)).expand(linear_maps.MANY, -1)  # one row of memory
         mixed = zeros((linear_maps.MANY, self.attention_out.in_features))
         launches.append(partial(self.after_attention, Stream(rows, rows), mixed))
         return launches
@@ -270,9 +283,10 @@ class Layer:
     ) -> Float[Tensor, "n h T"]:
         """(W_k^T q) . h_j / sqrt(e), without the constant."""
         scale = (query.shape[-1] // self.heads) ** -0.5
-        per_head = query.unflatten(-1, (self.heads, -1)).transpose(0, 1) * scale
-        w_k = self._per_head(rows_of(self.projections, 1).weight)
-        w_k_q = torch.bmm(per_head, w_k).transpose(0, 1)
+        heads_of_query = query.unflatten(-1, (self.heads, -1))  # (n, h, e)
+        scaled = heads_of_query.transpose(0, 1) * scale  # (h, n, e)
+        w_k = self._per_head(rows_of(self.projections, 1).weight)  # (h, e, d)
+        w_k_q = torch.bmm(scaled, w_k).transpose(0, 1)  # (n, h, d)
         return torch.bmm(w_k_q, states.transpose(1, 2))
 
     def _scores_turned(
@@ -290,10 +304,12 @@ class Layer:
             scale = 1.0
         keys = linear_plus(rows_of(self.projections, 1), states, fused=self.fused)
         turn_of_query = Turn(cos=turn.cos[places], sin=turn.sin[places])
+        # one text whose tokens are the n queries: each is turned by the position of its own
         query = self._turned(query.unsqueeze(0), turn_of_query).squeeze(0)
         keys = self._turned(keys, turn)
-        per_head = query.unflatten(-1, (self.heads, 1, width)) * scale
-        scores = torch.matmul(per_head, _heads_first(keys, width).transpose(2, 3))
+        heads_of_query = query.unflatten(-1, (self.heads, 1, width)) * scale  # (n, h, 1, e)
+        heads_of_keys = _heads_first(keys, width)  # (n, h, T, e)
+        scores = torch.matmul(heads_of_query, heads_of_keys.transpose(2, 3))  # (n, h, 1, T)
         return scores.squeeze(2)
 
     def _scales_early(self, queries: Tensor) -> bool:
@@ -301,24 +317,28 @@ class Layer:
 
         Only in float64: elsewhere the order changes no more than rounding does.
         """
-        return self.rotary is not None and self.rotary.early and queries.dtype == torch.float64
+        if self.rotary is None or not self.rotary.scales_first:
+            return False
+        return queries.dtype == torch.float64
 
-    def _turned(self, x: Float[Tensor, "n t d"], turn: Turn) -> Float[Tensor, "n t d"]:
+    def _turned(self, x: Float[Tensor, "n t k"], turn: Turn) -> Float[Tensor, "n t k"]:
         """Each head (x_1, x_2) of each token turned: (x_1 cos - x_2 sin, x_2 cos + x_1 sin)."""
         if self.fused and on_gpu(x):
             return programs().turned(x, turn)
         dtype = x.dtype
-        narrow = self.rotary is not None and self.rotary.narrow
-        if narrow or dtype != torch.float64:
+        rounds = self.rotary is not None and self.rotary.rounds
+        if rounds or dtype != torch.float64:
             x = x.float()
-        cos = turn.cos.unsqueeze(-2)
+        cos = turn.cos.unsqueeze(-2)  # the same for all heads
         sin = turn.sin.unsqueeze(-2)
-        half = cos.shape[-1] // 2
         x = x.to(torch.promote_types(x.dtype, cos.dtype))
-        heads = x.unflatten(-1, (-1, 2 * half))
+        width = cos.shape[-1]
+        half = width // 2
+        heads = x.unflatten(-1, (-1, width))
+        x_1, x_2 = heads[..., :half], heads[..., half:]
         out = heads * cos
-        out[..., :half].addcmul_(heads[..., half:], sin[..., :half], value=-1)
-        out[..., half:].addcmul_(heads[..., :half], sin[..., half:])
+        out[..., :half].addcmul_(x_2, sin[..., :half], value=-1)
+        out[..., half:].addcmul_(x_1, sin[..., half:])
         return out.flatten(-2).to(dtype)
 
     def _per_head(self, weight: Float[Tensor, "k ..."]) -> Float[Tensor, "h e ..."]:
@@ -328,18 +348,21 @@ class Layer:
     def _stream_at(self, stream: Stream, rows: Tensor, positions: Tensor) -> Stream:
         """The stream at `positions` of each row."""
         total = stream.total[rows, positions]
-        normed = stream.normed[rows, positions] if self.before else total
-        return Stream(total, normed)
+        if not self.before:  # one tensor
+            return Stream(total, total)
+        return Stream(total, stream.normed[rows, positions])
 
     def _added(self, norm: nn.Module, linear: nn.Linear, x: Tensor, residual: Tensor) -> Stream:
         """residual + linear(x), and norm of it."""
         if self.fused and on_gpu(x):
-            product = linear_plus(linear, x)
+            product = linear_plus(linear, x, fused=True)
             total, normed = programs().add_norm(norm, product, residual, self.before)
             return Stream(total, normed)
-        total = linear_plus(linear, x, residual, self.fused)
+        total = linear_plus(linear, x, residual=residual, fused=self.fused)
         normed = norm(total)
-        return Stream(total if self.before else normed, normed)
+        if not self.before:
+            return Stream(normed, normed)
+        return Stream(total, normed)
 
 
 def _heads_first(x: Float[Tensor, "n t k"], width: int) -> Float[Tensor, "n h t e"]:

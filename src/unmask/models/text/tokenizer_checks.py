@@ -21,34 +21,41 @@ ADVICE = (
     "make tokenizer.json with the rule that the model was trained with (documentation: Bring your"
     " own model)"
 )
-FEWEST_CAPITALS, SHARE_OF_CAPITALS = 3, 0.05
-"""A vocabulary has capitals on purpose if at least this many of its regular tokens, and this
-share of them, are words with a capital.
+FEWEST_CAPITALS = 3
+SHARE_OF_CAPITALS = 0.05
+"""A vocabulary has capitals on purpose if words with a capital are at least FEWEST_CAPITALS of
+its regular tokens, and at least this share of them.
 """
 CAPITALS_TRIED = 50  # Tokens with a capital that are tokenised to see whether they are lowered
 PADDED_TO = (64, 128)
-FEW_UNUSED, SHARE_UNUSED = 8, 0.02
-"""Embeddings without a token that need no word: up to a multiple that is fast, or as few as
-published models have.
+"""Models round the number of their embeddings up to a multiple of one of these, for speed. The
+embeddings without a token that this leaves call for no warning.
+"""
+FEW_UNUSED = 8
+SHARE_UNUSED = 0.02
+"""Nor do as few embeddings without a token as published models have: FEW_UNUSED, or this share
+of the embeddings if that is more.
 """
 
 
 def refuse_other_mask(tokenizer: Any, source: Source) -> None:
     """Raise if the tokenizer's mask is not the model's.
 
-    The model's mask is the one whose id config.json states, if the model is ESM: it zeroes the
-    embedding of this id. In any model it is the mask that the vocabulary spells: [MASK] may have
-    been put beside a vocabulary that has <mask>, and the model never saw it.
+    ESM states the id of its mask in config.json, and sets the embedding of this id to 0. Of any
+    model, the mask is the one in its vocabulary: somebody may have added [MASK] to a vocabulary
+    with <mask>, and the model never saw [MASK].
     """
     vocabulary = tokenizer.get_vocab()
-    zeroed = source.config.get("mask_token_id") if source.config.get("token_dropout") else None
+    zeroed = None
+    if source.config.get("token_dropout"):
+        zeroed = source.config.get("mask_token_id")
     if isinstance(zeroed, int) and zeroed != tokenizer.mask_token_id:
         raise ModelError(
             f"config.json of {source.name!r} says mask_token_id {zeroed}, and"
             f" {tokenizer.mask_token!r} of its tokenizer has id {tokenizer.mask_token_id}: use the"
             " tokenizer that the model was trained with, or correct mask_token_id"
         )
-    if _is_named_mask_of_vocabulary(tokenizer, source):
+    if _is_named_mask_of_vocabulary(tokenizer, source):  # it counts more than a usual spelling
         return
     for spelling in SPELLINGS["mask"]:
         if spelling in vocabulary and vocabulary[spelling] != tokenizer.mask_token_id:
@@ -115,7 +122,7 @@ def refuse_shared_ids(tokenizer: Any, source: Source) -> None:
     if core is None:
         return
     ids = core.get_vocab(with_added_tokens=False)
-    if len(set(ids.values())) == len(ids):
+    if len(set(ids.values())) == len(ids):  # nearly every vocabulary: nothing to sort
         return
     tokens: dict[int, str] = {}
     for token, i in sorted(ids.items()):
@@ -137,9 +144,7 @@ def refuse_lost_capitals(tokenizer: Any, source: Source) -> None:
         for token in sorted(tokenizer.get_vocab())
         if token not in special and not is_bracketed(token)
     ]
-    with_capital = [
-        token for token in regular if token.isalpha() and token.isascii() and token != token.lower()
-    ]
+    with_capital = [token for token in regular if _is_word_with_capital(token)]
     if len(with_capital) < max(FEWEST_CAPITALS, SHARE_OF_CAPITALS * len(regular)):
         return
     text = " ".join(with_capital[:CAPITALS_TRIED])
@@ -153,12 +158,16 @@ def refuse_lost_capitals(tokenizer: Any, source: Source) -> None:
         )
 
 
+def _is_word_with_capital(token: str) -> bool:
+    return token.isalpha() and token.isascii() and token != token.lower()
+
+
 def refuse_foreign_tokenizer(
     tokenizer: Any, embeddings: int, name: str, used: Sequence[str] = ("mask",)
 ) -> None:
     """Raise when the tokenizer has a token that a model of `embeddings` tokens does not know.
 
-    `used`: the kinds of special tokens that a text needs. A model may lack the others.
+    The model may lack special tokens, except those of the kinds in `used`, which a text needs.
     """
     needed = {getattr(tokenizer, f"{kind}_token_id") for kind in used}
     ignored = set(tokenizer.all_special_ids) - needed
@@ -179,8 +188,8 @@ def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
     """Warn when the tokenizer has far fewer tokens than the model: it may be another model's."""
     tokens = len(set(tokenizer.get_vocab().values()))
     unused = embeddings - tokens
-    next_multiples = [-(-tokens // multiple) * multiple for multiple in PADDED_TO]
-    is_padded = embeddings in next_multiples
+    rounded_up = [-(-tokens // multiple) * multiple for multiple in PADDED_TO]
+    is_padded = embeddings in rounded_up
     if is_padded or unused <= max(FEW_UNUSED, SHARE_UNUSED * embeddings):
         return
     sizes = (
@@ -190,4 +199,8 @@ def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
         "if it is another model's, the numbers mean nothing; unmask check --data with texts of"
         " your own shows it"
     )
-    warnings.warn(f"{sizes}: {advice}", UnmaskWarning, stacklevel=4)
+    warnings.warn(
+        f"{sizes}: {advice}",
+        UnmaskWarning,
+        stacklevel=4,  # the line that the warnings of its caller, `load_uncached`, name
+    )

@@ -52,8 +52,8 @@ from unmask.models.text.vocabulary import (
 BERT_CLASSES = ("BertTokenizer", "BertTokenizerFast")
 FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
 OTHER_LETTERS = ("esm", "perceiver")
-"""Types whose tokenizers read letters by a rule of their own: names that are not in brackets,
-or bytes, without any file.
+"""Types whose own tokenizers in transformers read letters. ESM's has special tokens whose names
+need no brackets. Perceiver's reads bytes and needs no file.
 """
 BERT_NORMALIZER = {
     "lowercase": "do_lower_case",
@@ -91,8 +91,9 @@ def _without_transformers(source: Source) -> FolderTokenizer | None:
         tokenizer = read_folder_tokenizer(source.folder)
         if tokenizer is not None:
             return tokenizer
-    if any(any(source.folder.glob(pattern)) for pattern in FILES_WITH_A_RULE):
-        return None
+    for pattern in FILES_WITH_A_RULE:
+        if any(source.folder.glob(pattern)):  # transformers reads it
+            return None
     return _from_vocabulary(source)
 
 
@@ -107,7 +108,7 @@ def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
 
 
 def _as_trained(folder: Path) -> FolderTokenizer | None:
-    """`read_folder_tokenizer`; raises any error for a file that is missing or broken."""
+    """As `read_folder_tokenizer`, but raises whatever a missing or broken file leads to."""
     config = read_json(folder / "tokenizer_config.json", remedy="")  # the error is not shown
     rule = read_json(folder / "tokenizer.json", remedy="")
     named = given_special_tokens(config)
@@ -117,12 +118,15 @@ def _as_trained(folder: Path) -> FolderTokenizer | None:
         "model_max_length",
         *(f"{kind}_token" for kind in SPECIAL_KINDS),
     }
+    all_settings_understood = set(config) <= understood
+    all_named_are_special = set(named.values()) <= special
     other_files = [folder / "added_tokens.json", folder / "special_tokens_map.json"]
+    has_other_files = any(path.exists() for path in other_files)
     written_by_train = (
         config.get("tokenizer_class") == PLAIN_CLASS
-        and understood.issuperset(config)
-        and special.issuperset(named.values())
-        and not any(path.exists() for path in other_files)
+        and all_settings_understood
+        and all_named_are_special
+        and not has_other_files
     )
     if not written_by_train:
         return None
@@ -133,9 +137,10 @@ def _by_transformers(source: Source) -> Any:
     """The tokenizer that transformers makes of a folder or a hub name, or the folder's
     tokenizer.json as it is.
 
-    A class of transformers (BertTokenizer) keeps the vocabulary of tokenizer.json and rebuilds
-    the rest. If it has replaced the file's rule (a regular expression that cuts chemical
-    formulas) by another kind, or fails on it, the file is read as it is.
+    A class of transformers (BertTokenizer) takes only the vocabulary from tokenizer.json and
+    makes the rule itself. This can be another kind of rule than the file has, such as a regular
+    expression that cuts chemical formulas. The file is then read as it is. So it is if
+    transformers fails.
     """
     from transformers import AutoTokenizer
 
@@ -156,6 +161,7 @@ def _by_transformers(source: Source) -> Any:
         except ModelError:  # it says what to do
             raise
         except Exception as error:
+            # refused below, even if transformers has made a tokenizer: its rule is not checked
             tokenizer = None
             problem = first_line(error)
     if tokenizer is not None:
@@ -193,16 +199,20 @@ def _is_replaced(tokenizer: Any, path: Path, source: Source) -> bool:
         return True
     of_rule = rule.get("normalizer") or {}
     of_built = built.get("normalizer") or {}
-    return any(
-        part in of_rule and of_rule.get(part) != of_built.get(part) and name not in config
-        for part, name in BERT_NORMALIZER.items()
-    )
+    for setting, name_in_config in BERT_NORMALIZER.items():
+        if setting not in of_rule or name_in_config in config:
+            continue
+        if of_rule.get(setting) != of_built.get(setting):
+            return True
+    return False
 
 
 def _kinds_of_parts(rule: Mapping[str, Any]) -> list[str]:
     """The kinds of model, pre-tokenizers and normalisers of a tokenizer.json, in order."""
+    # parts lie in others, such as those of a Sequence: their kinds are found in the written form
     parts = json.dumps([rule.get("pre_tokenizer"), rule.get("normalizer")])
-    return [str(rule["model"].get("type")), *re.findall(r'"type": "(\w+)"', parts)]
+    kinds = re.findall(r'"type": "(\w+)"', parts)
+    return [str(rule["model"].get("type")), *kinds]
 
 
 def _from_vocabulary(source: Source) -> FolderTokenizer | None:
@@ -213,14 +223,18 @@ def _from_vocabulary(source: Source) -> FolderTokenizer | None:
     model_type = source.config.get("model_type")
     beside = source.folder / "vocab.txt"
     above = source.folder.resolve().parent / "vocab.txt"
-    path = above if above.is_file() and not beside.is_file() else beside
-    tokens = read_vocabulary(path) if path.is_file() else []
-    class_of_type = BERT_CLASSES[0] if model_type == "bert" else ""
-    if config.get("tokenizer_class", class_of_type) in BERT_CLASSES:
-        has_rule = bool(tokens)  # word pieces, or letters
+    if beside.is_file() or not above.is_file():
+        path = beside
     else:
-        if model_type in OTHER_LETTERS:
-            return None
+        path = above
+    tokens = read_vocabulary(path) if path.is_file() else []
+    default_class = BERT_CLASSES[0] if model_type == "bert" else ""
+    is_bert = config.get("tokenizer_class", default_class) in BERT_CLASSES
+    if is_bert:
+        has_rule = bool(tokens)  # word pieces, or letters
+    elif model_type in OTHER_LETTERS:
+        return None
+    else:
         has_rule = are_letters(tokens)
         if tokens and not has_rule and path == beside:
             return None  # transformers may know the rule of this type

@@ -58,7 +58,6 @@ def draw_samples(
         energy=energy,
         workers=None if shared is None else shared.workers,
     )
-    sizes = [len(run.group.chains) for run in runs]
     whole_run = _WholeRun(settings, runs, seconds_between_checkpoints, progress)
     if out is None:
         keepers = whole_run.advance(shared)
@@ -71,7 +70,7 @@ def draw_samples(
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": model.device.type if shared is None else shared.workers.device,
         "stream": STREAM,
-        "chains_at_once": sizes,
+        "chains_at_once": whole_run.sizes,
     }
     with SampleFolder(out, settings, model.fingerprint, about) as folder:
         with on_a_thread() as call:
@@ -95,6 +94,7 @@ class _WholeRun:
 
     runs       the groups; empty at the end
     seconds    between checkpoints
+    sizes      the number of chains of each group
     """
 
     def __init__(

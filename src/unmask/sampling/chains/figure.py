@@ -39,10 +39,9 @@ def chain_figure(run: SampleRun) -> Figure:
     sweeps = np.sort(samples["sweep"].unique())[:draws]
     figure = Figure(figsize=(15, 4), layout="constrained")
     of_energy, of_unchanged, of_rates = figure.subplots(1, 3)
-    colours = {"soft": soft, "colour": kernel.colour}
-    _draw_traces(of_energy, sweeps, energy, **colours)
-    _draw_traces(of_unchanged, sweeps, unchanged, **colours)
-    _draw_rates(of_rates, rates, **colours)
+    _draw_traces(of_energy, sweeps, energy, soft=soft, colour=kernel.colour)
+    _draw_traces(of_unchanged, sweeps, unchanged, soft=soft, colour=kernel.colour)
+    _draw_rates(of_rates, rates, soft=soft, colour=kernel.colour)
     of_energy.set(xlabel="sweep", ylabel="energy", title="energy along the chains")
     of_unchanged.set(
         xlabel="sweep", ylabel=f"of {length} tokens", title="tokens still those of the start"

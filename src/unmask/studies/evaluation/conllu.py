@@ -35,11 +35,12 @@ class Parse:
 
     def distance(self, word: int, other: int) -> int:
         """Edges on the path between two words; 0 for a word and itself."""
-        above = self._path_to_root(word)
+        path = self._path_to_root(word)
         # the first node of the other path that lies on this one is where both meet
-        for steps, node in enumerate(self._path_to_root(other)):
-            if node in above:
-                return steps + above.index(node)
+        for steps_from_other, node in enumerate(self._path_to_root(other)):
+            if node in path:
+                steps_from_word = path.index(node)
+                return steps_from_word + steps_from_other
         raise AssertionError("all words of a tree have its root above them")
 
     def words_of(self, text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
@@ -101,9 +102,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Written:
-    """What stands between two spaces, or beside a sign: one word, or several written as one.
+    """A word as it is written, or several words that are written as one, such as "don't".
 
-    first, last   the words, counted from 1
+    first, last   the first and the last of the words, counted from 1
+    space_after   whether a space follows
     """
 
     form: str
@@ -114,17 +116,23 @@ class Written:
 
 def read_conllu(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[str, Parse]]:
     """(text, parse) of each sentence, from lines with their numbers; `name` is used in errors."""
-    for _, some in groupby(lines, lambda line: not line[1].strip()):  # blank lines between
+    for is_blank, numbered_lines in groupby(lines, _is_blank):
+        if is_blank:  # blank lines separate sentences
+            continue
         text: str | None = None
         words: list[Line] = []
-        for number, line in some:
-            if line.startswith("#"):
-                if text is None and line.startswith(TEXT):
-                    text = line.removeprefix(TEXT)
-            elif line.strip():
+        for number, line in numbered_lines:
+            if not line.startswith("#"):
                 words.append(Line(number, line.split("\t")))
+            elif text is None and line.startswith(TEXT):
+                text = line.removeprefix(TEXT)
         if words:
             yield _sentence(text, words, name)
+
+
+def _is_blank(numbered_line: tuple[int, str]) -> bool:
+    _, line = numbered_line
+    return not line.strip()
 
 
 def _sentence(text: str | None, lines: Sequence[Line], name: str) -> tuple[str, Parse]:
@@ -138,11 +146,18 @@ def _sentence(text: str | None, lines: Sequence[Line], name: str) -> tuple[str, 
             raise InputError(
                 f"{where}: {len(line.columns)} tab-separated columns: a CoNLL-U word has {COLUMNS}"
             )
-        if "." in line.identifier:
+        if "." in line.identifier:  # a word that is not written
             continue
         several = "-" in line.identifier
         first, last, head = _numbers(line, several, where)
-        if not several:
+        if several:
+            already_written = written[-1].last if written else 0
+            if first != len(forms) + 1 or first <= already_written or last < first:
+                raise InputError(
+                    f"{where}: words {line.identifier} follow word {len(forms)}: give the line of"
+                    " several words once, right before the first of them"
+                )
+        else:
             if first != len(forms) + 1:
                 raise InputError(
                     f"{where}: word {first} follows word {len(forms)}: number the words 1, 2, 3,"
@@ -150,19 +165,36 @@ def _sentence(text: str | None, lines: Sequence[Line], name: str) -> tuple[str, 
                 )
             forms.append(line.form)
             heads.append(head)
-            if written and written[-1].first <= first <= written[-1].last:
-                continue  # the line before has written this word with its neighbours
+            if written and first in range(written[-1].first, written[-1].last + 1):
+                continue  # an earlier line has written this word with its neighbours
         written.append(Written(line.form, first, last, line.space_after))
     where = f"{name}, sentence at line {lines[0].number}"
+    if written and written[-1].last > len(forms):
+        raise InputError(
+            f"{where}: its last line of several words goes to word {written[-1].last} of"
+            f" {len(forms)}: give every word a line"
+        )
     _check_tree(heads, where)
     if text is None:
-        text = "".join(w.form + " " * w.space_after for w in written).rstrip()
+        text = _spelled(written)
     spans = _spans(text, forms, written, where)
     return text, Parse(spans, tuple(head - 1 for head in heads))
 
 
+def _spelled(written: Sequence[Written]) -> str:
+    """The text that these words make."""
+    text = ""
+    for part in written:
+        text += part.form
+        if part.space_after:
+            text += " "
+    return text.rstrip()
+
+
 def _numbers(line: Line, several: bool, where: str) -> tuple[int, int, int]:
-    """The first and the last word of a line, and the head; several words have none (0)."""
+    """(first word, last word, head) of a line. A line of `several` words has no head: its head
+    is 0 here, and is not read.
+    """
     try:
         if several:
             first, last = (int(number) for number in line.identifier.split("-"))
@@ -179,8 +211,10 @@ def _numbers(line: Line, several: bool, where: str) -> tuple[int, int, int]:
 def _spans(
     text: str, forms: Sequence[str], written: Sequence[Written], where: str
 ) -> tuple[tuple[int, int], ...]:
-    """The characters of each word. Words that are written as one share its characters, unless
-    their forms spell it.
+    """The characters of each word.
+
+    Several words may be written as one. If their forms joined are what is written, each has its
+    own characters; otherwise each has all of them.
     """
     spans: list[tuple[int, int]] = []
     cursor = 0  # what is before it belongs to words before
@@ -213,7 +247,7 @@ def _check_tree(heads: Sequence[int], where: str) -> None:
     if heads.count(0) != 1:
         raise InputError(f"{where}: {heads.count(0)} words have head 0: a tree has one root")
     reached = {0}
-    for _ in heads:  # each turn reaches at least one word more, if there is one
+    for _ in heads:  # each turn adds the words whose heads are reached: no path is longer
         reached |= {word for word, head in enumerate(heads, 1) if head in reached}
     unreached = set(range(len(heads) + 1)) - reached
     if unreached:

@@ -1,7 +1,7 @@
 """Pairs: from texts with two blanks to the numbers of every construction.
 
-The joints are over the model's regular tokens, or over every output column, as in Torroba
-Hennigen & Kim (2023): `support`.
+The joints are over the token ids of `support`, or, as in Torroba Hennigen & Kim (2023), over
+every output column.
 
 On a GPU several pairs are measured at once, as many as fit into most of its free memory
 (`Measurer`). A pair of a small vocabulary is bound by launches, not by arithmetic. So pairs go
@@ -13,9 +13,10 @@ repeated with half of the pairs (`unmask.models.batching`). If it fails even for
 because the tables of the other pairs fill the card, the rest of the run measures half as many
 pairs at once.
 
-The last digits of a pair's numbers may depend on the pairs it is measured with. So the pairs of
-a batch are stored together, and their number depends on the longest text of the whole run: a
-run that is killed and continued measures the same batches.
+The last digits of a pair's numbers may depend on the pairs it is measured with. A run that is
+killed and continued should therefore measure the same batches. So the pairs of a batch are stored
+together. And the size of a batch depends on the longest text of the whole run, not of the pairs
+that are left.
 """
 
 from __future__ import annotations
@@ -48,22 +49,24 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.runs.engine import Workers, each
 from unmask.studies.evaluation.pairs import PositionPair
 from unmask.studies.evaluation.stored_rows import Row
-from unmask.tables.unary import tables_of
+from unmask.tables.unary import Tables, tables_of
 
 METRICS = ("unary_nll_first", "unary_nll_second", "pair_nll", "a_kl", "g_kl")
 """The numbers of a row that are always there and finite."""
 
 SHARE = 0.7
-"""Of a GPU's free memory, what pairs may take."""
+"""The part of a GPU's free memory that pairs may take."""
 MOST_AT_ONCE = 128
 """Pairs: more gain little, and are lost together when a run is killed."""
 ON_A_CPU = 1
-"""Pairs at once."""
+"""Pairs at once on a CPU."""
 SHARES_PER_WORKER = 4
-"""At least, so that no worker waits long for the last one."""
+"""Each worker gets at least this many shares of the pairs, so that none waits long for the last.
+"""
 FLOAT32 = 4
+"""Bytes of a float32."""
 FLOAT64 = 8
-"""Bytes of a number."""
+"""Bytes of a float64."""
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +81,7 @@ class Failed:
 Batch = list[tuple[int, "list[Row] | Failed"]]
 """The places of pairs that were measured together, and the rows of each, or why it failed."""
 Engine = Callable[[Sequence[PositionPair]], Iterator[Batch]]
-"""Measures every pair once."""
+"""Measures every pair once: a `Measurer`, or `measured_by_workers`."""
 
 
 class NoRoom(Exception):
@@ -90,8 +93,8 @@ class Measurer:
 
     steps     of Arnold-Gokhale; None: to converge
     support   the token ids of the joints; None: every output column
-    longest   tokens of the longest text of the run; by default of the pairs that are measured first
-    size      pairs of a batch; None before the first call, which decides it
+    longest   tokens of the longest text of the run; by default of the pairs of the first call
+    size      how many pairs are measured at once; None until the first call decides it
     """
 
     def __init__(
@@ -118,8 +121,8 @@ class Measurer:
         return len(self.support)
 
     def precompile(self) -> None:
-        """Begin to compile and load what a GPU needs, where there is one, beside whatever comes
-        before the first pair.
+        """If the model is on a GPU, begin to compile and load the programs that pairs need, in a
+        thread of its own: the first pair waits for it.
         """
         device = self.model.device
         if self.precompilation is not None or device.type != "cuda":
@@ -165,9 +168,10 @@ class Measurer:
             start += len(some)
 
     def _batch(self, pairs: Sequence[PositionPair], start: int) -> Batch:
-        """The rows of pairs from the place `start` on. If measuring several fails, each is
-        measured alone, so that only what fails alone has failed; if memory runs out for
-        several, `NoRoom`.
+        """The rows of some pairs, whose places begin at `start`.
+
+        If several pairs run out of memory together, raises `NoRoom`. If they fail otherwise, each
+        is measured alone, and only a pair that fails alone is a `Failed`.
         """
         try:
             return list(enumerate(self.together(pairs), start))
@@ -223,8 +227,10 @@ class Measurer:
         model = self.model
         if model.device.type != "cuda":
             return ON_A_CPU
-        longest = max(self.longest, *(len(pair.ids) for pair in pairs))
-        bytes_of_passes = model.rows_at_once(longest, 1) * model.cost.bytes(longest, 1)
+        lengths = [len(pair.ids) for pair in pairs]
+        longest = max(self.longest, max(lengths))
+        rows = model.rows_at_once(longest, predicted=1)
+        bytes_of_passes = rows * model.cost.bytes(longest, predicted=1)
         free, _ = torch.cuda.mem_get_info(model.device)
         room = int(SHARE * free)
         fitting = (room - bytes_of_passes) // self._bytes_per_pair()
@@ -279,9 +285,9 @@ def measure_pairs(
     """For each pair one row per construction: the terms of U-PPL and P-PPL, A-KL, G-KL,
     incompatibility, steps and objective.
 
-    First come the tables of all pairs, of any texts, then their joints side by side, then the
-    numbers. Where memory runs out for the joints or the numbers, those of half the pairs follow
-    the other half's.
+    Three stages follow each other: the tables of all pairs, their joints side by side, the
+    numbers. If memory runs out for the joints or the numbers, that stage works on one half of the
+    pairs and then on the other. The pairs may be of different texts.
     """
     golds: list[tuple[int, ...]] = []
     for cloze in clozes:
@@ -291,12 +297,19 @@ def measure_pairs(
                 " positions"
             )
         golds.append(cloze.gold)
-    over = [None if support is None else [support, support]] * len(clozes)
-    blocks = tables_of(model, clozes, over, supports=over)
+    axes = None  # every output column, for both blanks
+    if support is not None:
+        axes = [support, support]
+    axes_of_pairs = [axes] * len(clozes)
+    blocks = tables_of(model, clozes, candidates=axes_of_pairs, supports=axes_of_pairs)
     options: dict[str, dict[str, object]] = {}
     if arnold_gokhale_steps:
         options[PUBLISHED_STEPS] = {"steps": arnold_gokhale_steps}
-    derived = halving(lambda some: derive_blocks(some, constructions, options), blocks)
+
+    def derive_some(some: Sequence[Tables]) -> list[list[Joint]]:
+        return derive_blocks(some, constructions, options)
+
+    derived = halving(derive_some, blocks)
     with_gold = list(zip(derived, golds, strict=True))
     measured = halving(_metrics, with_gold)
     return [_rows(metrics, joints) for metrics, joints in zip(measured, derived, strict=True)]
@@ -337,13 +350,17 @@ def measured_by_workers(
     arguments: Sequence[Any],
     pairs: Sequence[PositionPair],
 ) -> Iterator[Batch]:
-    """As a `Measurer` with these arguments after the model, by workers, in any order."""
+    """The batches of all pairs, from workers, in any order.
+
+    load        loads the model, in each worker
+    arguments   of a `Measurer`, without the model
+    """
     wanted = math.ceil(len(pairs) / (SHARES_PER_WORKER * workers.count))
     size = max(1, min(MOST_AT_ONCE, wanted))
     shares = [pairs[start : start + size] for start in range(0, len(pairs), size)]
     setup = partial(_of_worker, load, arguments)
     for share, batches in each(_of_share, shares, workers, setup):
-        start = share * size  # places in a batch are those in its share
+        start = share * size  # a worker counts places from the start of its share
         for batch in batches:
             yield [(start + place, answer) for place, answer in batch]
 

@@ -31,7 +31,7 @@ from unmask.runs.lines import kind_of, records, source_name
 from unmask.studies.evaluation.sources import Text
 
 LARGEST = 2**63 - 1
-"""Of the whole numbers that a row of a run can keep."""
+"""The largest whole number that a row of a run can keep, 64 bits with a sign."""
 
 Encode = Callable[[str], Sequence[int]]
 """The token ids of a text, with those that the model expects around it."""
@@ -114,7 +114,7 @@ def choose_pairs(
 
     # texts are encoded as they are needed: few pairs of a long file look at few of its texts
     in_order: Iterable[_Remaining] = first_round()
-    for _ in range(count):
+    for _ in range(count):  # rounds; each gives at least one pair, or is the last
         with_more: list[_Remaining] = []
         for remaining in in_order:
             block = next(remaining.blocks, None)
@@ -154,13 +154,18 @@ def _encoded(text: str, encode: Encode, max_tokens: int | None) -> tuple[int, ..
 def _blocks(
     ids: Sequence[int], special: frozenset[int], scheme: str, rng: np.random.Generator
 ) -> Iterator[tuple[int, int]]:
-    """Every pair that the scheme allows in this text once, in uniformly random order."""
+    """Every pair that the scheme allows in this text once, in uniformly random order.
+
+    A text without such a pair is `Unusable` at once, before the first pair is asked for. So this
+    function has no `yield` of its own.
+    """
     regular = [t for t, token in enumerate(ids) if token not in special]
     if scheme == "contiguous":
         starts = [t for t, after in pairwise(regular) if after == t + 1]
         if not starts:
             raise Unusable("no two adjacent regular tokens")
-        return ((starts[rank], starts[rank] + 1) for rank in _ranks(len(starts), rng))
+        chosen = (starts[rank] for rank in _ranks(len(starts), rng))
+        return ((start, start + 1) for start in chosen)
     total = len(regular) * (len(regular) - 1) // 2
     if total == 0:
         raise Unusable("fewer than two regular tokens")
@@ -169,8 +174,10 @@ def _blocks(
 
 
 def _ranks(total: int, rng: np.random.Generator) -> Iterator[int]:
-    """0, ..., total - 1 in uniformly random order, one by one: numbers that came before are
-    drawn again.
+    """0, ..., total - 1 in uniformly random order, one by one.
+
+    A number that came before is drawn again. Few of the pairs of a long text are asked for, and a
+    permutation would need a number for each.
     """
     seen: set[int] = set()
     while len(seen) < total:
@@ -269,8 +276,11 @@ def _read_pair(
 
 
 def _two_whole_numbers(block: object) -> TypeGuard[list[int]]:
-    """JSON's true and false are whole numbers for `isinstance`, so types are compared."""
-    return isinstance(block, list) and len(block) == 2 and all(type(i) is int for i in block)
+    """Whether the block is a list of two whole numbers."""
+    if not isinstance(block, list) or len(block) != 2:
+        return False
+    # JSON's true and false are whole numbers for `isinstance`, so types are compared.
+    return all(type(position) is int for position in block)
 
 
 def _whole_number(record: Mapping[str, Any], key: str) -> int | None:

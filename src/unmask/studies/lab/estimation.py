@@ -9,16 +9,20 @@ is s_K:
     factorised   loss   -sum_{i in K} log p(x_i | x_{-K})
                  s_K    sum_{i in K} ( E[s | x_i, x_{-K}] - E[s | x_{-K}] )
 
-and Gamma = A^-1 B A^-1 with A the mean Hessian and B the covariance of one sample's
-contribution to the gradient:
+and Gamma = A^-1 B A^-1. A is the mean Hessian of the loss:
 
-    one mask per sample          B = E_K Cov(s_K),
-                                 and A = B for the block loss, A = I_k = E_K E Cov(s | x_{-K})
-    all masks averaged           B = Cov(E[s_K | x]),
-                                 for the block loss Cov((I - P) s) with P the block dynamics
+    block        A = I_k = E_K E Cov(s | x_{-K})
+    factorised   A = E_K sum_{i in K} Cov(s_{K,i}),  s_{K,i} the term of s_K for i
 
-v' I_k v is the Dirichlet form of v's under the block dynamics, so Gamma_k <= I^-1 / gap_k
-(theorem 1). Maximum likelihood is the block loss with everything masked.
+B is the covariance of one sample's contribution to the gradient:
+
+    one mask per sample    B = E_K Cov(s_K); for the block loss this is I_k, so Gamma = I_k^-1
+    all masks averaged     B = Cov(E[s_K | x]);
+                           for the block loss Cov((I - P) s) with P the block dynamics
+
+For a vector v, v' I_k v is the Dirichlet form of the function v' s under the block dynamics. So
+the block loss with one mask per sample has Gamma_k <= I^-1 / gap_k (theorem 1). Maximum
+likelihood is the block loss with everything masked.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ from unmask.studies.lab.dynamics import MaskLaw, gibbs, slowest, uniform_masks
 from unmask.studies.lab.model import LabModel, Mask, Space, Vector
 
 Matrix = Float[np.ndarray, "d d"]
-"""Over pairs of parameters."""
+"""A row and a column per parameter."""
 Scores = Float[np.ndarray, "S d"]
 """For every state, a number per parameter."""
 SINGULAR = 1e-11
@@ -43,7 +47,9 @@ not identified.
 
 
 def conditional_mean(space: Space, weight: Vector, mask: Mask, f: Scores) -> Scores:
-    """E[f | x_{-K}] under an unnormalised weight, (S, d); 0 in contexts without weight."""
+    """E[f | x_{-K}] for every state, (S, d), under an unnormalised weight of the states; 0 in
+    contexts without weight.
+    """
     total = space.sum_over(mask, weight)[:, None]
     weighted = space.sum_over(mask, weight[:, None] * f)
     return np.divide(weighted, total, out=np.zeros_like(f), where=total > 0)
@@ -95,7 +101,8 @@ def factorised_covariance(model: LabModel, law: MaskLaw) -> Matrix:
     parameters = len(model.theta)
     hessian = np.zeros((parameters, parameters))
     noise = np.zeros((parameters, parameters))
-    for chance, mask in zip(law.probability[:, 0], law.masks, strict=True):
+    chances = law.probability[:, 0]  # p(K | x), the same for every x
+    for chance, mask in zip(chances, law.masks, strict=True):
         terms = factorised_scores(model, mask)
         hessian_of_mask = np.zeros((parameters, parameters))
         for term in terms:
@@ -106,11 +113,13 @@ def factorised_covariance(model: LabModel, law: MaskLaw) -> Matrix:
 
 
 def factorised_scores(model: LabModel, mask: Mask) -> list[Scores]:
-    """The scores of log p(x_i | x_{-K}) for i in K, each (S, d)."""
+    """E[s | x_i, x_{-K}] - E[s | x_{-K}], the score of log p(x_i | x_{-K}), for each i in K;
+    each (S, d).
+    """
     context_mean = conditional_mean(model.space, model.p, mask, model.score)
     scores = []
     for site in mask:
-        others = tuple(other for other in mask if other != site)
+        others = tuple(other for other in mask if other != site)  # given x_i, these are unknown
         site_mean = conditional_mean(model.space, model.p, others, model.score)
         scores.append(site_mean - context_mean)
     return scores
@@ -124,8 +133,8 @@ def sandwich(hessian: Matrix, noise: Matrix) -> Matrix:
     largest = max(eigenvalues[-1], np.finfo(float).tiny)
     if eigenvalues[0] <= SINGULAR * largest:
         return np.full_like(hessian, np.inf)
-    left = np.linalg.solve(hessian, noise)
-    covariance = np.linalg.solve(hessian, left.T)
+    left = np.linalg.solve(hessian, noise)  # A^-1 B
+    covariance = np.linalg.solve(hessian, left.T)  # A^-1 (A^-1 B)': A and B are symmetric
     return (covariance + covariance.T) / 2
 
 
@@ -142,11 +151,13 @@ def worst_cost(covariance: Matrix, information: Matrix) -> float:
             "the model is so peaked that its information is singular in float64: use weaker"
             " couplings"
         ) from None
-    return float(np.linalg.eigvalsh(root.T @ covariance @ root)[-1])
+    # With I = L L' and v = L w the ratio is w' (L' Gamma L) w / w' w.
+    ratios = np.linalg.eigvalsh(root.T @ covariance @ root)
+    return float(ratios[-1])
 
 
 def mean_cost(covariance: Matrix, information: Matrix) -> float:
-    """tr(Gamma I) / d: the same ratio, averaged over directions."""
+    """tr(Gamma I) / d: the ratio of `worst_cost`, averaged over directions."""
     if not np.isfinite(covariance).all():
         return float("inf")
     return float(np.trace(covariance @ information) / len(information))
@@ -174,15 +185,17 @@ def slow_direction(model: LabModel) -> LabModel:
 
 
 def drops(by_size: list[Matrix]) -> list[float]:
-    """Least eigenvalue of Gamma_k - Gamma_{k+1}, from Gamma_1, Gamma_2, ...: negative where more
-    masking made some direction worse.
+    """The least eigenvalue of each Gamma_k - Gamma_{k+1}; `by_size` has Gamma_1, Gamma_2, ...
+    It is negative where one more masked site made some direction worse.
     """
-    return [_least_eigenvalue(gamma, following) for gamma, following in pairwise(by_size)]
+    return [_least_drop(gamma, following) for gamma, following in pairwise(by_size)]
 
 
-def _least_eigenvalue(gamma: Matrix, following: Matrix) -> float:
-    """That of gamma - following. Gamma is infinite where the parameters are not identified: the
-    drop to or from it is infinite, and 0 between two such.
+def _least_drop(gamma: Matrix, following: Matrix) -> float:
+    """The least eigenvalue of gamma - following.
+
+    A Gamma is infinite if its parameters are not identified. The drop is then -inf if only
+    `following` is infinite, inf if only `gamma` is, and 0 if both are.
     """
     identified = bool(np.isfinite(gamma).all())
     then_identified = bool(np.isfinite(following).all())

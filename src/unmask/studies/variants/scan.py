@@ -39,12 +39,12 @@ Places = tuple[int, ...]
 """Residues that change together, counted from 1, in ascending order."""
 Cell = tuple[int, ...]
 """The tokens at these places, as indices into the alphabet."""
-TOGETHER = 64
+SETS_AT_ONCE = 64
 """Sets of places whose passes run together."""
 MOST_CHANGES = 4
-"""Changes of a mutant."""
+"""The largest number of changes of a mutant."""
 MOST_ROWS = 5_000_000
-"""Mutants of a scan, without `force`."""
+"""The largest number of mutants of a scan, without `force`."""
 PASSES = "passes of the model"
 """The unit of progress."""
 
@@ -90,11 +90,13 @@ def scans(
         for of_sequence in chosen:
             refuse_undrawable([len(places) for places in of_sequence.sets])
     look_at_first(lm, (of_sequence.parent.ids for of_sequence in chosen))
-    if len(chosen) == 1:  # progress is in passes
-        yield replace(chosen[0].measure(construction, progress), top=top, by=by)
+    if len(chosen) == 1:  # its own passes are the progress
+        mutants = chosen[0].measure(construction, progress)
+        yield replace(mutants, top=top, by=by)
         return
     for number, of_sequence in enumerate(chosen, 1):
-        yield replace(of_sequence.measure(construction, None), top=top, by=by)
+        mutants = of_sequence.measure(construction, None)
+        yield replace(mutants, top=top, by=by)
         if progress:
             progress(number, len(chosen), "sequences")
 
@@ -114,14 +116,15 @@ class ChosenMutants:
         self.parent = parent
         self.sets = sets
         self.named_cells = named_cells
-        parent.refuse_foreign(set().union(*sets))
+        changing = {place for places in sets for place in places}
+        parent.refuse_foreign(changing)
         self.passes = self._pass_count(sets)
 
     @classmethod
     def of_names(cls, parent: Parent, names: Sequence[str], force: bool) -> ChosenMutants:
         """The mutants of these names."""
-        # Each mutant is there once, however often and in whatever order it is named: cells are
-        # the keys of a dictionary.
+        # The keys of the inner dictionaries are an ordered set: each mutant is there once,
+        # however often and in whatever order it is named.
         cells_of: dict[Places, dict[Cell, None]] = {}
         for name in names:
             what = f"mutant {name!r}"
@@ -151,10 +154,10 @@ class ChosenMutants:
             raise InputError(
                 f"{changes} changes together and {len(scanned)} positions: give more positions"
             )
-        others = len(parent.allowed) - 1
+        other_tokens = len(parent.allowed) - 1
         mutants = 0
         for together in range(1, changes + 1):
-            mutants += comb(len(scanned), together) * others**together
+            mutants += comb(len(scanned), together) * other_tokens**together
         fewer = "change fewer together" if changes > 1 else "use a smaller alphabet"
         refuse_more(
             mutants,
@@ -181,22 +184,25 @@ class ChosenMutants:
         )
 
     def measure(self, construction: str, progress: Progress | None) -> Mutants:
-        """The numbers of the mutants; of those done, if the user has enough."""
+        """The numbers of the mutants. If the user has had enough, those of the mutants that are
+        done; raises `Enough` if none is.
+        """
         changes: list[tuple[tuple[int, str], ...]] = []
         numbers: dict[str, list[float]] = {name: [] for name in NUMBERS}
         done = 0
         if progress:
             progress(0, self.passes, PASSES)
         try:
-            for start in range(0, len(self.sets), TOGETHER):
-                group = self.sets[start : start + TOGETHER]
-                tables_of_group = self._tables(group)  # all passes are here: it may raise Enough
+            for start in range(0, len(self.sets), SETS_AT_ONCE):
+                group = self.sets[start : start + SETS_AT_ONCE]
+                tables_of_group = self._tables(group)  # the passes: they may raise Enough
                 for places, tables in zip(group, tables_of_group, strict=True):
                     cells = self._cells(places)
                     changes += [self._changes(places, cell) for cell in cells.tolist()]
-                    values = self._effects(places, derive(tables, construction))
-                    for name, of_cells in values.items():
-                        numbers[name] += of_cells[tuple(cells.T)].tolist()
+                    joint = derive(tables, construction)
+                    index = tuple(cells.T)  # a vector of token indices for each place
+                    for name, of_fillings in self._effects(places, joint).items():
+                        numbers[name] += of_fillings[index].tolist()
                 done += self._pass_count(group)
                 if progress:
                     progress(done, self.passes, PASSES)
@@ -214,21 +220,23 @@ class ChosenMutants:
 
     def _pass_count(self, sets: Sequence[Places]) -> int:
         """Passes of the model for some sets of places."""
-        return sum(pass_count([len(self.parent.allowed)] * len(places)) for places in sets)
+        tokens = len(self.parent.allowed)
+        return sum(pass_count([tokens] * len(places)) for places in sets)
 
     def _tables(self, group: Sequence[Places]) -> list[Tables]:
         """The tables of each set of places, over the alphabet."""
         model = self.parent.model
+        # One tensor for all axes: `tables_of` fills blocks with the same axes as one.
         axis = torch.tensor(self.parent.allowed, device=model.device)
         clozes = [
             blanked(self.parent.ids, self.parent.positions(places), model.mask_id)
             for places in group
         ]
         axes = [[axis] * len(places) for places in group]
-        return tables_of(model, clozes, axes, dtype=torch.float64, supports=axes)
+        return tables_of(model, clozes, candidates=axes, dtype=torch.float64, supports=axes)
 
     def _effects(self, places: Places, joint: Joint) -> dict[str, Tensor]:
-        """The five numbers of all fillings of these places, on the CPU."""
+        """The numbers of all fillings of these places, on the CPU, with an axis per place."""
         wild = self._wild(places)
         return {name: values.cpu() for name, values in effects(joint, wild).items()}
 
@@ -236,11 +244,12 @@ class ChosenMutants:
         """The cells of these places that are asked for, one per row."""
         if places in self.named_cells:
             return torch.tensor(self.named_cells[places])
-        others = []
+        changed = []
         for own in self._wild(places):
-            tokens = [token for token in range(len(self.parent.allowed)) if token != own]
-            others.append(torch.tensor(tokens))
-        return torch.cartesian_prod(*others).reshape(-1, len(places))
+            others = [token for token in range(len(self.parent.allowed)) if token != own]
+            changed.append(torch.tensor(others))
+        cells = torch.cartesian_prod(*changed)
+        return cells.reshape(-1, len(places))  # of a single place the product is a vector
 
     def _wild(self, places: Places) -> list[int]:
         """The tokens of the sequence at these places, as indices into the alphabet."""

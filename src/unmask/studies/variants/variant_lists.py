@@ -11,10 +11,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,14 +33,17 @@ Row = tuple[str, dict[str, str]]
 MISSING = {"", "na", "n/a", "nan", "none", "null", "<na>", "nat"}
 """Cells that say that a value is missing, in lower case."""
 NO_VARIANT = {"", "None", "nan", "NaT", "<NA>"}
-"""Cells that say that a variant is missing, as frames write it. NAN is three residues."""
+"""Cells that say that a variant is missing, in the case in which frames write it: NAN is a
+variant of three residues.
+"""
 TRUTH = {"true": 1.0, "false": 0.0}
+"""The numbers of cells that are truth values, in lower case."""
 WILD_TYPE = {"wt", "wildtype", "wild-type", "wild type", "parent", "_wt"}
 """Names of the parent itself, in lower case."""
 BETWEEN_CHANGES = re.compile(r"[+:,;/\s]+")
 """Between the changes of a measured variant, which has a cell of its own."""
 FEWEST = 3
-"""Variants of a list."""
+"""The smallest number of distinct variants of a list."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ def read_variants(
     if places is None:
         places = _changed_places(means)
     parent.refuse_foreign(places)
-    wild = np.array([parent.index[parent.residues[place - 1]] for place in places], dtype=int)
+    residues = [parent.residues[place - 1] for place in places]
+    wild = np.array([parent.index[residue] for residue in residues], dtype=int)
     values = list(means.values())
     return Variants(
         places=tuple(places),
@@ -198,10 +201,10 @@ def _only_measured(numeric: Sequence[str], table: _Table) -> str:
     if len(numeric) == 1:
         return numeric[0]
     if numeric:
-        problem = f"columns {', '.join(numeric)} have"
+        problem = f"columns {', '.join(numeric)} have numbers"
     else:
-        problem = f"no column of {', '.join(table.header)} has only"
-    raise InputError(f"{table.source}: {problem} numbers: say which is measured (column=...)")
+        problem = f"no column of {', '.join(table.header)} has only numbers"
+    raise InputError(f"{table.source}: {problem}: say which is measured (column=...)")
 
 
 def _read_rows(
@@ -236,7 +239,7 @@ def _about_bad_rows(bad: Sequence[str], columns: _Columns) -> str:
 def _about_left_out(rows: Sequence[str], why: str) -> str:
     """A note about rows without a value, or that cannot be read."""
     plural = "s" if len(rows) > 1 else ""
-    first, *_ = rows[0].split(": ")  # of a bad row its name, without the error
+    first, _, _ = rows[0].partition(": ")  # of a bad row its name, without the error
     return f"{len(rows):,} row{plural} {why} left out (first: {first})"
 
 
@@ -277,6 +280,7 @@ def read_variant(text: str, parent: Parent, places: Sequence[int] | None = None)
         return ()
     parts = BETWEEN_CHANGES.split(text)
     if all(CHANGE.fullmatch(part) for part in parts):
+        # Changes of a residue into itself are allowed here, and left out below.
         changes = sorted(parent.change(part, name, silent=True) for part in parts)
         refuse_twice([place for place, _ in changes], name)
     else:
@@ -306,12 +310,11 @@ def _spelled_out(
         written_places = all_places
     else:
         if places is None:
-            few = "; residues alone need positions=..."
+            all_or_some = f"all {len(all_places)} residues; residues alone need positions=..."
         else:
-            few = f", or the {len(places)} of the positions"
+            all_or_some = f"all {len(all_places)} residues, or the {len(places)} of the positions"
         raise InputError(
-            f"{name} has {len(tokens)} residues: give changes such as A24G, or all"
-            f" {len(all_places)} residues{few}"
+            f"{name} has {len(tokens)} residues: give changes such as A24G, or {all_or_some}"
         )
     changes = []
     for place, token in zip(written_places, tokens, strict=True):
@@ -328,11 +331,14 @@ def number(cell: str, column: str) -> float | None:
         return None
     if text in TRUTH:
         return TRUTH[text]
-    with suppress(ValueError):
-        # Python reads 1_2 as 12; here it is a name, and "1 2" is no number.
-        value = float(text.replace("_", " "))
-        if isfinite(value):
-            return value
+    # Python reads 1_2 as 12; here it is a name, and "1 2" is no number.
+    text = text.replace("_", " ")
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if isfinite(value):
+        return value
     raise InputError(
         f"{column} {shown(cell)} is not a finite number: give one such as 7.5, or leave the cell"
         " empty"
@@ -381,8 +387,11 @@ def _read_table(measured: Any) -> _Table:
 
 
 def _means(values_of: Mapping[Variant, list[float]], notes: list[str]) -> dict[Variant, float]:
-    """The mean value of each variant. If there are two classes, variants that were measured as
-    both are left out. `notes` gets a line about either.
+    """The mean value of each variant that is kept.
+
+    Two distinct values in the whole list are two classes. Variants that were measured as both are
+    then left out: their mean would be a third value. Notes about variants that are averaged, or
+    left out, are appended to `notes`.
     """
     distinct = set(chain.from_iterable(values_of.values()))
     in_both: set[Variant] = set()

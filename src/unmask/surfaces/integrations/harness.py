@@ -1,9 +1,9 @@
 """A masked language model in the LM Evaluation Harness: `lm_eval --model unmask --model_args
 pretrained=...,score=any_order`.
 
-    loglikelihood          log p(continuation | context, its number of tokens): the
-                           continuation's tokens are the sites of the score, the words before
-                           it, and after it where the context has a [MASK], are held fixed
+    loglikelihood          log p(continuation | context, its number of tokens): the score's
+                           sites are the continuation's tokens, which follow the context or
+                           replace its [MASK]; the context is held fixed
     loglikelihood_rolling  the score of the text; of one longer than the model in windows
                            (`unmask.scoring.batch`)
     generate_until         `max_gen_toks` blanks after the context, or the [MASK]s in it, filled
@@ -74,7 +74,7 @@ def model_args(
         max_gen_toks: Blanks of a generated text, if the task does not say.
     """
     one_of("decoder", decoder, DECODERS)
-    assert isinstance(score, Score)
+    assert isinstance(score, Score)  # `checked` reads a name as the score itself
     return score, unscored, decoder, passes, max_gen_toks
 
 
@@ -91,20 +91,23 @@ class UnmaskLM(LM):
         **options: Any,
     ) -> None:
         super().__init__()
-        named_by_default = str(options.get("device")) == HARNESS_DEVICE
-        absent = named_by_default and not torch.cuda.is_available()
-        loaded = not isinstance(pretrained, str | None)  # a model that has its device already
-        if absent or loaded:
+        is_default = str(options.get("device")) == HARNESS_DEVICE
+        is_absent = is_default and not torch.cuda.is_available()
+        is_loaded = not isinstance(pretrained, str | None)  # a model that has its device already
+        if is_absent or is_loaded:
             options.pop("device", None)
         typed = arguments(model_args, {"pretrained": pretrained, **options})
-        self.score, self.unscored, decoder, steps, self.most_blanks = model_args(**typed)
+        score, unscored, decoder, passes, most_blanks = model_args(**typed)
+        self.score = score
+        self.unscored = unscored
+        self.most_blanks = most_blanks
         if str(batch_size).startswith("auto"):
             self.at_once = max_batch_size or AUTO
         else:
             self.at_once = whole("batch_size", int(batch_size), 1, 10**9)
         self.model = as_model(typed["pretrained"])
         self._device = self.model.device  # where the harness's base class looks for it
-        self.writer = Writer(self.model, decoder, steps)
+        self.writer = Writer(self.model, decoder, passes)
 
     @property
     def tokenizer_name(self) -> str:
@@ -141,14 +144,15 @@ class UnmaskLM(LM):
             masked = [blanked(text.ids, text.sites, self.model.mask_id) for text in texts]
             written = self.writer.write([Blanks(cloze.ids, cloze.block) for cloze in masked])
             greedy = [tokens == cloze.gold for tokens, cloze in zip(written, masked, strict=True)]
-            return list(zip(self._scores(texts), greedy, strict=True))
+            scores = self._scores(texts)
+            return list(zip(scores, greedy, strict=True))
 
         return self._in_parts(
             "loglikelihood",
             requests,
             prepare=self.continuation,
             answers=answers,
-            unscored=(-inf, False),
+            impossible=(-inf, False),
             quiet=disable_tqdm,
         )
 
@@ -161,7 +165,7 @@ class UnmaskLM(LM):
             requests,
             prepare=self.text,
             answers=self._scores,
-            unscored=-inf,
+            impossible=-inf,
             quiet=disable_tqdm,
         )
 
@@ -175,14 +179,14 @@ class UnmaskLM(LM):
                 for blanks, tokens in zip(texts, written, strict=True)
             ]
 
-        times: Counter[Blanks] = Counter()
+        seen: Counter[Blanks] = Counter()
 
         def prepare(context: str, gen_kwargs: Mapping[str, Any]) -> Blanks:
             blanks = self.blanks(context, gen_kwargs)
-            repetition = times[blanks]
-            times[blanks] += 1
+            seen_before = seen[blanks]
+            seen[blanks] += 1
             if blanks.temperature:  # a request that is repeated is another draw
-                return blanks._replace(seed=blanks.seed + repetition)
+                return blanks._replace(seed=blanks.seed + seen_before)
             return blanks
 
         return self._in_parts(
@@ -190,7 +194,7 @@ class UnmaskLM(LM):
             requests,
             prepare=prepare,
             answers=answers,
-            unscored=None,
+            impossible=None,
             quiet=disable_tqdm,
         )
 
@@ -211,16 +215,18 @@ class UnmaskLM(LM):
                 f"the continuation of {shortened(context)} is empty: give a task whose answers have"
                 " words"
             )
-        before, blank, after = context.partition(BLANK)
-        if blank:
+        before, _, after = context.partition(BLANK)  # without a blank all is before
+        if count == 1:
             continuation = continuation.strip()
         target = (len(before), len(before) + len(continuation))
         text = encode(self.model.words, Item(before + continuation + after, target))
-        return self._scorable(_shortened(text, self.model.max_length))
+        fitted = _fitted(text, self.model.max_length)
+        return self._scorable(fitted)
 
     def text(self, text: str) -> Encoded:
         """The whole text."""
-        return self._scorable(encode(self.model.words, Item(text)))
+        encoded = encode(self.model.words, Item(text))
+        return self._scorable(encoded)
 
     def blanks(self, context: str, gen_kwargs: Mapping[str, Any]) -> Blanks:
         """The text that a decoder fills: the context with its own blanks, or with
@@ -252,16 +258,17 @@ class UnmaskLM(LM):
         requests: Sequence[Any],
         prepare: Callable[..., Any],
         answers: Callable[[Sequence[Any]], list[Answer]],
-        unscored: Answer | None,
+        impossible: Answer | None,
         quiet: bool,
     ) -> list[Answer]:
-        """The answers in the requests' order; all are read before the first pass, and those of
-        each part go to the cache.
+        """The answers in the requests' order. All requests are read before the first pass. The
+        answers of each part go to the cache.
 
-        prepare    a request's arguments as a text to score or to decode
-        answers    of some of these texts
-        unscored   the answer to a request that cannot be prepared; None: there is none
-        quiet      no bar of the progress
+        prepare      a request's arguments as a text to score or to decode
+        answers      of some of these texts
+        impossible   the answer to a request that cannot be prepared; None: such a request is an
+                     error
+        quiet        no bar of the progress
         """
         answer_to: dict[int, Answer] = {}
         ready: dict[int, Any] = {}
@@ -272,9 +279,9 @@ class UnmaskLM(LM):
             except InputError as error:
                 task = getattr(request, "task_name", None) or name
                 reasons.append(f"request {place + 1} of {len(requests)} ({task}): {error}")
-                if unscored is None or self.unscored == "refuse":
+                if impossible is None or self.unscored == "refuse":
                     raise InputError(reasons[0]) from None
-                answer_to[place] = unscored
+                answer_to[place] = impossible
         if reasons:
             logger.warning(
                 "%d of %d requests have no score and count as impossible: %s",
@@ -282,8 +289,11 @@ class UnmaskLM(LM):
                 len(requests),
                 reasons[0],
             )
-        # neighbours of one length share their passes
-        order = sorted(ready, key=lambda place: (len(ready[place].ids), len(ready[place].sites)))
+
+        def lengths(place: int) -> tuple[int, int]:
+            return len(ready[place].ids), len(ready[place].sites)
+
+        order = sorted(ready, key=lengths)  # neighbours of one length share their passes
         with tqdm(total=len(ready), desc=f"unmask {name}", disable=quiet) as bar:
             for start in range(0, len(order), self.at_once):
                 part = order[start : start + self.at_once]
@@ -296,7 +306,8 @@ class UnmaskLM(LM):
 
     def _scores(self, texts: Sequence[Encoded]) -> list[float]:
         """The score of each text, such that larger is better; -inf where it has none."""
-        scored = begin(self.model, texts, [self.score], windows=True)()
+        wait = begin(self.model, texts, [self.score], windows=True)
+        scored = wait()
         values = scored.values[self.score.name].tolist()
         missing = [place for place, value in enumerate(values) if isnan(value)]
         if missing and self.unscored == "refuse":
@@ -307,17 +318,20 @@ class UnmaskLM(LM):
         return [-inf if isnan(value) else self.score.better * value for value in values]
 
 
-def _shortened(text: Encoded, limit: int | None) -> Encoded:
-    """The text without as many tokens as it is too long: those furthest left of the sites,
-    then those furthest right. What is to be scored stays, even if it is too long by itself.
+def _fitted(text: Encoded, limit: int | None) -> Encoded:
+    """The text, shortened to `limit` tokens.
+
+    Tokens before the sites are left out first, from the left; then tokens after the sites, from
+    the right. The sites stay, even if they are more than `limit`.
     """
     if limit is None or len(text.ids) <= limit:
         return text
-    start, end = text.tokens.inside
+    start, end = text.tokens.inside  # start and end tokens stay
     left = range(start, text.sites[0])
     right = range(end - 1, text.sites[-1], -1)
+    droppable = [*left, *right]
     surplus = len(text.ids) - limit
-    dropped = set([*left, *right][:surplus])
+    dropped = set(droppable[:surplus])
     return _part(text, [t for t in range(len(text.ids)) if t not in dropped])
 
 

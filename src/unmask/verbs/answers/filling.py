@@ -160,13 +160,18 @@ def is_searched(cloze: Cloze | None, construction: str | None, grid: Grid, searc
 
 @dataclass(frozen=True)
 class SearchedText:
-    """A text that was read, before its fillings are searched."""
+    """A text that was read, before its fillings are searched.
+
+    readings   those with a token that passes the constraints at every site
+    weight     of each reading: 1 over the number of all, those without a filling included
+    """
 
     model: MaskedLM
     text: str
     search: Search
     top: int
     readings: list[TextReading]
+    weight: float
     answers: list[ReadAnswer]
     constraints: Constraints
     support: Tensor
@@ -192,17 +197,31 @@ class SearchedText:
                     f"the {name} has {model.token(token)!r}, which is not in the alphabet: add it,"
                     " or choose another"
                 )
-        constraints = Constraints(model, blanks, readings, search)
-        for reading in readings:
-            constraints.allowed(reading)
+        constraints = Constraints(model, blanks, search)
+        unfillable = [constraints.unfillable(reading, support) for reading in readings]
         for name, parts in fillings if grid.targets is not None else fillings[:-1]:
             if why := constraints.broken(parts):
                 raise InputError(f"the {name} {why}: leave it out, or loosen the constraints")
-        return cls(model, text, search, top, readings, answers, constraints, support)
+        possible = [
+            reading for reading, where in zip(readings, unfillable, strict=True) if not where
+        ]
+        if not possible:
+            raise _no_filling(unfillable, len(support) < len(model.regular_ids))
+        return cls(
+            model=model,
+            text=text,
+            search=search,
+            top=top,
+            readings=possible,
+            weight=1 / len(readings),
+            answers=answers,
+            constraints=constraints,
+            support=support,
+        )
 
     @property
     def cloze(self) -> Cloze:
-        """The text with its fewest masks."""
+        """The text with the fewest masks that can be filled."""
         return self.readings[0].cloze
 
     def answer(self, progress: Progress | None = None) -> Filling:
@@ -214,9 +233,13 @@ class SearchedText:
         gold = self.cloze.gold
         gold = None if gold and constraints.broken([(i,) for i in gold]) else gold
         variants = [
-            Variant(reading.cloze, 1 / len(readings), constraints.allowed(reading))
+            Variant(reading.cloze, self.weight, constraints.allowed(reading))
             for reading in readings
         ]
+
+        def accept(variant: int, tokens: tuple[int, ...]) -> bool:
+            return constraints.accept(readings[variant], tokens)
+
         result = search_fillings(
             conditionals,
             variants,
@@ -224,7 +247,7 @@ class SearchedText:
             passes=search.passes or PASSES,
             mass=search.mass,
             wanted=[*(state for _, state in answers), *([(0, *gold)] if gold else [])],
-            accept=constraints.accept,
+            accept=accept,
             rounding=Rounding.of(self.model.dtype),
             progress=progress,
         )
@@ -314,6 +337,25 @@ def _readings(
     if cloze is None:
         return blanks, readings_of(model.words, text, blanks, model.max_length)
     return blanks, [TextReading(cloze, (1,) * len(cloze.block))]
+
+
+def _no_filling(unfillable: Sequence[set[int]], of_alphabet: bool) -> InputError:
+    """The error for a text of which no reading can be filled.
+
+    unfillable    of each reading, the blanks with a site at which no token passes
+    of_alphabet   whether the tokens are those of an alphabet
+    """
+    in_every_reading = set.intersection(*unfillable)
+    if not in_every_reading:  # the readings that could be filled are too long for the model
+        return InputError(
+            "no filling within the constraints is as short as the model takes: loosen them, or"
+            " shorten the text"
+        )
+    tokens = "alphabet" if of_alphabet else "model"
+    blank = min(in_every_reading) + 1
+    return InputError(
+        f"no token of the {tokens} passes the constraints at blank {blank}: loosen them"
+    )
 
 
 def _size(variant: Variant, support: int) -> int:
@@ -479,10 +521,9 @@ class Constraints:
         self,
         model: MaskedLM,
         blanks: Sequence[Blank],
-        readings: Sequence[TextReading],
         search: Search,
     ) -> None:
-        self.model, self.blanks, self.readings = model, blanks, readings
+        self.model, self.blanks = model, blanks
         if not all(word.strip() for word in search.forbid or ()):
             raise InputError(
                 f"forbid {list(search.forbid or ())} has an empty word: name the words, or leave"
@@ -521,9 +562,24 @@ class Constraints:
         ]
         return None if all(mask is None for mask in masks) else tuple(masks)
 
-    def accept(self, reading: int, tokens: Sequence[int]) -> bool:
+    def unfillable(self, reading: TextReading, support: Tensor) -> set[int]:
+        """The blanks of a reading, counted from 0, with a site at which no token of the support
+        passes.
+        """
+        masks = self.allowed(reading)
+        if masks is None:
+            return set()
+        blank_of_site = [b for b, length in enumerate(reading.lengths) for _ in range(length)]
+        on_cpu = support.cpu()  # as the masks are
+        return {
+            b
+            for b, mask in zip(blank_of_site, masks, strict=True)
+            if mask is not None and not bool(mask[on_cpu].any())
+        }
+
+    def accept(self, reading: TextReading, tokens: Sequence[int]) -> bool:
         """Checks that need the whole filling, not single tokens."""
-        parts = self.readings[reading].parts(tokens)
+        parts = reading.parts(tokens)
         return all(
             self.blanks[b].kind == "token" or not self._broken_at(b, ids)
             for b, ids in enumerate(parts)

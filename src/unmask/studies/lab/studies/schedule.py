@@ -4,7 +4,8 @@ For groups B_1, ..., B_T that are fixed beforehand,
 
     KL(p || sampler) = sum_t E TC(x_{B_t} | x_{B_<t})
 
-and averaged over all orders, one site at a time,
+where B_<t are the groups before B_t and TC is the total correlation. One site at a time, the
+cross-entropies of the sites drawn, averaged over all orders, sum to the entropy:
 
     sum_k (1/k) E_{|K|=k} [masked cross-entropy] = H(p)
 """
@@ -61,10 +62,10 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
     sites = spins.space.sites
     entropies = Entropies(spins)
     best = best_schedules(spins)
-    rows = [
-        _costs_of_orders(entropies, steps, best[steps - 1], generator)
-        for steps in counted(progress, range(1, sites + 1), "steps")
-    ]
+    rows = []
+    for steps in counted(progress, range(1, sites + 1), "steps"):
+        best_of_steps = best[steps - 1]
+        rows.append(_costs_of_orders(entropies, steps, best_of_steps, generator))
     entropy = float(entr(spins.p).sum())
     average = sum(masked_cross_entropy(spins, k) / k for k in range(1, sites + 1))
 
@@ -72,10 +73,10 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
     one_step = rows[0]
     two_steps = rows[1]
     single_sites = rows[-1]
-    near = one_step[f"KL, {SUREST_TOKENS}"]
-    far = single_sites[f"KL, {SUREST_TOKENS}"]
-    wide = one_step[f"entropy, {SUREST_TOKENS}"]
-    narrow = single_sites[f"entropy, {SUREST_TOKENS}"]
+    first_kl = one_step[f"KL, {SUREST_TOKENS}"]
+    last_kl = single_sites[f"KL, {SUREST_TOKENS}"]
+    first_entropy = one_step[f"entropy, {SUREST_TOKENS}"]
+    last_entropy = single_sites[f"entropy, {SUREST_TOKENS}"]
     best_groups = " → ".join(_group_text(group) for group in two_steps["best schedule"])
     table_rows = []
     for row in rows:
@@ -101,9 +102,10 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
             ),
             (
                 "Keeping the surest tokens does not sample p: an order that looks at the values"
-                f" drawn, as confidence-based decoders do, is {near:.2f} nats from p in one step"
-                f" and {far:.2f} in {sites}, and the entropy of its samples goes from {wide:.2f} to"
-                f" {narrow:.2f} nats (p has {entropy:.2f}). That is a search for a likely text."
+                f" drawn, as confidence-based decoders do, is {first_kl:.2f} nats from p in one"
+                f" step and {last_kl:.2f} in {sites}, and the entropy of its samples goes from"
+                f" {first_entropy:.2f} to {last_entropy:.2f} nats (p has {entropy:.2f}). That is a"
+                " search for a likely text."
                 " Choosing the surest site before drawing keeps p exactly at one site per step."
             ),
             (
@@ -143,12 +145,13 @@ def _steps_of_neighbours(rows: Points) -> int:
 def _costs_of_orders(
     entropies: Entropies, steps: int, best: BestSchedule, generator: np.random.Generator
 ) -> dict[str, Any]:
-    """KL(p || sampler) of each order with this many steps; of orders that look at the tokens
-    drawn also the entropy of their samples.
+    """A row of the study: KL(p || sampler) of each order with this many steps. Orders that look
+    at the tokens drawn also have the entropy of their samples.
 
-    best             the best schedule of this many steps
-    identity_error   the largest difference between KL(p || sampler) and the sum of total
-                     correlations, of the orders where both are computed
+    "identity_error" is the largest difference between KL(p || sampler) and the sum of total
+    correlations, over the two orders for which both are computed.
+
+    best   the best schedule of this many steps
     """
     import numpy as np
     from scipy.special import entr
@@ -161,6 +164,7 @@ def _costs_of_orders(
     sites = model.space.sites
 
     def cost_of(groups: Grouping) -> float:
+        """The sum of total correlations."""
         return sum(schedules.schedule_cost(entropies, groups))
 
     neighbours = schedules.contiguous(sites, steps)
@@ -206,9 +210,10 @@ def _draw_schedule(rows: Points, sites: int, entropy: float) -> Figure:
     )
     for name, look, colour in looks:
         draw_curve(left, rows, x="steps", y=name, look=look, color=colour, label=name)
-    for axis, number in ((middle, "KL"), (right, "entropy")):
-        for name, look, colour in ((SUREST_TOKENS, "s-", RED), (REMASKED, "^-", ORANGE)):
-            key = f"{number}, {name}"
+    looks_at_tokens = ((SUREST_TOKENS, "s-", RED), (REMASKED, "^-", ORANGE))
+    for axis, quantity in ((middle, "KL"), (right, "entropy")):
+        for name, look, colour in looks_at_tokens:
+            key = f"{quantity}, {name}"
             draw_curve(axis, rows, x="steps", y=key, look=look, color=colour, label=name)
     draw_curve(
         middle,
