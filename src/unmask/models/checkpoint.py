@@ -47,19 +47,21 @@ PAIR_FILE = "translation.json"
 
 def resolve_dtype(dtype: object) -> torch.dtype:
     """The number format that a name stands for; "auto" is float32 on every device."""
+    remedy = f"use auto, {', '.join(DTYPES)}"
     if not isinstance(dtype, str | torch.dtype):
-        raise ModelError(f"dtype {shown(dtype)} is not known: use auto, {', '.join(DTYPES)}")
+        raise ModelError(f"dtype {shown(dtype)} is not known: {remedy}")
     name = str(dtype).removeprefix("torch.")
     if name == "auto":
         return torch.float32
     if name not in DTYPES:
-        raise ModelError(f"dtype {name!r} is not known: use auto, {', '.join(DTYPES)}")
+        raise ModelError(f"dtype {name!r} is not known: {remedy}")
     return DTYPES[name]
 
 
 def is_pair_model(folder: Path) -> bool:
     """Whether a folder holds a model that was trained to translate."""
-    return os.path.isfile(folder / PAIR_FILE)  # False also for a name that no path can have
+    # Not `Path.is_file`, which raises OSError for a name that is too long for a path.
+    return os.path.isfile(folder / PAIR_FILE)
 
 
 def load_network(source: Source, device: torch.device, dtype: torch.dtype) -> nn.Module:
@@ -85,12 +87,13 @@ def _by_transformers(source: Source, dtype: torch.dtype) -> nn.Module:
         kind = type(config)
         if kind in MODEL_FOR_MASKED_LM_MAPPING:
             return _load_as(MODEL_FOR_MASKED_LM_MAPPING[kind], source, config, dtype=dtype)
-        # The architecture of a causal model, whose config.json says that it sees all tokens.
+        # The architecture is that of causal models, but config.json says that this network sees all
+        # tokens ("is_causal": false). Its logits show whether this is so.
         network: Any = _load_as(MODEL_FOR_CAUSAL_LM_MAPPING[kind], source, config, dtype=dtype)
         network.config.use_cache = False
         refuse_causal(
             lambda ids: network(input_ids=ids).logits,
-            mask_id=0,
+            mask_id=0,  # the tokenizer is not read yet, and every network knows this id
             vocab_size=network.get_input_embeddings().num_embeddings,
             device=network.device,
             name=repr(source.name),
@@ -142,7 +145,7 @@ def _load_config(source: Source) -> Any:
         parts.append(getattr(config, name, None))
     for part in parts:
         kernel = str(getattr(part, "_attn_implementation", ""))
-        if "/" in kernel:  # the name of a repository
+        if "/" in kernel:  # the name of a repository on the hub
             raise ModelError(
                 f"{source.name!r} asks for code from the hub (attn_implementation {kernel!r} in its"
                 " config.json), which is never run: take that line out"
@@ -182,14 +185,16 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
     )
 
     kind = config.model_type
-    is_masked = kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    has_masked_form = kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    has_causal_form = kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    sees_all_tokens = getattr(config, "is_causal", True) is False
     if getattr(config, "is_encoder_decoder", False):
         raise _not_masked(source, f"an encoder-decoder ({kind})")
     if getattr(config, "is_decoder", False):
         raise _not_masked(source, "a causal model (is_decoder is true in its config)")
-    if not is_masked and kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+    if not has_masked_form and not has_causal_form:
         raise _not_masked(source, f"a {kind} model, which has no masked form")
-    if not is_masked and getattr(config, "is_causal", True) is not False:
+    if not has_masked_form and not sees_all_tokens:
         raise ModelError(
             f"{source.name!r} is a causal model ({kind}): use a masked language model; a network of"
             ' this architecture that was trained to see all tokens has "is_causal": false in its'
@@ -214,7 +219,7 @@ def _load_as(network_class: Any, source: Source, config: Any, **options: Any) ->
             source.name,
             config=config,
             local_files_only=source.files_only,
-            weights_only=True,  # of a pickle
+            weights_only=True,  # a pickle that holds anything else is refused
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # they are refused below, by name
             **options,
@@ -223,12 +228,15 @@ def _load_as(network_class: Any, source: Source, config: Any, **options: Any) ->
         if source.local:
             refuse_pointers(source.folder, "*.safetensors", "*.bin", "*.index.json")
         raise unreadable_weights(error, source.name) from None
+    misshapen = []
+    for name, *_shapes in report["mismatched_keys"]:
+        misshapen.append(str(name))
     refuse_misfit(
         source.name,
         prefix=network.base_model_prefix + ".",
         missing=report["missing_keys"],
         unexpected=report["unexpected_keys"],
-        misshapen=[str(entry[0]) for entry in report["mismatched_keys"]],
+        misshapen=misshapen,
     )
     if source.local:
         refuse_whole_numbers(source.folder)
