@@ -100,8 +100,8 @@ class BlockMetrics:
 
 @checked
 def block_metrics(joints: Sequence[Joint], gold: Sequence[int] | Sequence[str]) -> BlockMetrics:
-    """The metrics of several joints of one block, as `unmask evaluate` has them: U-NLL, P-NLL,
-    A-KL and G-KL.
+    """The metrics of several joints of one block, as `unmask evaluate` has them: the terms of
+    U-PPL, P-PPL, A-KL and G-KL.
 
     joints   rules over the same tables
     gold     the tokens that stood in the blanks, ids or spelled
