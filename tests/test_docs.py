@@ -109,9 +109,9 @@ def test_what_needs_antiberty_prints_what_is_shown(document, tmp_path, monkeypat
 
 def test_the_first_pages_show_something_and_all_of_it_runs():
     for document in ("README.md", "docs/index.md", "docs/tutorial.md"):
-        found = {block.reason for block in PAGES[ROOT / document]}
-        assert "" in found, document
-        assert found <= {
+        reasons = {block.reason for block in PAGES[ROOT / document]}
+        assert "" in reasons, document
+        assert reasons <= {
             "",
             "sets up",
             "needs a download",
@@ -130,7 +130,7 @@ def test_every_block_has_a_kind_and_none_is_indented_only(document):
 
 
 def test_every_reason_is_needed():
-    assert {block.reason for found in PAGES.values() for block in found} == {"", *REASONS}
+    assert {block.reason for page in PAGES.values() for block in page} == {"", *REASONS}
 
 
 def refuse_unknown_arguments(tree: ast.AST) -> None:
@@ -234,9 +234,9 @@ def test_blocks_are_found_changed_and_left_out():
         "- a list\n\n    <!-- not run: needs a GPU -->\n    <!-- not compared: a clock -->\n   "
         " ```bash\n    date\n    ```\n"
     )
-    found = blocks(text)
+    parsed = blocks(text)
     assert [
-        (block.kind, block.changed, block.reason, block.shown, block.compared) for block in found
+        (block.kind, block.changed, block.reason, block.shown, block.compared) for block in parsed
     ] == [
         ("python", "f(n=1, k=2)\n", "", None, False),
         ("python", "g()\n", "needs R", "3\n", True),
@@ -345,8 +345,8 @@ def test_every_dependency_is_explained():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     page = (ROOT / "docs" / "dependencies.md").read_text()
     extras = project["optional-dependencies"]
-    for given in [*project["dependencies"], *(one for extra in extras.values() for one in extra)]:
-        package = re.match(r"[\w-]+", given)[0]
+    for entry in [*project["dependencies"], *(one for extra in extras.values() for one in extra)]:
+        package = re.match(r"[\w-]+", entry)[0]
         assert package == "unmask" or re.search(rf"\b{package}\b", page), package
     assert all(f"`{extra}`" in page for extra in extras)
 

@@ -49,10 +49,10 @@ def test_examples_run(name, tmp_path, monkeypatch):
         getattr(unmask, name).__doc__, names, name, None, 0
     )
     told: list[str] = []
-    found = doctest.DocTestRunner(optionflags=flags).run(examples, out=told.append)
-    assert found.attempted > 0
+    results = doctest.DocTestRunner(optionflags=flags).run(examples, out=told.append)
+    assert results.attempted > 0
     assert not any(example.options.get(doctest.SKIP) for example in examples.examples)
-    assert found.failed == 0, "".join(told)
+    assert results.failed == 0, "".join(told)
 
 
 def test_only_groups_of_options_have_no_example():

@@ -167,9 +167,9 @@ def test_every_listed_module_is_there_and_checked():
 )
 def test_each_listed_module_refuses_a_wrong_shape(module):
     pytest.importorskip("beartype")
-    name, parameter, given = WRONG[module.removeprefix("unmask.")]
+    name, parameter, arguments = WRONG[module.removeprefix("unmask.")]
     with pytest.raises(jaxtyping.TypeCheckError) as refused:
-        attrgetter(name)(import_module(module))(*given)
+        attrgetter(name)(import_module(module))(*arguments)
     function, wrong = re.findall(
         r"the parameters of (\S+)\.$|typechecking parameter '(\w+)'",
         str(refused.value),

@@ -90,9 +90,9 @@ def test_a_hostile_value_is_refused(refused, option, value):
         "{model}",
         f"{option}={value}",
     ]
-    said = refused(words)
-    assert len(said) < 1000
-    assert option in ("--model", "--out") or option[2:] in said
+    message = refused(words)
+    assert len(message) < 1000
+    assert option in ("--model", "--out") or option[2:] in message
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_word_of_20_megabytes_is_refused_for_its_letters_before_it_is_cut_into
         part.replace("{word}", word).replace("{file}", str(file))
         for part in shlex.split(f"{line} --model {{model}}")
     ]
-    said = refused(words)
-    assert re.search("has 20,000,0.. characters", said)
-    assert "shorten" in said
-    assert len(said) < 300
+    message = refused(words)
+    assert re.search("has 20,000,0.. characters", message)
+    assert "shorten" in message
+    assert len(message) < 300

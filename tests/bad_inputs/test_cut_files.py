@@ -79,11 +79,11 @@ def help_works(error, out, path):
     """Do what the message says: delete the file, and the group's checkpoint where it names that
     too.
     """
-    said = str(error)
-    assert "\n" not in said, said
-    assert path.name in said or str(out) in said, said
-    assert "delete" in said or "another --out" in said or "another folder" in said, said
-    if "delete" in said:
+    message = str(error)
+    assert "\n" not in message, message
+    assert path.name in message or str(out) in message, message
+    assert "delete" in message or "another --out" in message or "another folder" in message, message
+    if "delete" in message:
         (out / path).unlink()
-        if "its group's file in checkpoints" in said:
+        if "its group's file in checkpoints" in message:
             (out / "checkpoints" / f"{path.stem.rpartition('-')[0]}.npz").unlink()

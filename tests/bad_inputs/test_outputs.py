@@ -62,11 +62,11 @@ RUNS = {
 
 def contents(folder):
     """Every file below a folder with a hash of its bytes, and every folder and link."""
-    found = {}
+    tree = {}
     for path in sorted(folder.rglob("*")):
         kind = f"-> {os.readlink(path)}" if path.is_symlink() else "folder"
-        found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else kind
-    return found
+        tree[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else kind
+    return tree
 
 
 @pytest.fixture
@@ -96,9 +96,9 @@ def refused(place, monkeypatch):
     monkeypatch.setenv("HOME", str(place.parent))
     monkeypatch.setenv("XDG_CACHE_HOME", str(place.parent / "cache"))
 
-    def run(line, to, given):
+    def run(line, to, file):
         names = {
-            "input": given,
+            "input": file,
             "words": place / "words.txt",
             "model": place / "model",
             "to": to,
@@ -131,9 +131,9 @@ def linked(way, place, target, ending):
 @pytest.mark.parametrize("option", FILES)
 def test_no_file_that_is_read_is_written(place, refused, option, way):
     line, ending = FILES[option]
-    given = an_input(place, ending)
-    assert "read by this very command" in refused(line, linked(way, place, given, ending), given)
-    refused(line, linked("itself", place, place / "model" / "config.json", ending), given)
+    file = an_input(place, ending)
+    assert "read by this very command" in refused(line, linked(way, place, file, ending), file)
+    refused(line, linked("itself", place, place / "model" / "config.json", ending), file)
 
 
 @pytest.mark.parametrize("option", FILES)
@@ -157,11 +157,11 @@ PLACES = ["model", *(f"run-{kind}" for kind in RUNS), "project", ".", "input"]
     ],
 )
 def test_no_run_goes_into_a_model_a_project_another_run_or_a_file(place, refused, option, folder):
-    given = an_input(place, ".jsonl" if "pairs" in option else ".txt")
-    to = given if folder == "input" else place / folder
-    refused(FOLDERS[option], to, given)
+    file = an_input(place, ".jsonl" if "pairs" in option else ".txt")
+    to = file if folder == "input" else place / folder
+    refused(FOLDERS[option], to, file)
     (place / "alias").symlink_to(to)
-    refused(FOLDERS[option], place / "alias", given)
+    refused(FOLDERS[option], place / "alias", file)
 
 
 def test_own_files_are_replaced(place, tiny_folder):

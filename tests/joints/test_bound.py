@@ -69,9 +69,9 @@ def test_the_bound_holds(tables, member, reads):
 
 def test_the_bound_is_known_and_useful_as_a_rule():
     """A bound of 1, or none, would pass the tests above."""
-    found = [stopped(in_float64(sharp_tables(15, seed, 10.0)), (0.75, 0.1), 1) for seed in range(5)]
-    assert all(bound is not None and bound < 50 * far + 1e-6 for _, far, bound in found)
-    message = not_converged([joint for joint, _, _ in found])
+    runs = [stopped(in_float64(sharp_tables(15, seed, 10.0)), (0.75, 0.1), 1) for seed in range(5)]
+    assert all(bound is not None and bound < 50 * far + 1e-6 for _, far, bound in runs)
+    message = not_converged([joint for joint, _, _ in runs])
     assert "further than" in message
     assert message.count("%") == 1
 

@@ -108,8 +108,8 @@ def test_tables_of_several_tiles_solve_the_same_equation(shape, alpha):
         for t, m in enumerate(tables.log_masked)
     ).exp()
     expected = stationary_point(q, product, alpha)
-    for found, wanted in zip(step, without(expected / expected.sum()), strict=True):
-        torch.testing.assert_close(found.exp(), wanted)
+    for log_mass, wanted in zip(step, without(expected / expected.sum()), strict=True):
+        torch.testing.assert_close(log_mass.exp(), wanted)
 
 
 def sharp_tables(vocab: int, seed: int, depth: float, bond: float = 5.0) -> Tables:
@@ -180,8 +180,8 @@ def test_the_stated_error_holds_from_both_starts(seed, member, uniform, toleranc
     truth = without(family(tables, *member, tolerance=EXACT).dense().exp())
     joint = family(tables, *member, tolerance=tolerance, initial=start(tables, uniform=uniform))
     assert joint.report["converged"]
-    for expected, found in zip(truth, without(joint.dense().exp()), strict=True):
-        assert distance(expected, found) < tolerance
+    for expected, mass in zip(truth, without(joint.dense().exp()), strict=True):
+        assert distance(expected, mass) < tolerance
 
 
 def test_acceleration_pays_on_hard_tables():

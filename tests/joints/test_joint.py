@@ -178,19 +178,19 @@ def test_one_blank_is_labelled_and_its_numbers_are_a_tensor():
         torch.testing.assert_close(marginal + 0, mu.sum(1 - site))
         assert marginal.to_frame()["token"].tolist() == [f"token{i}" for i in range(5)]
         assert marginal.to_frame()["prob"].tolist() == marginal.tolist()
-    given = joint.conditional(1, ["token3"])
-    torch.testing.assert_close(given + 0, mu[3] / mu[3].sum())
-    top = given.top(2)
-    best = (given + 0).topk(2)
+    row = joint.conditional(1, ["token3"])
+    torch.testing.assert_close(row + 0, mu[3] / mu[3].sum())
+    top = row.top(2)
+    best = (row + 0).topk(2)
     assert top["token"].tolist() == [f"token{i}" for i in best.indices.tolist()]
     assert top["prob"].tolist() == best.values.tolist()
-    assert len(given.top()) == 5
-    for computed in (given[:2], given * 2, given.exp(), torch.stack([given, given])):
+    assert len(row.top()) == 5
+    for computed in (row[:2], row * 2, row.exp(), torch.stack([row, row])):
         assert type(computed) is torch.Tensor, "a slice has other tokens, or none"
     with pytest.raises(InputError, match="site 2 is out of range"):
         joint.marginal(2)
     with pytest.raises(InputError, match="n"):
-        given.top(0)
+        row.top(0)
 
 
 @pytest.mark.parametrize("name", ["product", "chain", "mrf", "balanced", "pseudo_gibbs"])

@@ -54,12 +54,12 @@ def joints(tables: Tables) -> list[Joint]:
     """Every construction; the family's members at given marginals, so that no solver stands
     between the two precisions.
     """
-    given = (tables.log_masked[1][None, :], tables.log_masked[0][:, None])
+    log_marginals = (tables.log_masked[1][None, :], tables.log_masked[0][:, None])
     family = [
         Joint(
             f"family {alpha} {restart}",
             tables,
-            FamilyRule.at(tables, given, Member(alpha, restart)),
+            FamilyRule.at(tables, log_marginals, Member(alpha, restart)),
         )
         for alpha, restart in ((0, 0), (0.5, 0), (0.5, 0.2), (1, 0))
     ]

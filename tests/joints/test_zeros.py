@@ -136,7 +136,7 @@ def eq_4(tables, log_mu):
     return total
 
 
-def wrong(joint, asked):
+def wrong(joint, member):
     """What is wrong with an answer that says it has converged, if anything is."""
     tables, log_mu = joint.tables, joint.dense().double()
     mu, within = log_mu.exp(), WITHIN[dtype_of(tables)]
@@ -144,14 +144,14 @@ def wrong(joint, asked):
         return f"sums to {float(mu.sum())}"
     q = [t.double().exp() for t in tables.log_q]
     residual = 0.5 * float(
-        (eq_5(q, chain_parts(tables), mu, asked).nan_to_num(nan=0.0) - mu).abs().sum()
+        (eq_5(q, chain_parts(tables), mu, member).nan_to_num(nan=0.0) - mu).abs().sum()
     )
     if residual > within:
         return f"moves by {residual}"
-    if asked == (0.0, 0.0):
-        found, published = eq_4(tables, log_mu), eq_4(tables, plain(tables, asked).log())
-        if found > published + within * max(1.0, published):
-            return f"objective {found} where eq. 5 finds {published}"
+    if member == (0.0, 0.0):
+        objective, published = eq_4(tables, log_mu), eq_4(tables, plain(tables, member).log())
+        if objective > published + within * max(1.0, published):
+            return f"objective {objective} where eq. 5 finds {published}"
     return None
 
 
@@ -175,18 +175,18 @@ def test_iterated_constructions_are_right_or_say_that_they_have_not_converged(ca
 
 def test_most_hard_tables_converge():
     """A solver that always said it has not would pass the test above."""
-    asked = {name: named(name).member for name in joint_cases.ITERATED}
+    members = {name: named(name).member for name in joint_cases.ITERATED}
     cases = [
         made((5, 4), torch.float64, low, 1.5, 0.1, 0.4, seed)
         for seed in range(3)
         for low in (-inf, -745.0)
     ]
-    found = [
+    converged = [
         joint.report["converged"]
-        for joints in members_of(cases, asked, max_reads=40)
+        for joints in members_of(cases, members, max_reads=40)
         for joint in joints
     ]
-    assert sum(found) >= 0.9 * len(found)
+    assert sum(converged) >= 0.9 * len(converged)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -255,9 +255,9 @@ def test_explicit_constructions_are_their_definition_or_an_error(name, case):
         ):
             derive(tables, name).dense()
         return
-    found = derive(tables, name).dense().double().expand(tables.shape)
+    log_joint = derive(tables, name).dense().double().expand(tables.shape)
     torch.testing.assert_close(
-        found.exp(),
+        log_joint.exp(),
         expected.exp(),
         rtol=0,
         atol=1e-9 if dtype_of(tables) == torch.float64 else 1e-4,

@@ -83,10 +83,10 @@ def test_four_threads_load_and_compute(checkpoint, tmp_path, kind):
         return model.logits(rows, where), model
 
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(work, range(16)))
-    for logits, _ in found:
+        results = list(pool.map(work, range(16)))
+    for logits, _ in results:
         torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
-    assert len({id(model) for i, (_, model) in enumerate(found) if i % 2}) == 1
+    assert len({id(model) for i, (_, model) in enumerate(results) if i % 2}) == 1
     from transformers.utils import logging
 
     assert logging.get_verbosity() == logging.WARNING, "the settings of transformers came back"

@@ -165,6 +165,6 @@ def test_the_number_is_that_of_plain_passes(english):
         with torch.no_grad():
             log_q = english.network(input_ids=row).logits[0].double().log_softmax(-1)
         expected += [-float(log_q[place, ids[place]]) for place in masked]
-    found = _surprise(english, ids, shown)
-    assert found == pytest.approx(expected, abs=1e-4)
-    assert sum(found) / len(found) < log(8187) / 2
+    surprises = _surprise(english, ids, shown)
+    assert surprises == pytest.approx(expected, abs=1e-4)
+    assert sum(surprises) / len(surprises) < log(8187) / 2

@@ -327,12 +327,12 @@ def as_integers(weights, dtype, one=False):
 def test_whole_numbers_are_no_weights(checkpoint, tmp_path, kind, dtype, one):
     folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
     rewrite(folder, lambda weights: as_integers(weights, dtype, one))
-    said = refusal(folder)
-    assert str(dtype).removeprefix("torch.") in said
-    assert "save them as float32" in said
+    message = refusal(folder)
+    assert str(dtype).removeprefix("torch.") in message
+    assert "save them as float32" in message
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    assert refusal(folder) == said
+    assert refusal(folder) == message
 
 
 @pytest.mark.parametrize("local", [True, False], ids=["folder", "hub"])
@@ -455,10 +455,10 @@ def test_protein_vocabulary_of_esm(make_network, tmp_path):
 
 
 def test_hub_name_without_a_network_is_refused_at_once(monkeypatch):
-    asked = []
+    hosts = []
 
     def no_address(host, *_, **__):
-        asked.append(host)
+        hosts.append(host)
         raise socket.gaierror("Name or service not known")
 
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
@@ -468,7 +468,7 @@ def test_hub_name_without_a_network_is_refused_at_once(monkeypatch):
     )  # which asks the hub once, for itself
     monkeypatch.setattr(socket, "getaddrinfo", no_address)
     assert "neither a folder here nor reachable on the hub" in refusal("somebody/no-such-model")
-    assert len(asked) == 1
+    assert len(hosts) == 1
 
 
 def test_more_logits_than_tokens(make_network, make_word_tokenizer):

@@ -70,10 +70,10 @@ def test_a_tokenizer_of_far_fewer_tokens_is_reported_with_both_numbers(
 def test_another_mask_than_a_network_with_token_dropout_zeroes_is_refused(damaged):
     silently(damaged("esm", mask_token_id=4))
     silently(damaged("bert", mask_token_id=7))
-    said = refusal(damaged("esm", mask_token_id=7))
-    assert "mask_token_id 7" in said
-    assert "'[MASK]'" in said
-    assert "id 4" in said
+    message = refusal(damaged("esm", mask_token_id=7))
+    assert "mask_token_id 7" in message
+    assert "'[MASK]'" in message
+    assert "id 4" in message
 
 
 def test_two_masks_in_a_vocabulary_load_once_one_is_named(make_network, tmp_path):
@@ -103,9 +103,9 @@ def test_a_causal_folder_with_a_foreign_tokenizer(
     words, pieces = make_word_tokenizer(), make_byte_tokenizer()
     size = len(words)
     silently(save(tmp_path / "own", causal_network(size), words), load_causal)
-    said = refusal(save(tmp_path / "larger", causal_network(size), pieces), load_causal)
-    assert f"unknown to the model, which has {size}" in said
-    assert "trained with" in said
+    message = refusal(save(tmp_path / "larger", causal_network(size), pieces), load_causal)
+    assert f"unknown to the model, which has {size}" in message
+    assert "trained with" in message
     smaller = save(tmp_path / "smaller", causal_network(4 * size), words)
     with pytest.warns(UnmaskWarning, match=f"{size} tokens and the model {4 * size} embeddings"):
         load_causal(str(smaller))

@@ -88,14 +88,14 @@ def texts_of(model: MaskedLM, rows: int, tokens: int) -> Tensor:
     return ids
 
 
-def leaves(found: Any) -> list[Any]:
+def leaves(answer: Any) -> list[Any]:
     """All values of an answer's JSON, in order."""
-    if isinstance(found, dict):
-        return [leaf for value in found.values() for leaf in leaves(value)]
+    if isinstance(answer, dict):
+        return [leaf for value in answer.values() for leaf in leaves(value)]
     return (
-        [leaf for value in found for leaf in leaves(value)]
-        if isinstance(found, list | tuple)
-        else [found]
+        [leaf for value in answer for leaf in leaves(value)]
+        if isinstance(answer, list | tuple)
+        else [answer]
     )
 
 
@@ -192,8 +192,8 @@ ANSWERS: dict[str, Callable[[MaskedLM], Any]] = {
 @pytest.mark.parametrize("verb", ANSWERS)
 def test_answers_are_those_of_direct_passes(both, verb):
     _, _, ours, reference = both
-    found, expected = (ANSWERS[verb](model) for model in (ours, reference))
-    assert_same(found, expected)
+    answer, expected = (ANSWERS[verb](model) for model in (ours, reference))
+    assert_same(answer, expected)
     if verb == "score":
         assert_same(
             unmask.score(TEXTS[1:2], model=ours).to_frame()["pll"].tolist(), [expected[1]["pll"]]

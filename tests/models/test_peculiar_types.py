@@ -231,8 +231,8 @@ def test_bytes(folder):
             .logits[:, list(cloze.block)]
             .log_softmax(-1)
         )
-    found = model.logits(torch.tensor([cloze.ids]), torch.tensor([cloze.block])).log_softmax(-1)
-    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    log_probs = model.logits(torch.tensor([cloze.ids]), torch.tensor([cloze.block])).log_softmax(-1)
+    torch.testing.assert_close(log_probs, expected, atol=1e-12, rtol=0)
     assert unmask.check(model).tokenizer == "bytes"
 
 

@@ -24,8 +24,8 @@ SHOTS = os.environ.get("UNMASK_SHOTS")
 @pytest.fixture(scope="session")
 def address():
     """Where the page is; the server is a process of its own."""
-    with serving() as found:
-        yield found
+    with serving() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
@@ -50,8 +50,8 @@ def protein_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def protein_address(protein_folder):
     """Where the page of the tiny protein model is."""
-    with serving("--model", str(protein_folder)) as found:
-        yield found
+    with serving("--model", str(protein_folder)) as url:
+        yield url
 
 
 @contextmanager
@@ -152,10 +152,10 @@ def open_page(browser, address):
         return opened[-1]
 
     yield one
-    for found in opened:
-        found.context.close()
-        assert found.console == []
-        assert found.outside == []
+    for each in opened:
+        each.context.close()
+        assert each.console == []
+        assert each.outside == []
 
 
 @pytest.fixture

@@ -88,11 +88,11 @@ def test_a_pin_and_a_cell_come_back(page):
     page.settled()
     page.tab.locator("ol.bars").first.locator("button").nth(1).click()
     page.tab.wait_for_selector("h3:has-text('given')")
-    given = page.tab.locator("ol.bars").nth(1).inner_text()
+    bars = page.tab.locator("ol.bars").nth(1).inner_text()
     pinned = page.tab.locator(".words .pinned").inner_text()
     page.tab.reload()
     page.tab.wait_for_selector("h3:has-text('given')")
-    assert page.tab.locator("ol.bars").nth(1).inner_text() == given
+    assert page.tab.locator("ol.bars").nth(1).inner_text() == bars
     assert page.tab.locator(".words .pinned").inner_text() == pinned
     page.tab.get_by_role("button", name="Unpin").click()
     page.tab.locator("svg.heat .cell[role=button]").nth(3).click()
@@ -153,8 +153,8 @@ def test_a_text_that_is_too_long_is_refused_with_its_length_and_not_cut(page, ch
     page.tab.keyboard.press("Control+A")
     page.tab.keyboard.insert_text("word " * (characters // 5))
     page.tab.wait_for_selector(".error")
-    said = f"Text has {characters:,} characters, and the page takes 2,000"
-    assert page.tab.locator(".error").inner_text().startswith(said)
+    message = f"Text has {characters:,} characters, and the page takes 2,000"
+    assert page.tab.locator(".error").inner_text().startswith(message)
     assert len(box.input_value()) == characters
     page.console[:] = [line for line in page.console if "422" not in line]
 

@@ -23,11 +23,11 @@ def test_every_answer_is_foreseen(tiny):
     jobs = Jobs()
     checks = [schemathesis.checks.not_a_server_error]
     checks += [content_type_conformance, response_schema_conformance, status_code_conformance]
-    asked = set()
-    for found in schemathesis.openapi.from_asgi(
+    paths = set()
+    for result in schemathesis.openapi.from_asgi(
         "/openapi.json", create_app(tiny, jobs)
     ).get_all_operations():
-        operation = found.ok()
+        operation = result.ok()
 
         @given(case=operation.as_strategy())
         @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
@@ -35,6 +35,6 @@ def test_every_answer_is_foreseen(tiny):
             case.call_and_validate(checks=checks, timeout=600)  # a busy machine is no failure
 
         ask()
-        asked.add(operation.path)
-    assert {"/api/fill", "/api/plan", "/api/sample", "/api/batch"} <= asked
+        paths.add(operation.path)
+    assert {"/api/fill", "/api/plan", "/api/sample", "/api/batch"} <= paths
     jobs.close()

@@ -41,8 +41,8 @@ def test_a_view_is_accessible_and_fits(open_page, address, view, scheme, width):
 
 
 def check(page):
-    found = axe.Axe().run(page.tab).response["violations"]
-    assert [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in found] == []
+    violations = axe.Axe().run(page.tab).response["violations"]
+    assert [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in violations] == []
     assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 

@@ -21,10 +21,10 @@ def test_the_numbers_of_a_pair_do_not_contradict_each_other(page, others):
     for row in page.tab.locator("[aria-label='pairs by mutual information'] tbody tr").all()[:4]:
         listed = float(row.locator("td.n").first.inner_text())
         row.locator("button").click()
-        said = page.tab.get_by_label("the chosen pair", exact=True).inner_text()
-        assert f"{listed:.3f} nats" in said
-        assert f"all other words {'masked' if others == 'masked' else 'as they stand'}" in said
-        assert float(re.search(r"([\d.]+) nats of mutual information", said)[1]) == pytest.approx(
+        text = page.tab.get_by_label("the chosen pair", exact=True).inner_text()
+        assert f"{listed:.3f} nats" in text
+        assert f"all other words {'masked' if others == 'masked' else 'as they stand'}" in text
+        assert float(re.search(r"([\d.]+) nats of mutual information", text)[1]) == pytest.approx(
             listed, abs=0.0051
         )
     assert page.tab.locator("[aria-label='the chosen pair'] svg.heat").count() == 1

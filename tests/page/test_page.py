@@ -29,12 +29,12 @@ def test_blank_two_words_see_the_joint_pin_and_click_a_cell(page):
     def other_blank():
         return page.tab.locator("ol.bars").nth(1).locator("li").all_inner_texts()
 
-    said = page.tab.get_by_role("region", name="joint of the two blanks").inner_text()
+    text = page.tab.get_by_role("region", name="joint of the two blanks").inner_text()
     rule = (
         "in each blank those that are most probable on average of restarted and of independent"
         " blanks"
     )
-    assert f"The map shows 14 × 14 of them: {rule}, and what stands there, underlined." in said
+    assert f"The map shows 14 × 14 of them: {rule}, and what stands there, underlined." in text
 
     before = other_blank()
     page.tab.locator("ol.bars").first.locator("button").nth(1).click()
@@ -113,8 +113,8 @@ def test_run_pause_and_scrub_a_chain(page):
 
 def test_a_bad_request_is_a_readable_line(page, address):
     page.open("#/fill?text=" + "+".join(["word"] * 12) + "&blanks=0,1,2,3,4,5,6,7,8,9&size=64")
-    said = page.tab.locator(".error").inner_text()
-    assert said == "The text has 10 blanks, and the page takes 8: blank fewer words."
+    message = page.tab.locator(".error").inner_text()
+    assert message == "The text has 10 blanks, and the page takes 8: blank fewer words."
     page.open("#/dependence?text=%00")
     assert "control character" in page.tab.locator(".error").inner_text()
     page.console[:] = [

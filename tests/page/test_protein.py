@@ -120,10 +120,10 @@ def test_fasta_and_small_letters_are_taken(page):
 def test_the_page_says_residue_and_sequence(page, view):
     page.open(f"#/{view}?text=EVQLVESGGG&blanks=2,4&sweeps=1")
     page.tab.wait_for_selector("svg.heat, .chain, svg.profile")
-    said = page.tab.inner_text("main").lower().replace("one pivot word", "")
-    assert "sentence" not in said
-    assert "sequence" in said
-    assert " word" not in said
+    text = page.tab.inner_text("main").lower().replace("one pivot word", "")
+    assert "sentence" not in text
+    assert "sequence" in text
+    assert " word" not in text
 
 
 def test_the_scale_of_mutants_does_not_saturate(page):

@@ -149,9 +149,9 @@ def test_two_residues_of_the_third_loop(antiberty):
 
 def test_the_command_line_gives_the_same(folder, antiberty):
     text = with_blanks(HEAVY, [100, 101])
-    said = json.loads(invoke(["fill", text, "--model", folder, "--top", "3", "--json"]).stdout)
-    assert said == unmask.fill(text, model=antiberty, top=3).to_dict()
-    assert all(len(c["text"]) == len(HEAVY) for c in said["completions"])
+    printed = json.loads(invoke(["fill", text, "--model", folder, "--top", "3", "--json"]).stdout)
+    assert printed == unmask.fill(text, model=antiberty, top=3).to_dict()
+    assert all(len(c["text"]) == len(HEAVY) for c in printed["completions"])
 
 
 def test_three_residues(antiberty):

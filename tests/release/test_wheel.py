@@ -61,7 +61,7 @@ def test_serve_answers(environment, tmp_path):
     ) as server:
         try:
             address = next(
-                found[0] for line in server.stdout if (found := re.search(r"http://[\d.:]+", line))
+                match[0] for line in server.stdout if (match := re.search(r"http://[\d.:]+", line))
             )
             with urllib.request.urlopen(address, timeout=600) as page:
                 assert page.status == 200

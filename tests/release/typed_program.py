@@ -14,7 +14,9 @@ def best(text: str) -> str:
 
 def dependences(texts: list[str], model: unmask.MaskedLM) -> list[float]:
     """The mutual information of the two blanks of each text, in nats."""
-    return [found.joint.mutual_information() for found in unmask.fill(texts, model, candidates=16)]
+    return [
+        filling.joint.mutual_information() for filling in unmask.fill(texts, model, candidates=16)
+    ]
 
 
 def joints(model: unmask.MaskedLM) -> dict[str, float]:

@@ -117,10 +117,10 @@ def test_a_run_of_another_format_is_refused_and_left_as_it_was(run, other, begun
     (run / "settings.json").write_text(json.dumps(stored))
     before, stated = everything(run), "no format" if other is None else "format "
     for use in (lambda: opened(run).__enter__(), lambda: read_settings(run, "count")):
-        said = (
+        message = (
             f"holds a run of {release}, with {stated}.*, and this one writes format {FORMAT}: use"
         )
-        with pytest.raises(InputError, match=said) as error:
+        with pytest.raises(InputError, match=message) as error:
             use()
         assert "\n" not in str(error.value)
         assert "another --out folder" in str(error.value)

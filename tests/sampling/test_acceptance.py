@@ -23,11 +23,11 @@ def vector(*values):
 @given(numbers, numbers, st.floats(0.1, 10), numbers)
 def test_the_equation(energy, new_energy, temperature, log_ratio):
     alpha = min(1.0, exp(min(0.0, (energy - new_energy) / temperature + log_ratio)))
-    found = log_acceptance(
+    log_alpha = log_acceptance(
         vector(energy), vector(new_energy), vector(temperature), vector(log_ratio)
     )
-    assert float(found) == pytest.approx(log(alpha), abs=1e-9)
-    assert float(found) <= 0
+    assert float(log_alpha) == pytest.approx(log(alpha), abs=1e-9)
+    assert float(log_alpha) <= 0
 
 
 @given(numbers, numbers, st.floats(0.1, 10), numbers)
@@ -111,6 +111,6 @@ def test_early_rejection_decides_as_the_equation_does(seed, temperature):
 def test_a_proposal_that_cannot_be_undone_costs_nothing():
     case = list(proposals("norm", 3))
     case[4] = torch.full_like(case[4], -torch.inf)
-    found = decided(Acceptance(case[0], Passes(case[0].model)), *case)
-    assert not bool(found.accepted.any())
-    assert int(found.passes.sum()) == 0
+    decision = decided(Acceptance(case[0], Passes(case[0].model)), *case)
+    assert not bool(decision.accepted.any())
+    assert int(decision.passes.sum()) == 0

@@ -15,15 +15,15 @@ from unmask.sampling.registry import KERNELS
 
 def contents(folder):
     """Every file of a run, without what tells when and where it ran."""
-    found = {}
+    files = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name != ".lock":
-            found[str(path.relative_to(folder))] = path.read_bytes()
-    settings = json.loads(found["settings.json"])
-    found["settings.json"] = {k: v for k, v in settings.items() if k not in ("run", "begun")}
+            files[str(path.relative_to(folder))] = path.read_bytes()
+    settings = json.loads(files["settings.json"])
+    files["settings.json"] = {k: v for k, v in settings.items() if k not in ("run", "begun")}
     return {
-        name: content for name, content in found.items() if not name.startswith("parts/")
-    }, sorted(found)
+        name: content for name, content in files.items() if not name.startswith("parts/")
+    }, sorted(files)
 
 
 def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_path):

@@ -115,18 +115,18 @@ def test_pieces_of_a_word_are_masked_with_the_earlier_ones():
     model = TabularMLM.random(3, 4, seed=4)
     text = [0, 2, 1, 1]
     batch = TextBatch.of(torch.tensor([text]), word_end=torch.tensor([[1, 3, 3, 4]]))
-    found = score_batch(model, batch, chosen("pll_word"))["pll_word"]
+    scored = score_batch(model, batch, chosen("pll_word"))["pll_word"]
     expected = [log_q(model, text, hidden, t) for t, hidden in enumerate([{0}, {1, 2}, {2}, {3}])]
-    assert found.by_site[0].tolist() == pytest.approx(expected, abs=1e-12)
-    assert abs(float(found.values[0]) - pll(model, text)) > 1e-3
+    assert scored.by_site[0].tolist() == pytest.approx(expected, abs=1e-12)
+    assert abs(float(scored.values[0]) - pll(model, text)) > 1e-3
 
 
 def test_a_target_is_scored_given_what_stands_around_it():
     model = TabularMLM.random(3, 4, seed=5)
     text = [0, 2, 1, 1]
     batch = TextBatch.of(torch.tensor([text]), sites=torch.tensor([[1, 2]]))
-    found = score_batch(model, batch, chosen("pll,left_to_right,right_to_left,any_order"))
-    value = {name: float(scored.values[0]) for name, scored in found.items()}
+    by_score = score_batch(model, batch, chosen("pll,left_to_right,right_to_left,any_order"))
+    value = {name: float(scored.values[0]) for name, scored in by_score.items()}
     ways = [
         log_q(model, text, {1, 2}, 1) + log_q(model, text, {2}, 2),
         log_q(model, text, {1, 2}, 2) + log_q(model, text, {1}, 1),
@@ -191,14 +191,14 @@ def test_the_law_of_a_decoder_is_its_definition_whatever_is_scored_beside_it():
 def test_the_law_of_a_target_is_given_its_own_context():
     model = TabularMLM.random(3, 4, seed=22)
     texts, sites = torch.tensor([[0, 1, 2, 0], [2, 2, 1, 1]]), torch.tensor([[1, 2], [0, 3]])
-    found = score_batch(model, TextBatch.of(texts, sites), chosen("decoder:lowest-entropy@1"))[
+    scored = score_batch(model, TextBatch.of(texts, sites), chosen("decoder:lowest-entropy@1"))[
         "decoder:lowest-entropy@1"
     ]
     by_hand = [
         sum(log_q(model, text, set(some), t) for t in some)
         for text, some in zip(texts.tolist(), sites.tolist(), strict=True)
     ]
-    assert found.values.tolist() == pytest.approx(by_hand, abs=1e-10)
+    assert scored.values.tolist() == pytest.approx(by_hand, abs=1e-10)
 
 
 def test_random_sets_have_one_order_for_all_texts_which_the_seed_draws():

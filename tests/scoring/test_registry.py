@@ -33,20 +33,18 @@ def named_in(tree):
 def test_a_name_is_in_its_entry_and_its_family_only():
     homes = {SOURCE / "scoring" / "registry.py", SOURCE / "surfaces" / "cli" / "app.py"}
     for path in SOURCE.rglob("*.py"):
-        found = named_in(ast.parse(path.read_text())) & SCORES.keys()
+        names = named_in(ast.parse(path.read_text())) & SCORES.keys()
         module = ".".join(("unmask", *path.relative_to(SOURCE).with_suffix("").parts))
         own = {name for name, score in SCORES.items() if score.function.startswith(f"{module}:")}
-        assert path in homes or found <= own, (path, found - own)
+        assert path in homes or names <= own, (path, names - own)
 
 
 @pytest.mark.parametrize("name", SCORES)
 def test_columns_are_those_of_the_entry(name, pieces):
-    found = unmask.score(["a dog"], name, model=pieces)[0]
+    row = unmask.score(["a dog"], name, model=pieces)[0]
     columns = columns_of(chosen(name))
-    assert [
-        column for column in found if column == name or column.startswith(f"{name}_")
-    ] == columns
-    assert all(isinstance(found[column], float) for column in columns)
+    assert [column for column in row if column == name or column.startswith(f"{name}_")] == columns
+    assert all(isinstance(row[column], float) for column in columns)
 
 
 def test_options_go_to_the_entries_that_have_them():

@@ -166,11 +166,11 @@ def test_tables_whose_column_is_not_named_or_whose_rows_do_not_fit(
     tmp_path, unmask_score, content, told
 ):
     (tmp_path / "stimuli.csv").write_text(content)
-    code, printed, said = unmask_score("--file", tmp_path / "stimuli.csv")
+    code, printed, message = unmask_score("--file", tmp_path / "stimuli.csv")
     assert code == 2
     assert printed == ""
-    assert told in said
-    assert said.count("\n") == 1
+    assert told in message
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -326,8 +326,8 @@ def test_exit_code_of_texts_without_a_score(
 ):
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(content)
-    asked = ["--minimal-pairs", name] if name.startswith("pairs") else ["--file", name]
-    code, printed, message = unmask_score(*asked, *more)
+    source = ["--minimal-pairs", name] if name.startswith("pairs") else ["--file", name]
+    code, printed, message = unmask_score(*source, *more)
     assert code == expected
     if expected:
         assert "lack" in message + printed

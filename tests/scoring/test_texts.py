@@ -171,15 +171,15 @@ def test_long_texts_are_refused_or_scored_in_windows(pieces):
     refused = unmask.score(text, "pll,any_order", model=pieces)[0]
     assert refused["pll"] is None
     assert "20 tokens and the model takes 12" in refused["reason"]
-    found = unmask.score(text, "pll,any_order", model=pieces, long="windows", rows="nested")[0]
-    assert found["any_order"] is None
-    assert "no windows" in found["reason"]
+    scored = unmask.score(text, "pll,any_order", model=pieces, long="windows", rows="nested")[0]
+    assert scored["any_order"] is None
+    assert "no windows" in scored["reason"]
     ids = pieces.words.encode(text)
     for place in range(18):
         start = min(max(1 + place - 5, 1), 19 - 10)
         window = [ids[0], *ids[start : start + 10], ids[-1]]
         term = masked_log_q(pieces, window, [2 + place - start], 2 + place - start)
-        assert -found["tokens"][place]["pll_surprisal"] == pytest.approx(term, abs=1e-4)
+        assert -scored["tokens"][place]["pll_surprisal"] == pytest.approx(term, abs=1e-4)
     short = unmask.score("the dog sat", "pll", model=pieces)[0]["pll"]
     assert unmask.score("the dog sat", "pll", model=pieces, long="windows")[0][
         "pll"
@@ -557,11 +557,11 @@ def test_rows_of_tokens_are_refused_for_scores_without_a_value_per_token(
     pieces, pieces_folder, rows, score
 ):
     name = score.split(",")[-1]
-    said = (
+    message = (
         f"score {name} has no value per token, and rows {rows} have nothing else: give rows texts"
         " or nested, or scores that"
     )
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         unmask.score("a dog", score, model=pieces, rows=rows)
     done = invoke(["score", "a dog", "--score", score, "--rows", rows, "--model", pieces_folder])
     assert done.exit_code == 2

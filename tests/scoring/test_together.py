@@ -81,18 +81,18 @@ def test_equal_tokens_with_other_sites_are_other_texts(pieces):
         encode(pieces.words, Item("a dog a dog", target))
         for target in ((0, 5), (6, 11), None, (0, 5))
     ]
-    found = batch.begin(pieces, texts, [PLL()], shares=True)()
-    pll = found.values["pll"]
+    scored = batch.begin(pieces, texts, [PLL()], shares=True)()
+    pll = scored.values["pll"]
     assert pll[0] == pll[3] != pll[1]
     assert pll[2] == pytest.approx(pll[0] + pll[1], abs=1e-5)
-    assert [len(share) for share in found.shares["pll"]] == [2, 2, 4, 2]
+    assert [len(share) for share in scored.shares["pll"]] == [2, 2, 4, 2]
 
 
 def test_passes_are_asked_for_before_the_numbers_of_the_chunk_before_are_read(pieces, monkeypatch):
     events = []
 
-    def begin(*asked):
-        read, number = batch.begin(*asked), sum(event.startswith("begin") for event in events)
+    def begin(*args):
+        read, number = batch.begin(*args), sum(event.startswith("begin") for event in events)
         events.append(f"begin {number}")
         return lambda: (events.append(f"read {number}"), read())[1]
 
@@ -107,8 +107,8 @@ def test_passes_are_asked_for_before_the_numbers_of_the_chunk_before_are_read(pi
             shape.scores,
             "cpu",
         )
-        found = run.scored(pieces, work, shape, ahead=ahead)
-        return [row for chunk, scores in found for row in shape.rows(pieces.words, chunk, scores)]
+        chunks = run.scored(pieces, work, shape, ahead=ahead)
+        return [row for chunk, scores in chunks for row in shape.rows(pieces.words, chunk, scores)]
 
     one_by_one = rows(False)
     assert events == ["begin 0", "read 0", "begin 1", "read 1", "begin 2", "read 2"]

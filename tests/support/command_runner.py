@@ -44,12 +44,12 @@ def invoke(
     How long work takes is not printed: what a test reads does not depend on how busy the
     machine is.
     """
-    given = input.encode() if isinstance(input, str) else input or b""
+    content = input.encode() if isinstance(input, str) else input or b""
     streams = {
         name: io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
         for name in ("stdout", "stderr")
     }
-    streams["stdin"] = io.TextIOWrapper(io.BytesIO(given), "utf-8")
+    streams["stdin"] = io.TextIOWrapper(io.BytesIO(content), "utf-8")
     error = None
     no_lines = patch.object(terminal, "LINE_SECONDS", inf)
     with patch.multiple(sys, **streams), patch.dict(os.environ, dict(env or {})), no_lines:

@@ -86,7 +86,7 @@ def launches() -> list[Callable[[], object]]:
 
 def unreached() -> list[str]:
     """Functions for Triton that have no key of compiled code."""
-    found = [
+    values = [
         value
         for name in shape_checks.triton_modules()
         for value in vars(import_module(name)).values()
@@ -94,7 +94,7 @@ def unreached() -> list[str]:
     return sorted(
         {
             f"{f.__module__}.{f.__name__}"
-            for f in found
+            for f in values
             if isinstance(f, JITFunction) and f.hash is None
         }
     )
@@ -105,7 +105,7 @@ def main() -> None:
     shape_checks.install()
     driver.set_active(Card())
     JITFunction.__getitem__ = lambda program, grid: (
-        lambda *given, **constants: program.warmup(*given, grid=grid, **constants)
+        lambda *args, **constants: program.warmup(*args, grid=grid, **constants)
     )
     for launch in launches():
         launch()

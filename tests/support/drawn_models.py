@@ -67,15 +67,15 @@ class DrawnLM(MaskedLM):
         return torch.from_numpy(np.where(out, -np.inf, logits)).to(law.dtype)
 
     def logits(self, ids, positions):
-        found = self.exact_logits(ids.numpy(), positions.numpy())
+        logits = self.exact_logits(ids.numpy(), positions.numpy())
         if self.law.noise:
-            key = np.arange(found.numel(), dtype=np.uint64).reshape(found.shape) + np.uint64(
+            key = np.arange(logits.numel(), dtype=np.uint64).reshape(logits.shape) + np.uint64(
                 10**6 * len(ids)
             )
-            found = found + self.law.noise * torch.from_numpy(_uniform(_mixed(key)) * 2 - 1).to(
-                found.dtype
+            logits = logits + self.law.noise * torch.from_numpy(_uniform(_mixed(key)) * 2 - 1).to(
+                logits.dtype
             )
-        return found
+        return logits
 
     def substitutions(self, ids, vary, values, predict):
         rows = torch.tensor(ids).repeat(len(values), 1)

@@ -9,8 +9,8 @@ from unmask.common.signature import arguments
 
 def train(corpus: Any = None, progress: Any = None, **options: Any) -> unmask.TrainingRun:
     """`unmask.train` with the fields of its groups beside its parameters; None is left out."""
-    given = {name: value for name, value in options.items() if value is not None}
-    return unmask.train(corpus, progress=progress, **arguments(unmask.train, given))
+    chosen = {name: value for name, value in options.items() if value is not None}
+    return unmask.train(corpus, progress=progress, **arguments(unmask.train, chosen))
 
 
 def translate(texts: Any, progress: Any = None, **options: Any) -> unmask.Translations:

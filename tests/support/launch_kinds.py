@@ -24,17 +24,17 @@ class Recorder:
         self.kinds, self.program, self.launched = kinds, program, launched
 
     def __getitem__(self, grid):
-        def launch(*given, **constants):
+        def launch(*args, **constants):
             names, free = (
                 list(signature(self.program.fn).parameters),
                 self.program.kwargs["do_not_specialize"],
             )
             arguments = tuple(
-                _kind(value, name not in free) for name, value in zip(names, given, strict=False)
+                _kind(value, name not in free) for name, value in zip(names, args, strict=False)
             )
             self.kinds.add((self.program.fn.__name__, arguments, tuple(sorted(constants.items()))))
             if self.launched:
-                self.program[grid](*given, **constants)
+                self.program[grid](*args, **constants)
 
         return launch
 

@@ -40,11 +40,11 @@ def scored(seed):
     ).rows
 
 
-def same(*found):
-    for one in found[1:]:
-        assert torch.equal(one, found[0]) if isinstance(one, torch.Tensor) else one == found[0], (
-            found
-        )
+def same(*answers):
+    for one in answers[1:]:
+        assert (
+            torch.equal(one, answers[0]) if isinstance(one, torch.Tensor) else one == answers[0]
+        ), answers
 
 
 CASES = {
@@ -138,10 +138,10 @@ def raised(call) -> tuple[str, str]:
 
 if __name__ == "__main__":
     TEXTS.write_text("the cat sat on the mat .\na dog ran under the tree .\n")
-    found = {name: [*raised(call), word] for name, (call, word) in CASES.items()}
+    bad = {name: [*raised(call), word] for name, (call, word) in CASES.items()}
     fine = {name: [*raised(call), ""] for name, call in FINE.items()}
     print(
         json.dumps(
-            {"bad": found, "fine": fine, "left": sorted(path.name for path in FOLDER.iterdir())}
+            {"bad": bad, "fine": fine, "left": sorted(path.name for path in FOLDER.iterdir())}
         )
     )

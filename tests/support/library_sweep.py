@@ -116,7 +116,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
     }
     work = {"model": lm, "progress": begun}
     asks = {"text": two, **work}
-    found: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    calls: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "fill": (unmask.fill, {**asks, "top": 2}),
         "fill of three": (unmask.fill, {**asks, "text": "the [MASK] [MASK] [MASK]", "top": 2}),
         "fill.each": (each, {**asks, "text": [two]}),
@@ -221,16 +221,16 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
             for option, value in SMALL_STUDY.items()
             if option in inspect.signature(study).parameters
         }
-        found[f"lab.{name}"] = (study, small | {"progress": begun})
+        calls[f"lab.{name}"] = (study, small | {"progress": begun})
     for answer in (filling, comparison, mutants, measured, run, evaluation, translated):
         for name in ("to_dict", "to_frame", "_repr_html_", "__repr__"):
             getattr(answer, name)()
-    return found
+    return calls
 
 
 @wraps(unmask.fill.each)
-def each(**given: Any) -> Any:
-    return list(unmask.fill.each(**given))
+def each(**options: Any) -> Any:
+    return list(unmask.fill.each(**options))
 
 
 def _parameters(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -249,17 +249,17 @@ def _parameters(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def broken(
-    call: Callable[..., Any], given: dict[str, Any], parameter: inspect.Parameter, value: str
+    call: Callable[..., Any], options: dict[str, Any], parameter: inspect.Parameter, value: str
 ) -> str | None:
     """How the call with this value breaks the law; None where it does not."""
     signal.alarm(SECONDS)
     try:
-        call(**{**given, parameter.name: HOSTILE[value]})
+        call(**{**options, parameter.name: HOSTILE[value]})
     except BegunError:
         pass
     except unmask.UnmaskError as error:
-        said = str(error)
-        return None if "\n" not in said and len(said) < 600 and ":" in said else f"says {said!r}"
+        line = str(error)
+        return None if "\n" not in line and len(line) < 600 and ":" in line else f"says {line!r}"
     except BaseException as error:
         return f"{type(error).__name__}: {str(error)[:120]}"
     finally:

@@ -54,6 +54,6 @@ def _pair(random_: random.Random, words: int) -> tuple[str, str]:
     return " ".join([*source, verb]) + ".", " ".join(target) + "."
 
 
-def share_right(found: Sequence[str], wanted: Sequence[str]) -> float:
+def share_right(translations: Sequence[str], wanted: Sequence[str]) -> float:
     """How many translations are right to the letter."""
-    return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(wanted)
+    return sum(a == b for a, b in zip(translations, wanted, strict=True)) / len(wanted)

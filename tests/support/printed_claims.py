@@ -210,13 +210,13 @@ def answered(text, model, **options) -> Answered:
 def false_claims(printed: Printed, answer: Answered, truth: Enumerated) -> list[str]:
     """Every claim that the enumeration contradicts, in words."""
     wrong, filling = [], answer.filling
-    found = {(f.variant, *f.tokens) for f in answer.found.fillings}
-    mass = sum(exp(truth.log_p[state]) for state in found)
+    states_found = {(f.variant, *f.tokens) for f in answer.found.fillings}
+    mass = sum(exp(truth.log_p[state]) for state in states_found)
     if printed.mass > min(mass * (1 + TIE), 1):
         wrong.append(f"fillings found hold {mass}, not {printed.mass}")
     if printed.mass < 0.99 * mass - 0.001:
         wrong.append(f"fillings found hold {mass}, of which {printed.mass} says too little")
-    for state in truth.allowed - found:
+    for state in truth.allowed - states_found:
         if exp(truth.log_p[state]) > printed.bound:
             wrong.append(
                 f"{state} has {exp(truth.log_p[state])}, and was not found: more than"
@@ -244,10 +244,10 @@ def false_claims(printed: Printed, answer: Answered, truth: Enumerated) -> list[
             true > 1e-300 and abs(nats - log(true)) > 0.0051 + 1e-3
         ):
             wrong.append(f"{state} has {true}, not {p} ({nats} nats)")
-    given = {answer.answer: answer for answer in filling.answers}
+    listed = {answer.answer: answer for answer in filling.answers}
     for scored, rank, odds in zip(filling.answers, printed.ranks, printed.odds, strict=True):
         wrong += _false_answer(scored, rank, odds, answer, truth)
-    if len(given) != len({g.answer for g in answer.question.answers}):
+    if len(listed) != len({g.answer for g in answer.question.answers}):
         wrong.append("an answer is missing")
     return wrong
 
@@ -255,9 +255,9 @@ def false_claims(printed: Printed, answer: Answered, truth: Enumerated) -> list[
 def _false_answer(scored, rank, odds, answer, truth) -> list[str]:
     if rank is None:
         return []
-    (given,) = {g for g in answer.question.answers if g.answer == scored.answer}
+    (wanted,) = {g for g in answer.question.answers if g.answer == scored.answer}
     numbers = {reading.lengths: n for n, reading in enumerate(answer.question.readings)}
-    state = (numbers[given.lengths], *given.tokens)
+    state = (numbers[wanted.lengths], *wanted.tokens)
     wrong = [] if state in truth.allowed else [f"answer {state} is ranked, and breaks a constraint"]
     mine = exp(truth.log_p[state])
     totals = [exp(truth.log_p[other]) for other in truth.allowed if other != state]

@@ -36,8 +36,8 @@ def random_tables(widest: float, most_sites: int = 4):
 def weighted_masks(space: Space, weights) -> MaskLaw:
     """Masks with probabilities proportional to the given weights, whatever the state."""
     masks = tuple(tuple(sorted(mask)) for mask in weights)
-    given = np.array([[weight] for weight in weights.values()]) / sum(weights.values())
-    return MaskLaw("weighted", space, masks, given)
+    probs = np.array([[weight] for weight in weights.values()]) / sum(weights.values())
+    return MaskLaw("weighted", space, masks, probs)
 
 
 def adaptive_masks(

@@ -54,13 +54,13 @@ class Started:
             }
             words = [str(word) for word in command]
             place = str(places[rank] if places else ".")
-            given = (
+            args = (
                 {name: str(value) for name, value in environment.items()},
                 words,
                 *map(str, self.files[rank]),
                 place,
             )
-            self.processes.append(_CONTEXT.Process(target=_command, args=given))
+            self.processes.append(_CONTEXT.Process(target=_command, args=args))
             self.processes[-1].start()
 
     def end(self):

@@ -22,9 +22,9 @@ def tree(folder: Path, **modules: str) -> Path:
 
 
 def test_every_import_leads_to_the_left():
-    found = TOOL["imports"](ROOT / "src" / "unmask")
-    assert len(found) > 300
-    assert TOOL["faults"](found) == []
+    imports = TOOL["imports"](ROOT / "src" / "unmask")
+    assert len(imports) > 300
+    assert TOOL["faults"](imports) == []
 
 
 def test_what_the_order_allows(tmp_path):

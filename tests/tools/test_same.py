@@ -102,8 +102,8 @@ def test_a_value_is_the_same_as_itself(result):
     ],
 )
 def test_a_difference_and_its_size(old, new, size):
-    found, _ = difference(one(old), one(new))
-    assert found == size
+    largest_gap, _ = difference(one(old), one(new))
+    assert largest_gap == size
 
 
 def test_nans_are_equal_whatever_their_bits():
@@ -266,9 +266,9 @@ def test_two_copies_are_the_same_and_a_fault_in_one_is_found(tmp_path):
     other = run_tool(ROOT, copy, "--only", FEW, "--one-thread", "--report", report)
     assert other.returncode == 1, other.stdout + other.stderr
     assert "NOT the same" in other.stdout, other.stdout + other.stderr
-    found = {one["call"] for one in json.loads(report.read_text())["failures"]}
-    assert "joint/3x3/scale-0.5/0/mrf" in found
-    assert "refused/lab/sites" not in found
+    failed = {one["call"] for one in json.loads(report.read_text())["failures"]}
+    assert "joint/3x3/scale-0.5/0/mrf" in failed
+    assert "refused/lab/sites" not in failed
 
 
 def test_a_planted_fault_is_found():

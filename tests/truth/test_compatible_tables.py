@@ -55,11 +55,11 @@ def test_faithful_constructions_recover_the_joint_and_measure_zero(case, data):
     iterated = [derive(tables, name, tolerance=1e-10) for name in ITERATED]
     measured = block_metrics([*faithful, *iterated], gold)
     assert measured.incompatibility == pytest.approx(0, abs=1e-12)
-    for joint, found in zip([*faithful, *iterated], measured.joints, strict=True):
+    for joint, metrics in zip([*faithful, *iterated], measured.joints, strict=True):
         limit = 1e-12 if joint in faithful else 1e-8
         torch.testing.assert_close(joint.dense().exp(), truth, rtol=0, atol=limit, msg=joint.name)
-        assert found.joint_nll == pytest.approx(-float(truth[gold].log()), abs=1e-6)
-        for kl in (found.a_kl, found.g_kl, found.objective):
+        assert metrics.joint_nll == pytest.approx(-float(truth[gold].log()), abs=1e-6)
+        for kl in (metrics.a_kl, metrics.g_kl, metrics.objective):
             assert kl == pytest.approx(0, abs=limit), joint.name
 
 
@@ -69,6 +69,6 @@ def test_the_random_field_and_the_product_are_unfaithful_even_then(case):
     (sites, vocab), seed = case
     truth, tables = joint_and_tables(sites, vocab, seed)
     measured = block_metrics([mrf(tables), product(tables)], (0,) * sites)
-    for joint, found in zip([mrf(tables), product(tables)], measured.joints, strict=True):
+    for joint, metrics in zip([mrf(tables), product(tables)], measured.joints, strict=True):
         assert float((joint.dense().exp() - truth).abs().max()) > 1e-4
-        assert found.a_kl > 1e-5
+        assert metrics.a_kl > 1e-5

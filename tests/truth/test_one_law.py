@@ -205,8 +205,8 @@ def test_one_order_is_the_law_of_ancestral_draws_and_of_the_fixed_orders(sites):
             [along(model, text, order, REGULAR) for text in texts.tolist()], dtype=torch.float64
         )
         drawn = decoder.log_prob(texts, torch.tensor(order).expand(len(texts), -1))
-        for found in (scored(model, score, texts.tolist()).values, drawn):
-            torch.testing.assert_close(found, expected, rtol=0, atol=EXACT)
+        for log_probs in (scored(model, score, texts.tolist()).values, drawn):
+            torch.testing.assert_close(log_probs, expected, rtol=0, atol=EXACT)
 
 
 def test_the_rule_that_chooses_the_order_looks_at_the_regular_tokens():

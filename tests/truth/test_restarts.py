@@ -137,8 +137,8 @@ def test_alpha_one_is_the_law_of_pseudo_gibbs_that_restarts_from_the_chain(size,
     law = torch.linalg.solve(
         torch.eye(len(step), dtype=torch.float64) - (1 - restart) * step.T, restart * start_law
     )
-    found = dense(family(tables, 1.0, restart, tolerance=EXACT)).flatten()
-    assert distance(found, law) < 1e-9
+    fixed_point = dense(family(tables, 1.0, restart, tolerance=EXACT)).flatten()
+    assert distance(fixed_point, law) < 1e-9
     series, term = torch.zeros_like(law), restart * start_law
     for _ in range(40):
         series, term = series + term, (1 - restart) * (term @ step)

@@ -29,8 +29,8 @@ def random_tables(vocab, seed, block=(0, 1), candidates=None):
     return unary_tables(model, Cloze((vocab, vocab), block), candidates)
 
 
-def assert_same_metrics(found, expected, skip=()):
-    for a, b in zip(found.joints, expected.joints, strict=True):
+def assert_same_metrics(metrics, expected, skip=()):
+    for a, b in zip(metrics.joints, expected.joints, strict=True):
         if a.construction not in skip:
             assert (a.joint_nll, a.a_kl, a.g_kl) == pytest.approx(
                 (b.joint_nll, b.a_kl, b.g_kl), abs=1e-5
@@ -81,8 +81,8 @@ def test_arnold_gokhale_has_the_lowest_objective_and_average_divergence(size, se
     tables = unary_tables(
         TabularMLM.random(vocab, sites, seed), Cloze((vocab,) * sites, tuple(range(sites)))
     )
-    found = {m.construction: m for m in block_metrics(all_joints(tables), (0,) * sites).joints}
-    best = found.pop("arnold_gokhale")
-    for other in found.values():
+    by_name = {m.construction: m for m in block_metrics(all_joints(tables), (0,) * sites).joints}
+    best = by_name.pop("arnold_gokhale")
+    for other in by_name.values():
         assert best.objective <= other.objective + 1e-9, other.construction
         assert best.a_kl <= other.a_kl + 1e-9, other.construction

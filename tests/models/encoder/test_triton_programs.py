@@ -226,7 +226,7 @@ def counted(patch: pytest.MonkeyPatch, name: str) -> list[None]:
     patch.setattr(
         triton_programs,
         name,
-        lambda *given, **named: calls.append(None) or program(*given, **named),
+        lambda *args, **named: calls.append(None) or program(*args, **named),
     )
     return calls
 

@@ -122,7 +122,7 @@ def test_the_verdict_says_when_chains_have_not_mixed():
     assert "No sign that the chains have not mixed" in " ".join(mixed.verdict)
     stuck = diagnose(made_up_run(rng.normal(size=(8, 300)) + 4 * np.arange(8)[:, None]))
     assert any(
-        said.startswith("The chains have NOT mixed: R-hat of the energy") for said in stuck.verdict
+        line.startswith("The chains have NOT mixed: R-hat of the energy") for line in stuck.verdict
     )
     assert "NOT mixed" in repr(stuck)
     assert "invariant" in stuck.verdict[0]
@@ -164,7 +164,7 @@ def test_repetition_stutter_and_starts_are_reported():
         )
     )
     assert still.at_start == still.start_stutter == 1.0
-    assert any("had left the text it started from" in said for said in still.verdict)
+    assert any("had left the text it started from" in line for line in still.verdict)
     assert next(f for f in still.functionals if f.name == "unchanged").mean == 4.0
 
 
@@ -182,8 +182,8 @@ def test_stutter_is_held_against_what_the_alphabet_gives_by_chance():
     assert fair.stutter == unfair.stutter
     assert 0.4 < fair.start_stutter < 0.6
     assert unfair.start_stutter < 0.1
-    assert not any("stutter" in said for said in fair.verdict)
-    assert any("the texts stutter" in said and "in the starts" in said for said in unfair.verdict)
+    assert not any("stutter" in line for line in fair.verdict)
+    assert any("the texts stutter" in line and "in the starts" in line for line in unfair.verdict)
 
 
 def test_coming_back_to_the_start_is_no_sign_of_standing_still():
@@ -195,11 +195,11 @@ def test_coming_back_to_the_start_is_no_sign_of_standing_still():
     tokens[:, 0, 3], starts = 6, [[2, 7, 7, 7, 5, 3]] * 4
     diagnosis = diagnose(made_up_run(rng.normal(size=(4, 100)), tokens=tokens, starts=starts))
     assert diagnosis.at_start == 0.0
-    assert not any("started from" in said for said in diagnosis.verdict)
+    assert not any("started from" in line for line in diagnosis.verdict)
     tokens[:, :20, 3] = 5
     late = diagnose(made_up_run(rng.normal(size=(4, 100)), tokens=tokens, starts=starts))
     assert late.at_start >= 0.2
-    assert any("run longer, or burn in" in said for said in late.verdict)
+    assert any("run longer, or burn in" in line for line in late.verdict)
 
 
 def test_numbers_of_a_real_run(tiny):

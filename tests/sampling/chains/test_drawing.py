@@ -220,8 +220,8 @@ def test_passes_are_those_that_the_model_is_asked_for(tiny):
     counted, rows = copy(tiny), []
     counted.logits = lambda ids, positions: rows.append(len(ids)) or tiny.logits(ids, positions)
     run = draw_samples(settings, counted)
-    asked = int(run.samples.groupby("chain")["passes"].max().sum()) + int(
+    passes = int(run.samples.groupby("chain")["passes"].max().sum()) + int(
         run.rates["scoring_passes"].sum()
     )
     assert int(run.rates["scoring_passes"].sum()) == 0
-    assert asked <= sum(rows) <= asked + 7 * 100
+    assert passes <= sum(rows) <= passes + 7 * 100

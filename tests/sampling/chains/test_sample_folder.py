@@ -95,8 +95,8 @@ def test_a_run_that_goes_on_while_it_is_read_has_no_part_missing(
     shutil.copytree(tmp_path / "run", tmp_path / "later")
     draw_samples(settings_of(**SMALL), tiny, tmp_path / "later")
 
-    def listed(*given):
-        parts = read_parts(*given)
+    def listed(*args):
+        parts = read_parts(*args)
         shutil.copytree(tmp_path / "later", tmp_path / "run", dirs_exist_ok=True)
         return parts
 

@@ -128,14 +128,14 @@ def test_workers_take_up_a_local_run_and_lose_one_and_this_process_finishes_it(
     """
     if engine == "ray":
         request.getfixturevalue("ray_here")
-    asked = {
+    options = {
         "model": partial(unmask.load, tiny_folder, device="cpu"),
         "length": 4,
         "chains": 6,
         "sweeps": 60,
         "seed": 5,
     }
-    whole, out, killed = unmask.sample(**asked), tmp_path / "run", []
+    whole, out, killed = unmask.sample(**options), tmp_path / "run", []
 
     def stop(done: int, total: int, what: str = "") -> None:
         if done >= 10:
@@ -149,14 +149,14 @@ def test_workers_take_up_a_local_run_and_lose_one_and_this_process_finishes_it(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        unmask.sample(**asked, out=out, progress=stop)
+        unmask.sample(**options, out=out, progress=stop)
     with pytest.raises(KeyboardInterrupt):
         several = {"model": partial(unmask.load, tiny_folder, device="cpu,cpu")}
         shared = {"engine": "ray:2"} if engine == "ray" else several
-        unmask.sample(**asked | shared, out=out, progress=kill_then_stop)
+        unmask.sample(**options | shared, out=out, progress=kill_then_stop)
     assert killed
     assert int(np.load(out / "checkpoints" / "group-0000.npz")["done"]) >= 40
-    resumed = unmask.sample(**asked, out=out)
+    resumed = unmask.sample(**options, out=out)
     for frame in ("samples", "starts", "rates"):
         same(getattr(resumed, frame), getattr(whole, frame))
     assert (out / "diagnostics.json").is_file()

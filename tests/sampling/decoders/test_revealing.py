@@ -63,8 +63,8 @@ def test_every_law_sums_to_one_over_all_texts(name, options):
         (small_target(3, 4, seed=5), 1.0),
         (Target(constrained, [4, 2, 4, 4], allowed={2: [1, 3]}), 0.6),
     ):
-        found = log_law(decoder_of(name, target, decoding_temperature=temperature, **options))
-        assert float(found.exp().sum()) == pytest.approx(1.0, abs=1e-10)
+        log_probs = log_law(decoder_of(name, target, decoding_temperature=temperature, **options))
+        assert float(log_probs.exp().sum()) == pytest.approx(1.0, abs=1e-10)
 
 
 def entropy_of(q):
@@ -144,12 +144,12 @@ BY_HAND = [
 def test_laws_are_those_of_a_plain_reference_pass_by_pass(name, options):
     target = small_target(3, 4, seed=11)
     texts = all_texts(target)[::7]
-    found = law(decoder_of(name, target, **options), texts, same_order(len(texts)))
+    laws = law(decoder_of(name, target, **options), texts, same_order(len(texts)))
     for row, text in enumerate(texts.tolist()):
         total, passes, entropies = law_by_hand(target.model, text, name, options)
-        assert float(found.log_q[row].sum()) == pytest.approx(total, abs=1e-10)
-        assert int(found.passes[row]) == passes == int(found.steps[row].max()) + 1
-        assert found.entropy[row].tolist() == pytest.approx(entropies, abs=1e-10)
+        assert float(laws.log_q[row].sum()) == pytest.approx(total, abs=1e-10)
+        assert int(laws.passes[row]) == passes == int(laws.steps[row].max()) + 1
+        assert laws.entropy[row].tolist() == pytest.approx(entropies, abs=1e-10)
 
 
 @pytest.mark.parametrize("name", WITH_LAW)
@@ -173,10 +173,10 @@ def mean_law(decoder, orders=2000):
     """Over random orders."""
     texts = all_texts(decoder.target)
     chains = torch.arange(orders).repeat_interleave(len(texts)).tolist()
-    found = (
+    probs = (
         law(decoder, texts.repeat(orders, 1), ChainStreams(9, chains).at(0, 0)).log_q.sum(1).exp()
     )
-    return found.reshape(orders, -1).mean(0)
+    return probs.reshape(orders, -1).mean(0)
 
 
 def test_a_rule_that_looks_at_what_it_drew_gives_a_product_that_does_not_sum_to_one():
@@ -255,8 +255,8 @@ def test_the_bound_for_a_number_of_passes_is_the_smallest(case):
     }
     smallest = min(bound for bound in sums if sets_under(bound, rising) <= passes)
     row = torch.tensor([[*entropies, *[torch.inf] * hidden]], dtype=torch.float64)
-    found = float(least_bound(row, passes))
-    assert smallest * (1 - 1e-12) <= found <= smallest + 2e-6 * sum(rising)
+    least = float(least_bound(row, passes))
+    assert smallest * (1 - 1e-12) <= least <= smallest + 2e-6 * sum(rising)
 
 
 def test_a_model_without_a_profile_is_interleaved_and_says_so():

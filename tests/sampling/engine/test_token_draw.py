@@ -86,19 +86,19 @@ def cases(seed, rows, vocabulary, dtype=torch.float32):
 @given(st.integers(0, 10**6), st.integers(2, 40), st.sampled_from([1.0, 0.5, 1.7]))
 def test_numbers_that_come_with_a_token(seed, vocabulary, temperature):
     logits, support, sites, current, u = cases(seed, 7, vocabulary)
-    found = plain_draw(TokenDraw(logits, support, sites, current, temperature, u))
+    draw = plain_draw(TokenDraw(logits, support, sites, current, temperature, u))
     log_g = torch.where(support[sites], logits.double() / temperature, -torch.inf).log_softmax(-1)
     rows = torch.arange(7)
     before = log_g.exp().cumsum(-1) - log_g.exp()
-    assert bool(support[sites, found.tokens].all())
-    low, width = before[rows, found.tokens], log_g.exp()[rows, found.tokens]
+    assert bool(support[sites, draw.tokens].all())
+    low, width = before[rows, draw.tokens], log_g.exp()[rows, draw.tokens]
     assert bool(((low <= u + 1e-12) & (u < low + width + 1e-12)).all())
-    assert torch.allclose(found.log_density, log_g[rows, found.tokens], atol=1e-12)
-    assert torch.allclose(found.current_log_density, log_g[rows, current], atol=1e-12)
-    assert torch.equal(found.logit, logits[rows, found.tokens].double())
-    assert torch.allclose(found.log_all, logits.double().logsumexp(-1), atol=1e-12)
+    assert torch.allclose(draw.log_density, log_g[rows, draw.tokens], atol=1e-12)
+    assert torch.allclose(draw.current_log_density, log_g[rows, current], atol=1e-12)
+    assert torch.equal(draw.logit, logits[rows, draw.tokens].double())
+    assert torch.allclose(draw.log_all, logits.double().logsumexp(-1), atol=1e-12)
     allowed = torch.where(support[sites], logits.double(), -torch.inf)
-    assert torch.allclose(found.log_allowed, allowed.logsumexp(-1), atol=1e-12)
+    assert torch.allclose(draw.log_allowed, allowed.logsumexp(-1), atol=1e-12)
     greedy = plain_draw(TokenDraw(logits, support, sites, current, 0.0, u))
     assert torch.equal(greedy.tokens, allowed.argmax(-1))
 

@@ -65,7 +65,7 @@ def test_the_bundled_model_measures_two_pairs_in_a_first_try(tiny):
 
 
 def test_the_paper_s_table_has_both_schemes(options, tiny_folder, corpus, tmp_path):
-    given = [
+    words = [
         "--model",
         tiny_folder,
         "--data",
@@ -78,7 +78,7 @@ def test_the_paper_s_table_has_both_schemes(options, tiny_folder, corpus, tmp_pa
         tmp_path / "paper",
         "--paper",
     ]
-    done = unmask(*given)
+    done = unmask(*words)
     assert done.exit_code == 0, done.output
     assert "2 random pairs" in done.stdout, done.output
     assert "2 contiguous pairs" in done.stdout, done.output
@@ -90,7 +90,7 @@ def test_the_paper_s_table_has_both_schemes(options, tiny_folder, corpus, tmp_pa
             50,
         )
         assert settings["constructions"] == ["product", "mrf_logit", "mrf", "hcb", "arnold_gokhale"]
-    refused = unmask(*given, "--joints", "mrf")
+    refused = unmask(*words, "--joints", "mrf")
     assert refused.exit_code == 2
     assert "leave these out" in refused.stderr
 
@@ -113,9 +113,9 @@ def test_the_paper_s_table_as_json_is_one_document(tiny, tiny_folder, corpus):
     printed = json.loads(done.stdout)
     assert list(printed) == ["random", "contiguous"]
     for scheme, table in printed.items():
-        found = evaluate(corpus, model=tiny, pairs=2, scheme=scheme, paper=True).to_dict()
-        assert table.keys() == found.keys()
-        assert table["constructions"] == found["constructions"]
+        evaluated = evaluate(corpus, model=tiny, pairs=2, scheme=scheme, paper=True).to_dict()
+        assert table.keys() == evaluated.keys()
+        assert table["constructions"] == evaluated["constructions"]
 
 
 def test_json_is_what_the_function_gives(options, tiny, corpus, tmp_path):
@@ -124,9 +124,9 @@ def test_json_is_what_the_function_gives(options, tiny, corpus, tmp_path):
     assert done.stderr == ""
     printed = json.loads(done.stdout)
     assert printed == json.loads((tmp_path / "run" / "table.json").read_text())
-    found = evaluate(corpus, model=tiny, pairs=4, joints="product,mrf").to_dict()
-    assert printed.keys() == found.keys()
-    assert printed["constructions"] == found["constructions"]
+    evaluated = evaluate(corpus, model=tiny, pairs=4, joints="product,mrf").to_dict()
+    assert printed.keys() == evaluated.keys()
+    assert printed["constructions"] == evaluated["constructions"]
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_failed_pairs_end_with_a_count_and_exit_code_1(short_winded, tmp_path):
     data.write_text(
         "the cat sat .\nthe cat sat on the mat .\na dog ran .\na dog ran under the tree .\n"
     )
-    given = [
+    words = [
         "--model",
         short_winded,
         "--data",
@@ -160,7 +160,7 @@ def test_failed_pairs_end_with_a_count_and_exit_code_1(short_winded, tmp_path):
         "--out",
         tmp_path / "run",
     ]
-    done = unmask(*given, "--joints", "product,mrf")
+    done = unmask(*words, "--joints", "product,mrf")
     assert done.exit_code == 1, done.output
     assert "2 random pairs" in done.stdout
     assert "MRF" in done.stdout

@@ -100,13 +100,13 @@ def breadth_first(heads: tuple[int, ...], start: int) -> dict[int, int]:
         w: {v for v in range(len(heads)) if heads[v] == w or heads[w] == v}
         for w in range(len(heads))
     }
-    found, queue = {start: 0}, deque([start])
+    distances, queue = {start: 0}, deque([start])
     while queue:
         at = queue.popleft()
-        for other in near[at] - found.keys():
-            found[other] = found[at] + 1
+        for other in near[at] - distances.keys():
+            distances[other] = distances[at] + 1
             queue.append(other)
-    return found
+    return distances
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=9), st.randoms(use_true_random=False))

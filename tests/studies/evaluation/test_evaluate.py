@@ -27,15 +27,15 @@ def finished(asked, tmp_path_factory):
 @pytest.fixture
 def masked(finished, tiny):
     """The masked texts of the finished run, as its model is first asked about them."""
-    found = []
+    texts = []
     for line in (finished / "pairs.jsonl").read_text().splitlines():
         pair = json.loads(line)
         ids = tiny.words.encode(pair["text"])
-        found.append(
+        texts.append(
             tuple(tiny.mask_id if t in pair["block"] else token for t, token in enumerate(ids))
         )
-    assert len(set(found)) == len(found)
-    return found
+    assert len(set(texts)) == len(texts)
+    return texts
 
 
 def table(out) -> str:
@@ -189,8 +189,8 @@ def test_pairs_of_a_file_are_measured(tiny, tmp_path):
         {"text": "a dog ran under a tree .", "block": [5, 2]},
     ]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    asked = {"model": tiny, "joints": QUICK}
-    rows = unmask.evaluate(tmp_path / "pairs.jsonl", out=tmp_path / "run", **asked).rows
+    options = {"model": tiny, "joints": QUICK}
+    rows = unmask.evaluate(tmp_path / "pairs.jsonl", out=tmp_path / "run", **options).rows
     first, second = (rows[rows["pair"] == i].iloc[0] for i in (0, 1))
     assert (first["first_token"], first["second_token"], "id" in first) == ("the", "cat", False)
     assert (second["first"], second["second"], second["first_token"], second["second_token"]) == (
@@ -206,8 +206,8 @@ def test_pairs_of_a_file_are_measured(tiny, tmp_path):
             InputError,
             match=f"{option} was given, and the pairs are those of .*: leave {option} out",
         ):
-            unmask.evaluate(tmp_path / "pairs.jsonl", **asked, **choice)
-    again = unmask.evaluate(tmp_path / "run" / "pairs.jsonl", **asked).rows
+            unmask.evaluate(tmp_path / "pairs.jsonl", **options, **choice)
+    again = unmask.evaluate(tmp_path / "run" / "pairs.jsonl", **options).rows
     pd.testing.assert_frame_equal(again.drop(columns="seconds"), rows.drop(columns="seconds"))
 
 
@@ -220,9 +220,9 @@ def test_parses_give_syntactic_distances(tiny, tmp_path):
     ]
     (tmp_path / "one.conllu").write_text("\n".join([*lines, ""]))
     rows = unmask.evaluate(tmp_path / "one.conllu", model=tiny, pairs=21, joints="product").rows
-    found = {(row.first, row.second): row.syntactic_distance for row in rows.itertuples()}
-    assert len(found) == 21
-    assert (found[1, 2], found[1, 3], found[2, 3], found[4, 5], found[1, 5], found[3, 7]) == (
+    apart = {(row.first, row.second): row.syntactic_distance for row in rows.itertuples()}
+    assert len(apart) == 21
+    assert (apart[1, 2], apart[1, 3], apart[2, 3], apart[4, 5], apart[1, 5], apart[3, 7]) == (
         1,
         2,
         1,
@@ -237,22 +237,22 @@ def test_the_support_is_the_regular_tokens_or_every_column_or_an_alphabet(asked,
     fewer pairs of tokens.
     """
     texts = ["the cat sat on the mat .", "a dog ran on the mat ."]
-    found = {
-        name: unmask.evaluate(texts, model=tiny, pairs=6, joints="mrf", **given).rows
-        for name, given in {
+    by_support = {
+        name: unmask.evaluate(texts, model=tiny, pairs=6, joints="mrf", **options).rows
+        for name, options in {
             "all": {"support": "all"},
             "regular": {},
             "five": {"alphabet": "the,a,mat,on,cat"},
         }.items()
     }
     known = {"all": 17, "regular": 12, "five": 5}
-    for name, rows in found.items():
+    for name, rows in by_support.items():
         contexts = rows["objective"] / (2 * rows["a_kl"])
         np.testing.assert_allclose(contexts, known[name], rtol=1e-5)
-    assert set(found["five"]["first_token"]) | set(found["five"]["second_token"]) <= set(
+    assert set(by_support["five"]["first_token"]) | set(by_support["five"]["second_token"]) <= set(
         "the a mat on cat".split()
     )
-    both = found["regular"].merge(found["all"], on=["pair", "construction"])
+    both = by_support["regular"].merge(by_support["all"], on=["pair", "construction"])
     assert (both["pair_nll_x"] < both["pair_nll_y"]).all()
 
 
@@ -289,13 +289,13 @@ def test_columns_that_are_no_tokens_do_not_count(tiny, tiny_folder, tmp_path):
     ],
 )
 def test_a_wrong_request_is_refused_before_the_model_is_loaded(corpus, tmp_path, change, message):
-    asked = {
+    options = {
         "data": str(corpus),
         "model": "no such model",
         "joints": QUICK,
         "out": tmp_path / "run",
     }
     with pytest.raises(InputError, match=message) as error:
-        unmask.evaluate(**asked | change)
+        unmask.evaluate(**options | change)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()

@@ -181,14 +181,14 @@ def test_a_decoder_that_is_named_twice_is_measured_once():
 
 
 def test_what_is_refused(tmp_path):
-    for message, given in {
+    for message, options in {
         "mask-predict has no law that can be computed": {"decoders": ["mask-predict"]},
         "passes 7, 9: none is below the length, 7": {"passes": [7, 9]},
         "data has no text of 9 tokens": {"length": 9},
         "the text has 202 tokens": {"length": 200},
     }.items():
         with pytest.raises(InputError, match=message) as caught:
-            unmask.frontier(TEXTS, **{"length": 7, **given})
+            unmask.frontier(TEXTS, **{"length": 7, **options})
         assert "\n" not in str(caught.value)
     assert "mask-predict" not in with_law()
     assert math.isclose(len(set(with_law())), len(with_law()))

@@ -57,14 +57,14 @@ def reference(log_a, log_b, log_ma, log_mb, gold, steps):
         "arnold_gokhale": mu.log(),
     }
     x, y = gold
-    found = {}
+    numbers = {}
     for name, rule in rules.items():
         joint = rule - rule.logsumexp((0, 1))
         first, second = joint.log_softmax(0), joint.log_softmax(1)
         kl_first = (log_a.exp() * (log_a - first)).sum(0)
         kl_second = (log_b.exp() * (log_b - second)).sum(1)
         unary = (log_a, log_b) if name == "product" else (first, second)
-        found[name] = {
+        numbers[name] = {
             "unary_nll_first": -unary[0][x, y],
             "unary_nll_second": -unary[1][x, y],
             "pair_nll": -joint[x, y],
@@ -72,7 +72,7 @@ def reference(log_a, log_b, log_ma, log_mb, gold, steps):
             "g_kl": (kl_first[y] + kl_second[x]) / 2,
             "objective": kl_first.sum() + kl_second.sum(),
         }
-    return found
+    return numbers
 
 
 @pytest.fixture(scope="module")
@@ -220,11 +220,11 @@ def test_out_of_memory_halves_every_stage(
 
     work, tried = getattr(measure, stage), []
 
-    def only_four_fit(*given, **named):
-        tried.append(len(given[items]))
+    def only_four_fit(*args, **named):
+        tried.append(len(args[items]))
         if tried[-1] > 4:
             raise RuntimeError("CUDA error: out of memory")
-        return work(*given, **named)
+        return work(*args, **named)
 
     monkeypatch.setattr(measure, stage, only_four_fit)
     assert_same(unmask.evaluate(**asked).rows, one_by_one)
@@ -268,10 +268,10 @@ def test_a_pair_that_fails_does_not_take_the_others_with_it(
     not os.environ.get("TRITON_INTERPRET") or not find_spec("triton"), reason="compiled here"
 )
 def test_pairs_by_triton_from_the_logits_to_the_numbers(tiny, corpus, monkeypatch, in_batches):
-    asked = {"data": str(corpus), "model": tiny, "pairs": 2, "joints": ("balanced",)}
-    plain = unmask.evaluate(**asked).rows
+    options = {"data": str(corpus), "model": tiny, "pairs": 2, "joints": ("balanced",)}
+    plain = unmask.evaluate(**options).rows
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
-    by_triton = unmask.evaluate(**asked).rows
+    by_triton = unmask.evaluate(**options).rows
     columns = ["pair_nll", "unary_nll_first", "a_kl", "g_kl", "incompatibility"]
     pd.testing.assert_frame_equal(by_triton[columns], plain[columns], rtol=1e-4, atol=1e-5)
     assert plain["pair_nll"].nunique() == 2

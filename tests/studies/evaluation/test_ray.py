@@ -59,9 +59,9 @@ def local(asked):
     return unmask.evaluate(**asked)
 
 
-def assert_same_numbers(found: pd.DataFrame, expected: pd.DataFrame) -> None:
+def assert_same_numbers(rows: pd.DataFrame, expected: pd.DataFrame) -> None:
     about = ["pair", "text", "first", "second", "first_token", "second_token", "construction"]
-    pd.testing.assert_frame_equal(found[about], expected[about])
+    pd.testing.assert_frame_equal(rows[about], expected[about])
     for name in (
         "unary_nll_first",
         "unary_nll_second",
@@ -73,7 +73,7 @@ def assert_same_numbers(found: pd.DataFrame, expected: pd.DataFrame) -> None:
     ):
         contexts = 2 * REGULAR_TOKENS if name == "objective" else 1
         np.testing.assert_allclose(
-            found[name], expected[name], rtol=1e-5, atol=1e-5 * contexts, err_msg=name
+            rows[name], expected[name], rtol=1e-5, atol=1e-5 * contexts, err_msg=name
         )
 
 

@@ -22,12 +22,12 @@ def test_a_text_file_has_one_text_per_line(tmp_path):
 
 def test_a_list_is_a_dataset_too(monkeypatch, tmp_path):
     assert [t.text for t in read_texts(["One.", "Two."])] == ["One.", "Two."]
-    for bad, said in (
+    for bad, message in (
         ([], "empty list"),
         (["a", 3], "is not valid: give a text as item 2"),
         (["\ud800"], "1 texts skipped: the tokenizer refuses it"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             unmask.evaluate(bad)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "texts.txt").write_text("At home.\n")
@@ -36,13 +36,13 @@ def test_a_list_is_a_dataset_too(monkeypatch, tmp_path):
 
 def test_a_name_goes_through_the_package_datasets(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    asked = []
+    requests = []
     hub = ModuleType("datasets")
     table = {"premise": ["One.", "Two."], "hypothesis": ["Two.", "n"]}
-    hub.load_dataset = lambda name, split, revision: asked.append((name, split)) or table
+    hub.load_dataset = lambda name, split, revision: requests.append((name, split)) or table
     monkeypatch.setitem(sys.modules, "datasets", hub)
     assert [t.text for t in read_texts("snli")] == ["One.", "Two.", "n"]
-    assert asked == [("stanfordnlp/snli", "validation")]
+    assert requests == [("stanfordnlp/snli", "validation")]
 
 
 def test_a_name_without_the_package_or_the_network_says_what_to_do(monkeypatch, tmp_path):

@@ -43,9 +43,9 @@ def test_every_token_but_the_first_of_a_segment_is_asked_for():
     task = CausalTasks().task(text, VOCABULARY, torch.Generator())
     assert torch.equal(task.shown, text.ids)
     assert int(task.total) == 4 + 3 + 7
-    asked = [(r, i) for r, i in task.predicted.nonzero().tolist()]
-    assert asked == [(0, i) for i in (0, 1, 2, 3, 5, 6, 7)] + [(1, i) for i in range(7)]
-    assert all(task.answer[r, i] == text.ids[r, i + 1] for r, i in asked)
+    predicted = [(r, i) for r, i in task.predicted.nonzero().tolist()]
+    assert predicted == [(0, i) for i in (0, 1, 2, 3, 5, 6, 7)] + [(1, i) for i in range(7)]
+    assert all(task.answer[r, i] == text.ids[r, i + 1] for r, i in predicted)
     assert CausalTasks().slots(2, 12, 4.0) >= int(task.total)
     full = packed_text([[10]], 12, VOCABULARY)  # nothing follows the last token of a full row
     assert CausalTasks().task(full, VOCABULARY, torch.Generator()).predicted[0].tolist() == [

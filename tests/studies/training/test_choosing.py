@@ -98,10 +98,10 @@ def test_the_advice_after_little_learning_is_what_would_help():
 
 
 def test_what_is_given_wins():
-    given = {"layers": 3, "width": 96, "heads": 4, "vocab": 700, "batch_tokens": 640}
-    given |= {"lr": 0.5, "dropout": 0.4, "mask_source": 0.3}
-    made, _, epochs = chosen(PAIRS_28_000, "cuda", **given, epochs=2.0)
-    assert {name: getattr(made, name) for name in given} == given
+    options = {"layers": 3, "width": 96, "heads": 4, "vocab": 700, "batch_tokens": 640}
+    options |= {"lr": 0.5, "dropout": 0.4, "mask_source": 0.3}
+    made, _, epochs = chosen(PAIRS_28_000, "cuda", **options, epochs=2.0)
+    assert {name: getattr(made, name) for name in options} == options
     assert epochs == pytest.approx(2, rel=0.01)
     assert chosen(PAIRS_28_000, "cuda", dropout=0.0)[0].dropout == 0.0
     assert chosen(5_000, "cpu", epochs=1.0)[0].steps == 9
@@ -168,24 +168,24 @@ def test_the_chosen_options_given_one_by_one_make_the_same_weights_and_so_does_a
 ):
     torch.set_num_threads(1)
     caplog.set_level("INFO", "unmask")
-    given: dict[str, Any] = {"parallel": reversed_pairs(200), "valid_share": 0.05, "device": "cpu"}
-    plain = {**given, "out": tmp_path / "plain", "epochs": 7.0}
+    fixed: dict[str, Any] = {"parallel": reversed_pairs(200), "valid_share": 0.05, "device": "cpu"}
+    plain = {**fixed, "out": tmp_path / "plain", "epochs": 7.0}
     assert flat.train(**plain, max_minutes=0.0).status == "paused"
     made = flat.train(**plain, resume=True)
     assert made.finished
     assert made.settings.dropout == 0.1
-    said = next(
+    message = next(
         line for plan in caplog.messages for line in plan.splitlines() if line.startswith("chosen ")
     )
     options = {
         name.replace("-", "_"): float(value)
-        for name, value in re.findall(r"--([\w-]+) (\S+)", said)
+        for name, value in re.findall(r"--([\w-]+) (\S+)", message)
     }
     numbers = {
         name: value if name in ("lr", "dropout", "mask_source") else int(value)
         for name, value in options.items()
     }
-    again = flat.train(out=tmp_path / "again", **given, **numbers)
+    again = flat.train(out=tmp_path / "again", **fixed, **numbers)
     assert again.settings == made.settings
     first, second = (
         load_file(made.out / "model.safetensors"),

@@ -96,17 +96,17 @@ OBJECTIVES = {
 @pytest.mark.parametrize("options", OBJECTIVES.values(), ids=OBJECTIVES)
 def test_the_parts_of_a_step_add_up_to_the_step_of_one_process(options):
     trainer = trainer_of(**options)
-    loss, whole, asked = gradient(trainer, Processes())
+    loss, whole, count = gradient(trainer, Processes())
     for size in (2, 3, 8):
         parts = [gradient(trainer, Processes(rank=rank, size=size)) for rank in range(size)]
         assert sum(part[0] for part in parts) == pytest.approx(loss, rel=1e-5)
         error = (sum(part[1] for part in parts) - whole).norm() / whole.norm()
         assert error < 1e-5
-        assert sum(part[2] for part in parts) == asked
+        assert sum(part[2] for part in parts) == count
         if (
-            asked % size
+            count % size
         ):  # a mean of the processes' own means is another number: their counts of positions differ
-            of_means = sum(part[1] * asked / (part[2] * size) for part in parts)
+            of_means = sum(part[1] * count / (part[2] * size) for part in parts)
             assert (of_means - whole).norm() / whole.norm() > 100 * error
 
 
@@ -124,13 +124,13 @@ def test_rows_are_shared_out_once_each():
 
 
 def options_of(shared, out, **more):
-    given = {"steps": 12, "device": "cpu", "valid_share": 0.1, "out": out}
-    return {**SMALL, **given, **more}
+    options = {"steps": 12, "device": "cpu", "valid_share": 0.1, "out": out}
+    return {**SMALL, **options, **more}
 
 
 def command(shared, out, *words, texts=True, **more):
-    given = options_of(shared, out, **more).items()
-    options = [word for name, value in given for word in (f"--{name.replace('_', '-')}", value)]
+    settings = options_of(shared, out, **more).items()
+    options = [word for name, value in settings for word in (f"--{name.replace('_', '-')}", value)]
     return ["train", *([shared / "corpus.txt"] if texts else ()), *options, *words]
 
 

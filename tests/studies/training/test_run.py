@@ -64,8 +64,8 @@ def shared(tmp_path_factory):
 
 
 def go(shared, out, **options):
-    given = {"valid": shared / "valid.txt", **SMALL, **options}
-    return flat.train(shared / "corpus.txt", out=out, **given)
+    settings = {"valid": shared / "valid.txt", **SMALL, **options}
+    return flat.train(shared / "corpus.txt", out=out, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -135,8 +135,8 @@ def test_a_model_learns_far_below_the_unigram_entropy(shared, tmp_path, change):
 
 
 def test_texts_in_memory_train_the_model_of_their_file(shared, tmp_path, uninterrupted):
-    given = {**SMALL, "out": tmp_path / "model"}
-    made = flat.train(made_up_lines(600), valid=made_up_lines(120, seed=1), **given)
+    options = {**SMALL, "out": tmp_path / "model"}
+    made = flat.train(made_up_lines(600), valid=made_up_lines(120, seed=1), **options)
     assert made.finished
     assert same(weights(tmp_path / "model"), uninterrupted)
     card = (tmp_path / "model" / "README.md").read_text()
@@ -363,16 +363,16 @@ def test_no_run_a_run_of_another_corpus_and_a_finished_one_are_not_resumed(share
 
 def test_an_empty_or_short_corpus_leaves_no_folder(shared, tmp_path):
     short = ["The old baker kneads dough on Friday."] * 3
-    given = {**SMALL, "out": tmp_path / "model"}
+    options = {**SMALL, "out": tmp_path / "model"}
     for empty in ([], ["", "  \n"]):
         with pytest.raises(InputError, match="the corpus is empty"):
-            flat.train(empty, valid=shared / "valid.txt", **given)
+            flat.train(empty, valid=shared / "valid.txt", **options)
     with pytest.raises(InputError, match="shorter than one batch"):
-        flat.train(short, valid=shared / "valid.txt", **given)
+        flat.train(short, valid=shared / "valid.txt", **options)
     with pytest.raises(InputError, match="no segment is held out"):
-        flat.train(short, valid_share=1e-9, **given)
+        flat.train(short, valid_share=1e-9, **options)
     with pytest.raises(InputError, match="has no text, give another file"):
-        flat.train(short * 200, valid=["", " "], **given)
+        flat.train(short * 200, valid=["", " "], **options)
     assert not (tmp_path / "model").exists()
 
 

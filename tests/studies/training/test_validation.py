@@ -105,14 +105,14 @@ def test_the_loss_of_frequencies_is_that_counted_by_hand(objective, make):
                 targets.append(i)
             source = source and i != vocabulary.end
     assert len(targets) > 50
-    asked = CausalTasks() if causal else MaskedTasks(FixedRate(1.0))
+    tasks = CausalTasks() if causal else MaskedTasks(FixedRate(1.0))
     trainer = Trainer(settings(objective, pairs), prepared, torch.device("cpu"))
     assert torch.equal(trainer.log_unigram, log_p)
-    figures = trainer.validate(prepared.valid, asked)
+    figures = trainer.validate(prepared.valid, tasks)
     assert figures.positions == len(targets)
     assert figures.unigram == pytest.approx(-sum(float(log_p[i]) for i in targets) / len(targets))
     trainer.log_unigram = torch.full_like(log_p, -log(len(may)))
-    other = trainer.validate(prepared.valid, asked)
+    other = trainer.validate(prepared.valid, tasks)
     assert other.unigram == pytest.approx(log(len(may)))
     assert abs(other.unigram - figures.unigram) > 0.1
 

@@ -56,10 +56,10 @@ def test_a_translation_has_positions_from_the_end_of_the_sources_room_on() -> No
 
 def test_only_the_translation_is_asked_for_and_its_end_by_a_causal_model() -> None:
     text, generator = packed(), torch.Generator().manual_seed(0)
-    asked = (
+    predicted = (
         CausalTasks().task(text, VOCABULARY, generator).predicted[0].nonzero().squeeze(1).tolist()
     )
-    assert asked == [4, 5, 6, 10, 11, 12, 13]
+    assert predicted == [4, 5, 6, 10, 11, 12, 13]
     everything = MaskedTasks(UniformRate(1.0, 1.0)).task(text, VOCABULARY, generator)
     assert torch.equal(everything.predicted, text.maskable)
     too = MaskedTasks(UniformRate(1.0, 1.0), source=0.999999).task(text, VOCABULARY, generator)

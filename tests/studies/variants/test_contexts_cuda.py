@@ -22,9 +22,9 @@ def test_every_score(letters_folder, dtype, tolerance, enough, monkeypatch):
     ids = models[0].words.encode("ACDEGACDEG")
     sites, allowed = (2, 4, 7, 9), models[0].regular_ids
     variants = torch.tensor(list(product(allowed[:3], repeat=4)))
-    asked = [Contexts(model, ids, sites, "all", allowed) for model in models]
-    expected, scores = (one.scores(variants) for one in asked)
-    assert asked[0].passes == asked[1].passes == asked[1].pass_count(variants)
+    contexts = [Contexts(model, ids, sites, "all", allowed) for model in models]
+    expected, scores = (one.scores(variants) for one in contexts)
+    assert contexts[0].passes == contexts[1].passes == contexts[1].pass_count(variants)
     for name, values in expected.items():
         torch.testing.assert_close(scores[name], values, rtol=0, atol=tolerance)
         assert float(values.std()) > 0.2

@@ -70,13 +70,13 @@ def test_the_same_list_from_csv_tsv_gz_frame_and_rows(parent, tmp_path):
     with gzip.open(tmp_path / "a.csv.gz", "wt") as stream:
         frame.to_csv(stream, index=False)
     quoted = write(tmp_path / "c.csv", "mutant,kd", "A1C,1", "", "WT,2", '"A1C,C2D",3.5', "E4G,NA")
-    for given in (
+    for source in (
         *(tmp_path / name for name in ("a.csv", "a.tsv", "b.csv", "a.csv.gz")),
         quoted,
         frame,
         frame.to_dict("records"),
     ):
-        variants = read_variants(given, parent)
+        variants = read_variants(source, parent)
         assert variants.places == (1, 2)
         assert variants.names(parent) == ["A1C", "WT", "A1C+C2D"]
         assert variants.values.tolist() == [1, 2, 3.5]

@@ -31,9 +31,9 @@ def test_fill_json_is_what_the_api_says(tiny, model):
     result = run("fill", TWO, *model, "--joint", "product", "--top", 3, "--json")
     assert result.exit_code == 0
     assert result.stderr == ""
-    said = json.loads(result.stdout)
-    assert set(said) == {"text", "joint", "candidates_mass", "completions"}
-    assert said == unmask.fill(TWO, model=tiny, joint="product", top=3).to_dict()
+    printed = json.loads(result.stdout)
+    assert set(printed) == {"text", "joint", "candidates_mass", "completions"}
+    assert printed == unmask.fill(TWO, model=tiny, joint="product", top=3).to_dict()
 
 
 def test_fill_shows_joint_and_product_side_by_side(tiny, model):
@@ -78,10 +78,10 @@ def test_compare_fits_80_columns(model, args):
 
 
 def test_too_large_an_exact_joint_is_refused_before_any_work():
-    said = refused(["fill", "A [MASK] [MASK] [MASK] sat.", "--exact"])
-    assert "passes" in said
-    assert "cells" in said
-    assert ": leave out --exact and use --candidates 257 or fewer, or --force" in said
+    message = refused(["fill", "A [MASK] [MASK] [MASK] sat.", "--exact"])
+    assert "passes" in message
+    assert "cells" in message
+    assert ": leave out --exact and use --candidates 257 or fewer, or --force" in message
 
 
 def test_a_defect_of_ours_is_not_hidden(monkeypatch, model):
@@ -117,12 +117,12 @@ THREE = "a [MASK] [MASK] [MASK] ."
 
 
 def test_fill_by_chain_from_three_blanks_on(tiny, model):
-    said = json.loads(run("fill", THREE, *model, "--json").stdout)
-    assert said == json.loads(json.dumps(unmask.fill(THREE, model=tiny).to_dict()))
-    assert said["joint"] == "chain"
-    assert 0 < said["mass"] <= 1
-    assert len(said["completions"]) == 10
-    assert said["certain"] <= 10
+    printed = json.loads(run("fill", THREE, *model, "--json").stdout)
+    assert printed == json.loads(json.dumps(unmask.fill(THREE, model=tiny).to_dict()))
+    assert printed["joint"] == "chain"
+    assert 0 < printed["mass"] <= 1
+    assert len(printed["completions"]) == 10
+    assert printed["certain"] <= 10
     grid = json.loads(run("fill", THREE, *model, "--candidates", 3, "--json").stdout)
     assert "candidates_mass" in grid
     assert grid["joint"] == "restarted"
@@ -143,7 +143,7 @@ def test_fill_answers_and_constraints(tiny, model):
         "--top",
         4,
     )
-    said = json.loads(run("fill", "the [MASK] [MASK] .", *model, *options, "--json").stdout)
+    printed = json.loads(run("fill", "the [MASK] [MASK] .", *model, *options, "--json").stdout)
     constraints = {"allow": {1: ["cat", "dog", "mat"]}, "forbid": ["mat"]}
     filling = unmask.fill(
         "the [MASK] [MASK] .",
@@ -151,8 +151,8 @@ def test_fill_answers_and_constraints(tiny, model):
         top=4,
         search=unmask.Search(answers=["cat sat", "dog ran"], **constraints),
     )
-    assert said == json.loads(json.dumps(filling.to_dict()))
-    assert {c["tokens"][0] for c in said["completions"]} == {"cat", "dog"}
+    assert printed == json.loads(json.dumps(filling.to_dict()))
+    assert {c["tokens"][0] for c in printed["completions"]} == {"cat", "dog"}
     shown = run("fill", "the [MASK] [MASK] .", *model, *options).stdout
     assert "odds" in shown
     assert "1 : 1" in shown
@@ -185,13 +185,13 @@ def test_a_text_that_does_not_look_like_a_file_is_a_text(model, tmp_path, monkey
 @pytest.mark.parametrize("text", LIKE_FILES)
 @pytest.mark.parametrize("verb", ["fill", "compare", "dependence", "mutants", "score"])
 def test_a_text_that_looks_like_a_file_is_refused_with_both_ways_out(model, verb, text):
-    said = refused([verb, text, *model])
+    message = refused([verb, text, *model])
     ways = (
         f"give --file {shlex.quote(text)} to read the file, or --text {shlex.quote(text)} if it is"
         " a text"
     )
-    assert "looks like the name of a file: " in said or "is the name of a file: " in said
-    assert ways in said
+    assert "looks like the name of a file: " in message or "is the name of a file: " in message
+    assert ways in message
     with pytest.raises(
         unmask.InputError, match=r"give Path\(.*\) to read the file, or \[.*\] if it is a text"
     ):

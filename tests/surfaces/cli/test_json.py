@@ -33,7 +33,7 @@ COMMANDS = {
 }
 
 
-def answers(*given, **options):
+def answers(*args, **options):
     """Stands for the function of any verb."""
     return SimpleNamespace(
         to_dict=lambda: VALUES, rows=[], failed=[], skipped={}, status="finished", finished=True

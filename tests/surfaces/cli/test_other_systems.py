@@ -95,10 +95,10 @@ def test_a_folder_in_place_of_a_file_is_called_one(run, tmp_path, tiny_folder):
         score, ["score", "--file", "tables.csv", *model], ["evaluate", "--data", "texts", *model]
     )
     assert code == 2
-    said = [
+    messages = [
         f"error: '{name}' is a folder: give a file" for name in ("texts", "tables.csv", "texts")
     ]
-    assert err.splitlines() == said
+    assert err.splitlines() == messages
 
 
 def test_run_folders_begin_and_continue(run, tmp_path, tiny_folder):

@@ -66,8 +66,8 @@ def shell(line: str) -> tuple[int, str, str]:
     ],
 )
 def test_streams_that_cannot_be_used_are_told_in_one_line(line, code, said):
-    found, out, err = shell(line)
-    assert (found, out) == (code, "")
+    status, out, err = shell(line)
+    assert (status, out) == (code, "")
     assert err.startswith(said)
     assert len(err.splitlines()) == 1
 

@@ -100,8 +100,8 @@ def test_a_stopped_run_says_so_and_goes_on_to_the_same_result(place, ended, tmp_
     torch.set_num_threads(1)
     try:
         again = [*words(place, command, out), *(["--resume"] if command == "train" else [])]
-        for given in (again, words(place, command, tmp_path / "new")):
-            done = invoke(given)
+        for command_line in (again, words(place, command, tmp_path / "new")):
+            done = invoke(command_line)
             assert done.exit_code == 0, done.output
     finally:
         torch.set_num_threads(threads)

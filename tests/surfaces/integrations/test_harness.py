@@ -124,9 +124,9 @@ def test_tasks_have_the_numbers_of_score(tasks, model):
     }
 
     pairs = unmask.score([text for pair in PAIRS for text in pair], mean, model=model)
-    given = [resp[0][0] for one in responses["our_pairs"] for resp in one]
-    assert given == pytest.approx([row["any_order"] for row in pairs], abs=1e-4)
-    right = [given[2 * n] > given[2 * n + 1] for n in range(len(PAIRS))]
+    values = [resp[0][0] for one in responses["our_pairs"] for resp in one]
+    assert values == pytest.approx([row["any_order"] for row in pairs], abs=1e-4)
+    right = [values[2 * n] > values[2 * n + 1] for n in range(len(PAIRS))]
     assert evaluation["results"]["our_pairs"]["acc,none"] == sum(right) / len(PAIRS)
 
     around = [text.split("[MASK]") for text, _ in CLOZES]
@@ -163,11 +163,11 @@ def test_tasks_have_the_numbers_of_score(tasks, model):
 @pytest.mark.parametrize("context", ["green", "", "blue [MASK] red"])
 def test_answers_of_one_length_sum_to_one(colours, score, context):
     answers = [" " + " ".join(words) for words in product(WORDS, repeat=2)]
-    found = UnmaskLM(colours, score=score).loglikelihood(
+    scored = UnmaskLM(colours, score=score).loglikelihood(
         [asked(context, answer) for answer in answers], disable_tqdm=True
     )
-    assert sum(exp(value) for value, _ in found) == pytest.approx(1, abs=1e-9)
-    assert sum(greedy for _, greedy in found) == 1
+    assert sum(exp(value) for value, _ in scored) == pytest.approx(1, abs=1e-9)
+    assert sum(greedy for _, greedy in scored) == 1
 
 
 def test_texts_longer_than_the_model_sum_to_one(colours):
@@ -215,9 +215,9 @@ def test_greedy_is_what_is_generated(colours, context):
     )
     before = context.split(" [MASK]")[0]
     answers = [" " + " ".join(words) for words in product(WORDS, repeat=2)]
-    found = lm.loglikelihood([asked(before, answer) for answer in answers], disable_tqdm=True)
+    scored = lm.loglikelihood([asked(before, answer) for answer in answers], disable_tqdm=True)
     assert [
-        answer.strip() for answer, (_, greedy) in zip(answers, found, strict=True) if greedy
+        answer.strip() for answer, (_, greedy) in zip(answers, scored, strict=True) if greedy
     ] == [text]
 
 
@@ -259,13 +259,13 @@ def test_batches_do_not_matter_and_a_killed_run_continues(colours, tmp_path, mon
     monkeypatch.setattr(UnmaskLM, "_scores", dies)
     with pytest.raises(KeyboardInterrupt):
         CachingLM(lm, str(tmp_path / "cache.db")).loglikelihood(answers)
-    found = CachingLM(UnmaskLM(colours, batch_size=7), str(tmp_path / "cache.db")).loglikelihood(
+    resumed = CachingLM(UnmaskLM(colours, batch_size=7), str(tmp_path / "cache.db")).loglikelihood(
         answers
     )
-    assert [value for value, _ in found] == pytest.approx(
+    assert [value for value, _ in resumed] == pytest.approx(
         [value for value, _ in expected], abs=1e-12
     )
-    assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
+    assert [greedy for _, greedy in resumed] == [greedy for _, greedy in expected]
     assert sum(calls[4:]) == len(answers) - 3 * 7
 
 

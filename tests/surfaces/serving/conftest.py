@@ -40,16 +40,16 @@ def events():
     """Server-sent events of a response as (name, value), after the first, which names the job."""
 
     def read(text: str) -> list[tuple[str, object]]:
-        found = []
+        parsed = []
         for part in text.split("\n\n"):
             fields = dict(
                 line.split(": ", 1) for line in part.splitlines() if not line.startswith(":")
             )
             if fields:
-                found.append((fields["event"], json.loads(fields["data"])))
-        assert found[0][0] == "job"
-        assert len(found[0][1]["id"]) == 16
-        return found[1:]
+                parsed.append((fields["event"], json.loads(fields["data"])))
+        assert parsed[0][0] == "job"
+        assert len(parsed[0][1]["id"]) == 16
+        return parsed[1:]
 
     return read
 
@@ -101,12 +101,12 @@ def gate(monkeypatch):
     """A gate before every batch of the model."""
     from unmask.surfaces.serving.jobs import FairLock
 
-    found, plain = Gate(), FairLock.__enter__
+    barrier, plain = Gate(), FairLock.__enter__
 
     def enter(lock: FairLock) -> None:
-        found.enter()
+        barrier.enter()
         plain(lock)
 
     monkeypatch.setattr(FairLock, "__enter__", enter)
-    yield found
-    found.open()
+    yield barrier
+    barrier.open()

@@ -24,11 +24,11 @@ def asked(client, path, **body):
 
 
 def test_about_names_everything(client):
-    found = client.get("/api/about").json()
-    assert [c["name"] for c in found["constructions"]] == list(unmask.CONSTRUCTIONS)
-    assert found["vocabulary"] == 12
-    assert found["longest"] == 16
-    assert found["limits"]["most_blanks"] == 8
+    about = client.get("/api/about").json()
+    assert [c["name"] for c in about["constructions"]] == list(unmask.CONSTRUCTIONS)
+    assert about["vocabulary"] == 12
+    assert about["longest"] == 16
+    assert about["limits"]["most_blanks"] == 8
 
 
 @pytest.mark.parametrize("joint", ["product", "balanced", "chain"])
@@ -72,10 +72,10 @@ def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
         abs=1e-6,
     )
     pin = {"blank": 0, "token": rows["ids"][2]}
-    given = asked(client, "fill", text=TWO, joint="balanced", cells=12, pin=pin)["map"]["given"]
+    pinned = asked(client, "fill", text=TWO, joint="balanced", cells=12, pin=pin)["map"]["given"]
     row = np.array(answer["map"]["joint"])[2]
-    assert given["given"][0] == pytest.approx(
-        row[columns["ids"].index(given["ids"][0])] / row.sum(), abs=1e-5
+    assert pinned["given"][0] == pytest.approx(
+        row[columns["ids"].index(pinned["ids"][0])] / row.sum(), abs=1e-5
     )
 
 
@@ -199,25 +199,25 @@ def test_a_size_that_is_offered_is_not_refused(client, monkeypatch):
 
 def test_a_batch_is_scored_compared_or_filled(client, tiny):
     texts = ["the cat sat .", "a dog ran ."]
-    found = asked(client, "batch", content="\n".join(texts))
+    batch = asked(client, "batch", content="\n".join(texts))
     known = unmask.score(texts, "pll", model=tiny)
-    assert found["columns"] == ["text", "pll"]
-    assert [row[0] for row in found["rows"]] == texts
-    assert [row[1] for row in found["rows"]] == pytest.approx(
+    assert batch["columns"] == ["text", "pll"]
+    assert [row[0] for row in batch["rows"]] == texts
+    assert [row[1] for row in batch["rows"]] == pytest.approx(
         [row["pll"] for row in known.rows], abs=1e-5
     )
     pairs = "sentence_good,sentence_bad\nthe cat sat .,the cat on .\n"
-    found = asked(client, "batch", content=pairs, name="my pairs.csv")
-    assert found["columns"][:2] == ["sentence_good", "sentence_bad"]
-    assert "of 1 pairs right by pll" in found["lines"][0]
-    found = asked(client, "batch", content="the [MASK] sat .\nthe ___ ran .")
+    batch = asked(client, "batch", content=pairs, name="my pairs.csv")
+    assert batch["columns"][:2] == ["sentence_good", "sentence_bad"]
+    assert "of 1 pairs right by pll" in batch["lines"][0]
+    batch = asked(client, "batch", content="the [MASK] sat .\nthe ___ ran .")
     best = unmask.fill("the [MASK] sat .", tiny, top=1).completions[0]
-    assert found["rows"][0] == [
+    assert batch["rows"][0] == [
         "the [MASK] sat .",
         best.text,
         pytest.approx(best.log_prob, abs=1e-5),
     ]
-    assert len(found["rows"]) == 2
+    assert len(batch["rows"]) == 2
     answer = client.post("/api/batch", json={"content": "a;b\n", "name": "x.csv"})
     assert answer.status_code == 422, "no folder of the server is named"
     assert answer.json()["error"].startswith("x.csv"), "no folder of the server is named"
@@ -261,8 +261,8 @@ def test_a_target_of_a_batch_is_scored_alone(client, tiny):
     "name", ["\U0001d54f" * 90 + ".csv", "x/../..", "a\nb.csv", "..", "x.csv.gz", "é" * 300]
 )
 def test_any_name_of_a_file_is_answered(client, name):
-    found = asked(client, "batch", content="text\nthe cat sat .\n", name=name)
-    assert found["rows"][-1][0] == "the cat sat ."
+    batch = asked(client, "batch", content="text\nthe cat sat .\n", name=name)
+    assert batch["rows"][-1][0] == "the cat sat ."
     answer = client.post("/api/batch", json={"content": '"\n', "name": "\U0001d54f" * 90 + ".csv"})
     assert answer.status_code == 422
     assert answer.json()["error"].startswith("\U0001d54f")
@@ -293,9 +293,9 @@ def test_a_text_that_is_too_long_is_refused_with_its_length(client):
     ):
         answer = client.post(f"/api/{path}", json=body)
         count = len(body.get("text", "a" * 2_001))
-        said = f"{called} has {count:,} characters, and the page takes 2,000"
+        message = f"{called} has {count:,} characters, and the page takes 2,000"
         assert answer.status_code == 422
-        assert answer.json()["error"].startswith(said)
+        assert answer.json()["error"].startswith(message)
 
 
 def test_score_and_difference(client, tiny):
@@ -367,10 +367,10 @@ def test_settings_that_nothing_uses_are_refused_before_the_stream(client):
 
 
 def test_words(client):
-    found = asked(client, "words", text="the cat sat on the [MASK] .")["words"]
-    assert [w["text"] for w in found] == ["the", "cat", "sat", "on", "the", "[MASK]", "."]
-    assert [w["blank"] for w in found] == [None] * 5 + ["token", None]
-    assert all("the cat sat on the [MASK] ."[w["start"] : w["end"]] == w["text"] for w in found)
+    words = asked(client, "words", text="the cat sat on the [MASK] .")["words"]
+    assert [w["text"] for w in words] == ["the", "cat", "sat", "on", "the", "[MASK]", "."]
+    assert [w["blank"] for w in words] == [None] * 5 + ["token", None]
+    assert all("the cat sat on the [MASK] ."[w["start"] : w["end"]] == w["text"] for w in words)
     assert not asked(client, "words", text="the zebra")["words"][1]["known"]
 
 
@@ -384,18 +384,18 @@ def test_words(client):
     ],
 )
 def test_blanks_as_people_type_them(client, text, kinds):
-    found = asked(client, "words", text=text)["words"]
-    assert [word["blank"] for word in found] == kinds
-    assert [text[word["start"] : word["end"]] for word in found] == [word["text"] for word in found]
+    words = asked(client, "words", text=text)["words"]
+    assert [word["blank"] for word in words] == kinds
+    assert [text[word["start"] : word["end"]] for word in words] == [word["text"] for word in words]
 
 
 @pytest.mark.parametrize("changes", [1, 2])
 def test_mutants(client, tiny, changes):
-    found = asked(client, "mutants", sequence=WHOLE, positions=[2, 3], changes=changes)
+    scan = asked(client, "mutants", sequence=WHOLE, positions=[2, 3], changes=changes)
     known = unmask.mutants(WHOLE, positions=[2, 3], changes=changes, model=tiny)
-    assert [row["mutant"] for row in found["mutants"]] == known.to_frame()["mutant"].tolist()
+    assert [row["mutant"] for row in scan["mutants"]] == known.to_frame()["mutant"].tolist()
     for name in ("log_prob", "effect", "singles", "epistasis", "interaction"):
-        assert [row[name] for row in found["mutants"]] == pytest.approx(
+        assert [row[name] for row in scan["mutants"]] == pytest.approx(
             known.numbers[name], abs=1e-5
         )
     answer = client.post("/api/mutants", json={"sequence": WHOLE, "positions": [99]})

@@ -91,17 +91,17 @@ def test_values_of_another_type_are_refused(client, wrong):
 
 def test_a_search_says_what_is_certain_and_why_it_stopped(client, tiny):
     text = "the [GAP:1-2] on the [MASK] ."
-    found, known = (
+    search, known = (
         client.post("/api/fill", json={"text": text, "top": 4}).json(),
         unmask.fill(text, tiny, top=4),
     )
-    assert found["certain"] == known.certain
-    assert found["stopped"] == known.stopped
-    assert found["passes"] == known.passes
-    assert [one["parts"] for one in found["completions"]] == [
+    assert search["certain"] == known.certain
+    assert search["stopped"] == known.stopped
+    assert search["passes"] == known.passes
+    assert [one["parts"] for one in search["completions"]] == [
         list(one.parts) for one in known.completions
     ]
-    assert found["completions"][0]["standard_error"] == 0
+    assert search["completions"][0]["standard_error"] == 0
 
 
 def test_healthz(client):
@@ -125,10 +125,10 @@ def test_healthz(client):
 def test_the_address_printed_can_be_opened(capsys, host, address):
     assert address_of(host, 8000) == address
     print_address(address, host)
-    said = capsys.readouterr()
-    assert address in said.out
-    assert ("beyond this machine" in said.err) == (host not in ("127.0.0.1", "::1"))
-    assert ("other machines" in said.out) == (host in ("0.0.0.0", "::"))
+    printed = capsys.readouterr()
+    assert address in printed.out
+    assert ("beyond this machine" in printed.err) == (host not in ("127.0.0.1", "::1"))
+    assert ("other machines" in printed.out) == (host in ("0.0.0.0", "::"))
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_a_server_at_every_address_answers_under_its_own(tiny_folder):
     ) as server:
         try:
             server.stdout.readline()
-            found = re.search(r"other machines: at (http://\S+/)", server.stdout.readline())
-            assert found
-            assert own in found[1]
-            with urllib.request.urlopen(f"{found[1]}healthz") as answer:
+            match = re.search(r"other machines: at (http://\S+/)", server.stdout.readline())
+            assert match
+            assert own in match[1]
+            with urllib.request.urlopen(f"{match[1]}healthz") as answer:
                 assert json.load(answer)["status"] == "ok"
         finally:
             server.terminate()

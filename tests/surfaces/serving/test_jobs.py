@@ -89,10 +89,10 @@ def test_stopped_mutants_are_those_done(model, monkeypatch):
     known = unmask.mutants(text, model=model, positions=[1, 2, 3, 4]).to_dict()["mutants"]
     monkeypatch.setattr("unmask.studies.variants.scan.SETS_AT_ONCE", 1)
     EndsAfter(model, 2, monkeypatch)
-    found = unmask.mutants(text, model=model, positions=[1, 2, 3, 4]).to_dict()["mutants"]
-    assert 0 < len(found) < len(known)
+    done = unmask.mutants(text, model=model, positions=[1, 2, 3, 4]).to_dict()["mutants"]
+    assert 0 < len(done) < len(known)
     by_name = {row["mutant"]: row["log_prob"] for row in known}
-    assert all(row["log_prob"] == pytest.approx(by_name[row["mutant"]], abs=1e-4) for row in found)
+    assert all(row["log_prob"] == pytest.approx(by_name[row["mutant"]], abs=1e-4) for row in done)
 
 
 class Asked(threading.Thread):
@@ -108,13 +108,13 @@ class Asked(threading.Thread):
 
 
 def test_a_job_stops_with_what_it_has(client, served, gate, events, until):
-    asked = Asked(client, "/api/fill/events", {"text": "the [MASK] [MASK] [MASK] .", "top": 100})
+    request = Asked(client, "/api/fill/events", {"text": "the [MASK] [MASK] [MASK] .", "top": 100})
     gate.let(12)
     (name,) = served[1].under_way
     assert client.delete(f"/api/jobs/{name}").json() == {"id": name, "stopping": True}
     gate.open()
-    asked.join()
-    *before, (last, answer) = events(asked.text)
+    request.join()
+    *before, (last, answer) = events(request.text)
     assert last == "answer"
     assert answer["stopped"] == "asked"
     assert answer["completions"]
@@ -138,13 +138,13 @@ def test_a_job_stops_with_what_it_has(client, served, gate, events, until):
 def test_a_stopped_joint_is_an_error_and_a_stopped_chain_ends(
     client, served, gate, events, path, body, batches, last
 ):
-    asked = Asked(client, path, body)
+    request = Asked(client, path, body)
     gate.let(batches)
     (job,) = served[1].under_way
     assert client.delete(f"/api/jobs/{job}").status_code == 200
     gate.open()
-    asked.join()
-    name, value = events(asked.text)[-1]
+    request.join()
+    name, value = events(request.text)[-1]
     assert name == last
     assert value == {"stopped": True} if last == "end" else "was stopped" in value["error"]
 
@@ -187,7 +187,7 @@ def test_a_client_that_leaves_before_the_first_line_ends_its_job(served, until, 
 
 def test_a_defect_ends_a_stream_with_a_line(client, events, monkeypatch, caplog):
     monkeypatch.setattr(
-        "unmask.surfaces.serving.questions.Answers._result", lambda *asked, **more: 1 // 0
+        "unmask.surfaces.serving.questions.Answers._result", lambda *args, **more: 1 // 0
     )
     answer = client.post("/api/fill/events", json={"text": "the [MASK] ."})
     assert events(answer.text)[-1] == ("error", {"error": FAILED})

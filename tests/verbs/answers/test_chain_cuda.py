@@ -37,10 +37,10 @@ def test_all_orders_of_a_sentence(english, on_gpu):
 )
 def test_fillings(english, on_gpu, text):
     options = {"top": 5, "passes": 300, "forbid": ["song"]}
-    expected, found = (
+    expected, filling = (
         unmask.fill(text, **arguments(unmask.fill, {"model": model, **options}))
         for model in (english, on_gpu)
     )
-    assert [c.text for c in found.completions[:2]] == [c.text for c in expected.completions[:2]]
-    for mine, theirs in zip(found.completions[:2], expected.completions[:2], strict=True):
+    assert [c.text for c in filling.completions[:2]] == [c.text for c in expected.completions[:2]]
+    for mine, theirs in zip(filling.completions[:2], expected.completions[:2], strict=True):
         assert mine.log_prob == pytest.approx(theirs.log_prob, abs=1e-3)

@@ -91,13 +91,13 @@ def test_a_word_blank_takes_words_as_the_tokenizer_spells_them(small):
 def test_a_grid_and_a_search_give_a_filling_one_probability(small, text, alphabet):
     grid = unmask.fill(text, model=small, joint="chain", exact=True, alphabet=alphabet, top=400)
     search = fill_chain(text, small, passes=10_000, joint="chain", alphabet=alphabet, top=400)
-    found = {c.tokens: exp(c.log_prob) for c in search.completions}
-    assert sum(found.values()) == pytest.approx(1, abs=1e-5)
-    assert {c.tokens: exp(c.log_prob) for c in grid.completions} == pytest.approx(found, rel=1e-4)
+    probs = {c.tokens: exp(c.log_prob) for c in search.completions}
+    assert sum(probs.values()) == pytest.approx(1, abs=1e-5)
+    assert {c.tokens: exp(c.log_prob) for c in grid.completions} == pytest.approx(probs, rel=1e-4)
     few = unmask.fill(text, model=small, joint="chain", candidates=2, alphabet=alphabet, top=400)
-    held = sum(found[c.tokens] for c in few.completions)
+    held = sum(probs[c.tokens] for c in few.completions)
     assert {c.tokens: held * exp(c.log_prob) for c in few.completions} == pytest.approx(
-        {c.tokens: found[c.tokens] for c in few.completions}, rel=1e-4
+        {c.tokens: probs[c.tokens] for c in few.completions}, rel=1e-4
     )
 
 
@@ -217,11 +217,11 @@ def test_a_search_of_one_blank_lists_all_that_is_asked_for(english):
 
 
 def test_a_search_says_that_it_lists_fewer_than_asked_for(english):
-    found = fill_chain("The [MASK] [MASK] here.", english, top=500, passes=20)
-    assert found.stopped == "passes"
+    search = fill_chain("The [MASK] [MASK] here.", english, top=500, passes=20)
+    assert search.stopped == "passes"
     assert (
-        f"{len(found.completions)} were found of the 500 asked for: give more passes"
-        in found.summary
+        f"{len(search.completions)} were found of the 500 asked for: give more passes"
+        in search.summary
     )
 
 

@@ -125,9 +125,9 @@ def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(
     told = unmask.check(folder).concerns
     assert any("nearly uniform" in line for line in told)
     assert not any("other heads" in line for line in told)
-    ((said,),) = [[text for name, text in unmask.check(folder).rows() if name == "noted"]]
-    assert "cls.species.weight" in said
-    assert unmask.check(folder).notes == (said,)
+    ((note,),) = [[text for name, text in unmask.check(folder).rows() if name == "noted"]]
+    assert "cls.species.weight" in note
+    assert unmask.check(folder).notes == (note,)
 
 
 def test_a_tokenizer_above_is_in_doubt_until_texts_show_that_it_is_the_model_s(copied):
@@ -163,11 +163,11 @@ def test_worse_than_uniform_is_told_although_the_accuracy_is_right(copied):
     for name in ("transform.LayerNorm.weight", "transform.LayerNorm.bias", "bias"):
         tensors[f"cls.predictions.{name}"] *= 30
     save_file(tensors, copied / "model.safetensors", {"format": "pt"})
-    found = unmask.check(copied, data=odd)
-    assert found.on_texts.accuracy > found.on_texts.frequent
-    assert found.on_texts.nats > found.on_texts.uniform == pytest.approx(log(8187))
-    (told,) = [concern for concern in found.concerns if "worse than a uniform" in concern]
-    assert f"{found.on_texts.nats:.1f} nats, uniform 9.0" in told
+    checked = unmask.check(copied, data=odd)
+    assert checked.on_texts.accuracy > checked.on_texts.frequent
+    assert checked.on_texts.nats > checked.on_texts.uniform == pytest.approx(log(8187))
+    (told,) = [concern for concern in checked.concerns if "worse than a uniform" in concern]
+    assert f"{checked.on_texts.nats:.1f} nats, uniform 9.0" in told
 
 
 def test_one_position_has_no_standard_error(english):
@@ -210,12 +210,12 @@ def test_the_command_says_what_the_function_says(tiny_folder, tmp_path):
     told = invoke(
         ["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt"), "--json"]
     )
-    said, found = (
+    printed, checked = (
         json.loads(told.stdout),
         unmask.check(tiny_folder, data=tmp_path / "lines.txt").to_dict(),
     )
-    assert said == json.loads(json.dumps(found))
-    assert said["on_texts"]["texts"] == 2
+    assert printed == json.loads(json.dumps(checked))
+    assert printed["on_texts"]["texts"] == 2
     shown = invoke(["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt")])
     assert shown.exit_code == 0
     assert "mask token" in shown.stdout

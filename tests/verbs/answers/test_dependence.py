@@ -153,9 +153,9 @@ def test_a_real_model_from_text_to_matrix(tiny):
     i, j, most = whole.pairs()[0]
     assert most == float(whole.matrix.max())
     assert repr(whole).startswith(f"Dependence(6 positions, most {most:.3f}")
-    said = whole.to_dict()
-    assert said["matrix"][i][j] == most
-    assert said["matrix"][2][2] is None
+    as_dict = whole.to_dict()
+    assert as_dict["matrix"][i][j] == most
+    assert as_dict["matrix"][2][2] is None
     assert whole.to_frame().loc["2 cat", "6 mat"] == float(whole.matrix[1, 5])
     assert "2 cat" in whole._repr_html_()
 

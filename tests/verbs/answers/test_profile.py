@@ -43,7 +43,7 @@ def test_function_and_command_write_the_same_file(texts, tmp_path):
 
 
 def test_what_is_refused(texts, tmp_path):
-    for message, given in {
+    for message, options in {
         "positions was given, which profile does not use": {"profile": texts, "positions": [1, 2]},
         "text was given, which profile does not use": {
             "profile": texts,
@@ -61,7 +61,7 @@ def test_what_is_refused(texts, tmp_path):
         },
     }.items():
         with pytest.raises(InputError, match=message) as caught:
-            unmask.dependence(**given)
+            unmask.dependence(**options)
         assert "\n" not in str(caught.value)
     (tmp_path / "texts.txt").write_text("a text\n")
     with pytest.raises(InputError, match="is read by this very command"):

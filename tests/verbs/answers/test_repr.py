@@ -25,9 +25,9 @@ MADE = {
 
 @pytest.mark.parametrize("make", MADE.values(), ids=MADE)
 def test_an_answer_is_short_in_a_terminal_and_the_same_after_a_pickle(tiny, make):
-    found = make(tiny)
-    said = repr(found)
-    assert said == repr(pickle.loads(pickle.dumps(found)))
-    assert " at 0x" not in said
-    assert len(said) < 200
-    assert "\n" not in said
+    answer = make(tiny)
+    text = repr(answer)
+    assert text == repr(pickle.loads(pickle.dumps(answer)))
+    assert " at 0x" not in text
+    assert len(text) < 200
+    assert "\n" not in text
