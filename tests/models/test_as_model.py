@@ -15,7 +15,7 @@ import torch
 
 import unmask
 from unmask.common.errors import InputError, ModelError
-from unmask.models.load import CACHED, as_model, load
+from unmask.models.load import CACHED, as_model, load, model_name
 from unmask.models.masked_lm import MaskedLM
 
 
@@ -114,3 +114,11 @@ sys.exit(ended)
         subprocess.run([sys.executable, "-c", program], timeout=600, env=environment).returncode
         == 0
     )
+
+
+def test_a_partial_of_another_function_is_not_the_bundled_model():
+    assert model_name(partial(len)) == "in memory"
+    assert model_name(partial(len, "folder")) == "in memory"
+    assert model_name(partial(unmask.load)) == "bundled"
+    assert model_name(partial(unmask.load, "folder", device="cpu")) == "folder"
+    assert model_name(partial(unmask.load, name="folder")) == "folder"

@@ -163,7 +163,7 @@ def _is_partial_load(model: object) -> bool:
 
 def model_name(model: Model) -> str:
     """The model's name in the settings of a run: its name or folder, "bundled", or "in memory"."""
-    if isinstance(model, partial):  # taken for a partial `load`
+    if isinstance(model, partial) and _is_partial_load(model):
         if model.args:
             model = model.args[0]
         else:
