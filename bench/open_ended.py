@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.chains.functionals import stutters
+from unmask.sampling.chains.convergence import stutters
 from unmask.sampling.chains.group_run import Group, MarkovRun
 from unmask.sampling.chains.judge import CausalJudge
 from unmask.sampling.decoders.decoder import Ancestral, decode

@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.chains.functionals import FEWEST_DRAWS, measure
+from unmask.sampling.chains.convergence import FEWEST_DRAWS, measure
 from unmask.sampling.decoders.decoder import Ancestral, decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, Randomness

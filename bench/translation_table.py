@@ -489,7 +489,7 @@ def choices(
     """
     from sacrebleu.metrics import BLEU
 
-    from unmask.sampling.chains.functionals import stutter_rate
+    from unmask.sampling.chains.convergence import stutter_rate
     from unmask.sampling.registry import MaskPredict
     from unmask.studies.translation.drafts import Draft, Drafting
 

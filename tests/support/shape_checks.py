@@ -42,7 +42,7 @@ CHECKED = [
     ),
     *(
         f"unmask.studies.lab.{name}"
-        for name in ("hidden_sites", "panels", "rules", "schedules", "studies", "toys")
+        for name in ("hidden_sites", "panels", "rules", "groupings", "studies", "toys")
     ),
     "unmask.sampling.decoders",
     *(f"unmask.sampling.{name}" for name in ("chains", "engine", "kernels", "target")),

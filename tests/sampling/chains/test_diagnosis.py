@@ -7,9 +7,9 @@ import pytest
 from support.sampling_cases import settings_of
 from unmask import diagnose
 from unmask.common.errors import InputError
+from unmask.sampling.chains.convergence import measure, stutter_rate
 from unmask.sampling.chains.drawing import draw_samples
 from unmask.sampling.chains.figure import chain_figure
-from unmask.sampling.chains.functionals import measure, stutter_rate
 from unmask.sampling.chains.sample_run import SampleRun
 
 

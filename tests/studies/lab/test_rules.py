@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.random_models import random_tables
 from unmask.studies.lab.dynamics import product_conditional, total_variation
 from unmask.studies.lab.entropies import Entropies, kl
+from unmask.studies.lab.groupings import schedule_cost, unmasking_law
 from unmask.studies.lab.model import ising, table_model
 from unmask.studies.lab.rules import (
     decoded,
@@ -18,7 +19,6 @@ from unmask.studies.lab.rules import (
     least_dependent,
     lowest_entropy,
 )
-from unmask.studies.lab.schedules import schedule_cost, unmasking_law
 from unmask.studies.lab.toys import agreement, even_parity
 
 RULES = {

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from unmask.common.files import atomic_path, write_json
 from unmask.common.results import Result
-from unmask.sampling.chains.figure import chain_figure
-from unmask.sampling.chains.functionals import (
+from unmask.sampling.chains.convergence import (
     NAMES,
     NAN,
     Functional,
@@ -23,6 +22,7 @@ from unmask.sampling.chains.functionals import (
     stutter_rate,
     with_functionals,
 )
+from unmask.sampling.chains.figure import chain_figure
 from unmask.sampling.chains.sample_run import SampleRun
 from unmask.sampling.chains.verdict import verdict
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask.sampling.chains.functionals import draws_of, with_functionals
+from unmask.sampling.chains.convergence import draws_of, with_functionals
 from unmask.sampling.chains.sample_run import SampleRun
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 from typing import TYPE_CHECKING
 
-from unmask.sampling.chains.functionals import ENOUGH, FEWEST_DRAWS, MIXED, NEARLY, Functional
+from unmask.sampling.chains.convergence import ENOUGH, FEWEST_DRAWS, MIXED, NEARLY, Functional
 from unmask.sampling.settings import SampleSettings
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from unmask.studies.lab.dynamics import parallel_step, product_conditional, uniform_masks
+from unmask.studies.lab.groupings import even_sizes
 from unmask.studies.lab.hidden_sites import (
     HiddenSites,
     PartialText,
@@ -18,7 +19,6 @@ from unmask.studies.lab.hidden_sites import (
     revealed,
 )
 from unmask.studies.lab.model import LabModel, Vector
-from unmask.studies.lab.schedules import even_sizes
 
 Order = Literal["sure site", "sure token"]
 Kept = tuple[tuple[int, int], ...]

@@ -16,9 +16,10 @@ from unmask.studies.training.packing import PackedRows
 
 
 def seed_for(*parts: int) -> int:
-    """A seed from integers; different parts give independent streams.
+    """A seed from integers, which are spread well: seeds of neighbouring steps are unrelated.
 
-    It has 63 bits, so that torch also takes the sum of it and a small number.
+    Zeros at the end do not count: (5,) and (5, 0) have the same seed. A seed has 63 bits, so that
+    torch also takes the sum of it and a small number.
     """
     sequence = np.random.SeedSequence(list(parts))
     (state,) = sequence.generate_state(1, np.uint64)

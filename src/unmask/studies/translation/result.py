@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from unmask.common.errors import InputError
 from unmask.common.files import as_json
 from unmask.common.results import Result
-from unmask.sampling.chains.functionals import stutter_rate, stutters
+from unmask.sampling.chains.convergence import stutter_rate, stutters
 from unmask.studies.translation.recipe import TranslateSettings
 
 

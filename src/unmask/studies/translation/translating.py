@@ -23,7 +23,7 @@ from unmask.runs.engine import Workers, each
 from unmask.runs.folder import RunFolder
 from unmask.runs.lines import source_name, text_lines
 from unmask.runs.progress import Progress
-from unmask.sampling.chains.functionals import stutters
+from unmask.sampling.chains.convergence import stutters
 from unmask.sampling.chains.snapshot import COUNTS
 from unmask.studies.translation.causal_pairs import CausalPairs, beam_search
 from unmask.studies.translation.drafts import Drafting, best_drafts

@@ -11,7 +11,7 @@ import numpy as np
 
 from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.chains.functionals import measure
+from unmask.sampling.chains.convergence import measure
 from unmask.sampling.chains.group_run import DecoderRun, GroupRun, MarkovRun
 from unmask.sampling.chains.groups import group_runs
 from unmask.sampling.chains.snapshot import COUNTS

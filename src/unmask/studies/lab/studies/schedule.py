@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from unmask.common.figures import Figure
     from unmask.studies.lab.entropies import Entropies
-    from unmask.studies.lab.schedules import BestSchedule, Grouping
+    from unmask.studies.lab.groupings import BestSchedule, Grouping
 
 PATH = SpinModel(sites=8, coupling=0.6, fields="0.2", graph="path")
 ORDERS = 200
@@ -55,7 +55,7 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
     from scipy.special import entr
 
     from unmask.studies.lab.entropies import Entropies, masked_cross_entropy
-    from unmask.studies.lab.schedules import best_schedules
+    from unmask.studies.lab.groupings import best_schedules
 
     spins = model.build()
     generator = np.random.default_rng(0)

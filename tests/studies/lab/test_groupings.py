@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from support.random_models import random_tables
 from unmask.studies.lab.entropies import Entropies, kl
-from unmask.studies.lab.model import ising
-from unmask.studies.lab.schedules import (
+from unmask.studies.lab.groupings import (
     best_schedules,
     contiguous,
     even_sizes,
@@ -19,6 +18,7 @@ from unmask.studies.lab.schedules import (
     spread,
     unmasking_law,
 )
+from unmask.studies.lab.model import ising
 
 models = random_tables(2.5)
 
