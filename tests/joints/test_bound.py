@@ -15,6 +15,7 @@ from joints.test_family import in_float64, sharp_tables, stationary_point
 from joints.test_zeros import hard, made
 from support.joint_cases import distance, random_tables, seeds, sizes, without
 from unmask.common.errors import UnmaskWarning
+from unmask.joints import arnold_gokhale
 from unmask.joints.arnold_gokhale import distance_bound, family
 from unmask.joints.joint import not_converged
 from unmask.joints.members import flat, start, unflat
@@ -128,3 +129,14 @@ def test_what_has_no_bound_says_so():
         family(tables, 0.5, tolerance=1e-12, max_reads=1)
     assert distance_bound(tables, Member(0.5), tuple(m * torch.nan for m in start(tables))) is None
     assert "bound" not in family(tables, 0.5).report
+
+
+@pytest.mark.parametrize("ratio", [0.1, 800.0])
+def test_sums_of_cells_that_fall_where_cells_rise_give_no_bound(ratio):
+    """Ends so far away that rounding decides: exp(800) is no float, and 1 - exp(0.1) no bound."""
+    tables = random_tables((2, 4), 0)
+    nothing_lacks = torch.tensor([[-1.0], [1.0]], dtype=torch.float64).expand(2, 8)
+    with mock.patch.object(arnold_gokhale, "imbalance", lambda *_: (nothing_lacks, [0.0, ratio])):
+        log_mu = [torch.full((4,), 0.25, dtype=torch.float64).log()] * 2
+        assert distance_bound(tables, Member(0.0, 0.0), log_mu) is None
+    assert distance_bound(tables, Member(0.0, 0.0), log_mu) != 0

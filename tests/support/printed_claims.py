@@ -106,7 +106,7 @@ class Enumerated:
         readings = question.readings
         support = question.support.tolist()
         self.log_p = {
-            (n, *tokens): value - log(len(readings))
+            (n, *tokens): value + log(question.weight)
             for n, reading in enumerate(readings)
             for tokens, value in every_filling(model, reading.cloze, support).items()
         }

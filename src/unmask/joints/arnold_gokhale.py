@@ -384,8 +384,10 @@ def _ends(rows: Members, z: Tensor, away: Tensor, rounding: float) -> tuple[Tens
         lack[:, z.argmax()] = -torch.inf
     if not all(map(isfinite, log_z)):
         return lack, None
-    bound = 1 - exp(log_z[1] - log_z[0]) + rounding
-    return lack, bound if bound < 1 else None
+    # Z(l) is at most Z(U): only rounding makes the ratio larger than 1, or ends too far away for it
+    ratio = exp(min(log_z[1] - log_z[0], 1.0))
+    bound = 1 - ratio + rounding
+    return lack, bound if 0 <= bound < 1 else None
 
 
 def _ascertained(

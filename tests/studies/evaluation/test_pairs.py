@@ -185,7 +185,7 @@ def test_any_lines_are_pairs_that_can_be_stored_or_one_line(lines):
         except InputError as error:
             assert "\n" not in str(error)
             assert "pairs.jsonl" in str(error)
-            assert " line " in str(error) or "holds no pair" in str(error)
+            assert any(part in str(error) for part in (" line ", "holds no pair", "zero byte"))
             return
         assert [pair.index for pair in pairs] == list(range(len(pairs)))
         again = Path(folder) / "again.jsonl"
