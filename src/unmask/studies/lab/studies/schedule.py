@@ -156,7 +156,7 @@ def _costs_of_orders(
     import numpy as np
     from scipy.special import entr
 
-    from unmask.studies.lab import schedules
+    from unmask.studies.lab import groupings
     from unmask.studies.lab.confidence import greedy_law, mask_predict_law
     from unmask.studies.lab.entropies import kl
 
@@ -165,16 +165,16 @@ def _costs_of_orders(
 
     def cost_of(groups: Grouping) -> float:
         """The sum of total correlations."""
-        return sum(schedules.schedule_cost(entropies, groups))
+        return sum(groupings.schedule_cost(entropies, groups))
 
-    neighbours = schedules.contiguous(sites, steps)
-    apart = schedules.spread(sites, steps)
+    neighbours = groupings.contiguous(sites, steps)
+    apart = groupings.spread(sites, steps)
     costs = {NEIGHBOURS: cost_of(neighbours), SPREAD: cost_of(apart)}
     divergences = {
-        NEIGHBOURS: kl(model.p, schedules.unmasking_law(model, neighbours)),
-        SPREAD: kl(model.p, schedules.unmasking_law(model, apart)),
+        NEIGHBOURS: kl(model.p, groupings.unmasking_law(model, neighbours)),
+        SPREAD: kl(model.p, groupings.unmasking_law(model, apart)),
     }
-    random_orders = [schedules.shuffled(sites, steps, generator) for _ in range(ORDERS)]
+    random_orders = [groupings.shuffled(sites, steps, generator) for _ in range(ORDERS)]
     random_costs = [cost_of(order) for order in random_orders]
     surest_sites = greedy_law(model, steps, "sure site")
     surest_tokens = greedy_law(model, steps, "sure token")
