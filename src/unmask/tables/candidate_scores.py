@@ -77,11 +77,9 @@ def token_scores(
     allowed      for each cloze the token ids allowed in a blank
     neighbours   how many each blank has, at most all allowed tokens
     """
-    logits_of_clozes = masked_logits(model, clozes)
-    sums = [
-        _ScoreSum(cloze, tokens, logits, neighbours)
-        for cloze, tokens, logits in zip(clozes, allowed, logits_of_clozes, strict=True)
-    ]
+    sums: list[_ScoreSum] = []
+    for cloze, tokens, logits in zip(clozes, allowed, masked_logits(model, clozes), strict=True):
+        sums.append(_ScoreSum(cloze, tokens, logits, neighbours))
     for s in range(len(clozes[0].block)):
         at_once = rows_at_once(model, len(clozes[0].ids))
         for batch in consecutive(sums, _ScoreSum.rows, at_once):
