@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from support import shape_checks
+from unmask.common.cloze import Cloze
 from unmask.studies.training.packed_text import PackedText
 
 ROOT = Path(__file__).parent.parent
@@ -27,6 +28,7 @@ FLAT = torch.zeros(3)
 TABLE = torch.zeros(2, 3)
 BOX = torch.zeros(2, 3, 4)
 IDS = torch.zeros(3, dtype=torch.long)
+CLOZE = Cloze((0, 0), (0, 1))
 WRONG = {
     "common.intervals": ("interval", "values", (VECTOR,)),
     "verbs.answers.blanked_text": ("allowed_tokens", "model", (TABLE, "abc")),
@@ -115,11 +117,13 @@ WRONG = {
     "sampling.target": ("log_normaliser", "logits", (FLAT,)),
     "scoring.batch": ("Scored", "values", (TABLE,)),
     "surfaces.serving.watch": ("_decoder_move", "model", (TABLE, *5 * [None])),
-    "tables.candidates": ("default_size", "sites", (TABLE,)),
+    "tables.candidate_scores": ("best_tokens", "score", (CLOZE, FLAT, IDS, 1)),
+    "tables.candidates": ("CandidatePlan", "allowed", (CLOZE, FLAT, None, 1)),
     "tables.conditional_table": ("ConditionalTable.write", "logits", (None, slice(2), MATRIX)),
     "tables.conditionals": ("lost_nats", "outside", (TABLE, TABLE.long(), FLAT)),
     "tables.exploration": ("_probability", "log_q", (MATRIX,)),
     "tables.lattice": ("log_mean_of_sampled", "log_probs", (FLAT,)),
+    "tables.named_tokens": ("alphabet_tokens", "regular", ([0], FLAT, CLOZE)),
     "tables.profile_measurement": ("random_sites", "free", (FLAT > 0, None)),
     "tables.unary": ("pass_count", "sizes", (TABLE,)),
     "studies.training.objectives": (

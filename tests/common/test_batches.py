@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.common.batches import cut, grouped, of_one_key
+from unmask.common.batches import consecutive, cut, grouped, of_one_key
 
 
 def test_groups_are_in_the_order_of_their_first_items():
@@ -13,6 +13,15 @@ def test_groups_are_in_the_order_of_their_first_items():
 def test_items_of_one_key_come_in_lists_of_at_most_so_many():
     words = ["bb", "a", "cc", "ddd", "e", "f"]
     assert list(of_one_key(words, len, 2)) == [["a", "e"], ["f"], ["bb", "cc"], ["ddd"]]
+
+
+def test_consecutive_items_fill_a_batch_and_a_large_one_is_alone():
+    assert list(consecutive(["a", "bb", "ccc", "d", "eeeeee"], len, 4)) == [
+        ["a", "bb"],
+        ["ccc", "d"],
+        ["eeeeee"],
+    ]
+    assert list(consecutive([], len, 4)) == []
 
 
 @given(st.lists(st.integers(0, 9)), st.integers(1, 7))

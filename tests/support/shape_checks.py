@@ -28,6 +28,8 @@ CHECKED = [
     "unmask.tables.unary",
     "unmask.tables.conditional_table",
     "unmask.tables.candidates",
+    "unmask.tables.candidate_scores",
+    "unmask.tables.named_tokens",
     "unmask.tables.exploration",
     "unmask.tables.lattice",
     "unmask.tables.profile_measurement",

@@ -26,6 +26,25 @@ def of_one_key(
             yield part
 
 
+def consecutive(
+    items: Iterable[Item], size: Callable[[Item], int], most: int
+) -> Iterator[list[Item]]:
+    """Lists of items that follow each other, whose sizes add up to at most `most`. An item that
+    is larger than that is in a list of its own.
+    """
+    batch: list[Item] = []
+    total = 0
+    for item in items:
+        if batch and total + size(item) > most:
+            yield batch
+            batch = []
+            total = 0
+        batch.append(item)
+        total += size(item)
+    if batch:
+        yield batch
+
+
 def cut(sized: Iterable[tuple[Item, int]], at_once: int) -> Iterator[list[tuple[Item, slice]]]:
     """Batches of `at_once` rows, the last one shorter, over the rows of all items in their order.
 

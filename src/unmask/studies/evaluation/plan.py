@@ -23,7 +23,7 @@ from unmask.studies.evaluation.pairs import (
     read_pairs,
 )
 from unmask.studies.evaluation.sources import read_texts
-from unmask.tables.candidates import SPEED
+from unmask.tables.default_effort import SPEED
 
 Data = str | os.PathLike[str] | Sequence[str]
 """A list of texts, or the name of what `read_texts` or `read_pairs` reads."""

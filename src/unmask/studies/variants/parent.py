@@ -15,7 +15,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.alphabet import letter_ids
 from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.studies.variants.naming import CHANGE
-from unmask.tables.candidates import SMALL_VOCABULARY
+from unmask.tables.default_effort import SMALL_VOCABULARY
 
 Change = tuple[int, int]
 """The place of a residue, and its new token as an index into the alphabet."""

@@ -32,7 +32,7 @@ from unmask.studies.variants.mutant_map import refuse_undrawable
 from unmask.studies.variants.mutants import Mutants
 from unmask.studies.variants.naming import changes_of, listed, places_of, refuse_twice
 from unmask.studies.variants.parent import Parent, refuse_english, residue_ids
-from unmask.tables.candidates import MAX_PASSES
+from unmask.tables.joint_limits import MAX_PASSES
 from unmask.tables.unary import Tables, pass_count, tables_of
 
 Places = tuple[int, ...]

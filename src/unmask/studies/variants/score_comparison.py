@@ -33,7 +33,7 @@ from unmask.studies.variants.rank_statistics import Column, Target, rank_statist
 from unmask.studies.variants.ranking import Ranking
 from unmask.studies.variants.recommendation import FEWER_CHANGES, PER_CHANGE, recommendation
 from unmask.studies.variants.variant_lists import Variants, read_variants
-from unmask.tables.candidates import MAX_PASSES
+from unmask.tables.joint_limits import MAX_PASSES
 
 RESAMPLES = 1000
 FEWEST_RESAMPLES = 200

@@ -48,8 +48,10 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.alphabet import Alphabet
 from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
 from unmask.runs.progress import Enough, Progress
-from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
+from unmask.tables.candidate_scores import NEIGHBOURS, likely_tokens, score_passes
 from unmask.tables.conditionals import regular_tokens
+from unmask.tables.default_effort import SMALL_VOCABULARY
+from unmask.tables.joint_limits import MAX_PASSES
 from unmask.tables.unary import pass_count, tables_of
 from unmask.verbs.answers.blanked_text import allowed_tokens
 from unmask.verbs.answers.plots import figure_path, save_figure
@@ -116,10 +118,10 @@ def pair_matrix(
     if sets is None and others == "masked":
         sets, done = (
             list(likely_tokens(model, cloze, size, allowed, neighbours)),
-            1 + k * neighbours,
+            score_passes(k, neighbours),
         )
     elif sets is None:
-        per_pair += 1 + 2 * neighbours
+        per_pair += score_passes(2, neighbours)
     pairs = list(combinations(range(k), 2))
     total = done + per_pair * len(pairs)
     information, mass = torch.full((2, k, k), torch.nan, dtype=torch.float64).unbind()
