@@ -1,4 +1,4 @@
-"""The fillings that a search has reached: which are wanted, which look best, which are scored."""
+"""The fillings that a search has reached: which may be found, look best, are scored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unmask.tables.exploration import Exploration, State
 MOST_CANDIDATES = 256  # Fillings that are considered at a time: four rounds of 64 passes
 
 Accept = Callable[[int, tuple[int, ...]], bool]
-"""Whether a filling is wanted, given the index of its variant and its tokens."""
+"""Whether a filling may be found, given the index of its variant and its tokens."""
 
 
 class FillingPool:
