@@ -31,7 +31,8 @@ import torch
 
 import unmask
 from unmask.common.cloze import Cloze
-from unmask.joints.chain_search import EXACT_SITES, ChainSearch, search_fillings
+from unmask.joints.chain_search import EXACT_SITES, search_fillings
+from unmask.joints.filling_search.found import ChainSearch
 from unmask.tables.candidates import find_candidates, plan_candidates
 from unmask.tables.conditionals import Conditionals, regular_tokens
 from unmask.tables.exploration import Variant

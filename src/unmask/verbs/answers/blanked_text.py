@@ -221,7 +221,7 @@ class Filling(Result):
     bound         no filling that was not found has more
     certain       how many completions are certain to be the best, in this order
     passes        forward passes of the search
-    stopped       why the search ended; see `unmask.joints.chain_search.ChainSearch`
+    stopped       why the search ended; see `unmask.joints.filling_search.found.ChainSearch`
     exact         no order was left out; if some were, mass is an estimate, and so are the
                   completions' probabilities
     alphabet      only some of the regular tokens could fill a blank

@@ -43,8 +43,9 @@ from torch import Tensor
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
 from unmask.common.texts import for_each
-from unmask.joints.chain_search import ChainSearch, ScoredFilling, search_fillings
+from unmask.joints.chain_search import search_fillings
 from unmask.joints.deriving import derive
+from unmask.joints.filling_search.found import ChainSearch, ScoredFilling
 from unmask.joints.registry import DEFAULT, INDEPENDENT, SEARCHED, named
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model

@@ -1,0 +1,1 @@
+"""The parts of the search in `unmask.joints.chain_search`."""
