@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from support.joint_cases import accelerated, distance, random_tables, tables_from
-from unmask.joints.anderson import Acceleration
+from unmask.joints.acceleration import Acceleration
 from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import block_metrics, metrics_of_blocks

@@ -11,9 +11,10 @@ import torch
 from hypothesis import strategies as st
 
 from unmask.common.cloze import Cloze
-from unmask.joints.anderson import Acceleration, FixedPoint
+from unmask.joints.acceleration import Acceleration
 from unmask.joints.arnold_gokhale import plain_step
 from unmask.joints.deriving import derive
+from unmask.joints.fixed_point import FixedPoint
 from unmask.joints.joint import Joint
 from unmask.joints.members import Marginals, Members, flat, unflat
 from unmask.joints.registry import CONSTRUCTIONS, Member

@@ -50,8 +50,8 @@ from torch import Tensor
 
 from unmask.common.checks import real, whole
 from unmask.common.errors import UnmaskWarning
-from unmask.joints.anderson import IN_A_ROW, FixedPoint
 from unmask.joints.enclosure import Balance, dense
+from unmask.joints.fixed_point import IN_A_ROW, FixedPoint
 from unmask.joints.fixed_point_check import FixedPointCheck, check_fixed_points
 from unmask.joints.joint import Joint, not_converged, refuse_impossible_contexts
 from unmask.joints.members import Marginals, Members, flat, start, unflat

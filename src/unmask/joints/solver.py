@@ -2,8 +2,9 @@
 are near enough to the fixed point.
 
 One step is a sweep over the tables (`unmask.joints.sweeps`) and, of a pair, the likely tokens
-solved exactly (`unmask.joints.newton`). Anderson's method accelerates the steps, and estimates how
-far they are from the fixed point (`unmask.joints.anderson`).
+solved exactly (`unmask.joints.newton`). Anderson's method accelerates the steps
+(`unmask.joints.acceleration`). They end when they are estimated to be near enough to the fixed
+point (`unmask.joints.fixed_point`).
 
 Where the model rules tokens out, the steps can end at marginals that do not solve the equations.
 From u[x] = e^-700, where u[x] = 0.1 solves them, a step moves next to nothing in total variation.
@@ -18,7 +19,8 @@ from dataclasses import replace
 
 import torch
 
-from unmask.joints.anderson import Acceleration, FixedPoint
+from unmask.joints.acceleration import Acceleration
+from unmask.joints.fixed_point import FixedPoint
 from unmask.joints.fixed_point_check import GROWS
 from unmask.joints.members import LOWEST, Marginals, Members, flat, start
 from unmask.joints.newton import LikelyTokens
