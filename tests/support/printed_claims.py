@@ -26,6 +26,8 @@ SUMMARY = re.compile(
 )
 TIE = 1e-9
 """Two probabilities of the enumeration whose logarithms are this close may be equal."""
+SURE_TIE = 2e-13
+"""Two whose logarithms are this close are equal, as far as any computation can tell."""
 
 
 @dataclass
@@ -260,17 +262,27 @@ def _false_answer(scored, rank, odds, answer, truth) -> list[str]:
     state = (numbers[wanted.lengths], *wanted.tokens)
     wrong = [] if state in truth.allowed else [f"answer {state} is ranked, and breaks a constraint"]
     mine = exp(truth.log_p[state])
-    totals = [exp(truth.log_p[other]) for other in truth.allowed if other != state]
-    first, last = (
-        1 + sum(p > mine * (1 + TIE) for p in totals),
-        1 + sum(p > mine * (1 - TIE) for p in totals),
-    )
-    if not rank[0] <= first <= last <= rank[1] and mine > 1e-300:
-        wrong.append(f"answer {state} has rank {first} to {last}, not {rank}")
+    first, last = false_beyond(state, truth)
+    if mine > 1e-300 and (rank[0] > first or rank[1] < last):
+        wrong.append(f"answer {state} has a rank from {first} to {last}, not {rank}")
     best = max(exp(other.log_prob) for other in answer.filling.answers)
     if mine > 1e-300 and abs(odds - best / mine) > 0.006 * best / mine:
         wrong.append(f"answer {state} has odds {best / mine}, not {odds}")
     return wrong
+
+
+def false_beyond(state, truth) -> tuple[int, int]:
+    """The highest first place and the lowest last place that a true claim about the rank of this
+    filling can name.
+
+    Ties can be printed in either order, so a claim has to hold both. Of a filling that is nearer
+    than the enumeration is exact, but no tie for certain, either order may be the true one.
+    """
+    ahead = [truth.log_p[other] - truth.log_p[state] for other in truth.allowed if other != state]
+    surely_above = sum(nats > TIE for nats in ahead)
+    tied = sum(abs(nats) <= SURE_TIE for nats in ahead)
+    near = sum(SURE_TIE < abs(nats) <= TIE for nats in ahead)
+    return 1 + surely_above + near, 1 + surely_above + tied
 
 
 def state_of(completion, answer):

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from contextlib import contextmanager
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -21,6 +22,7 @@ from support.printed_claims import (
     Printed,
     answered,
     as_printed,
+    false_beyond,
     false_claims,
     read_back,
 )
@@ -185,6 +187,20 @@ def enough(seen: Counter, cases: int) -> None:
     }
     for name, share in shares.items():
         assert seen[name] >= share * cases, (name, seen)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "limits"),
+    [
+        ([1.0, -1.0], (2, 2)),  # one above and one below: only rank 2 is true
+        ([0.0, -1.0], (1, 2)),  # a tie: both places have to be in the claim
+        ([7e-10, -1.0], (2, 1)),  # nearer than the enumeration is exact: either place may be true
+    ],
+)
+def test_the_ranks_that_a_true_claim_can_name(ahead, limits):
+    log_p = {0: -2.0} | {n: -2.0 + nats for n, nats in enumerate(ahead, 1)}
+    truth = SimpleNamespace(log_p=log_p, allowed=set(log_p))
+    assert false_beyond(0, truth) == limits
 
 
 def test_two_hundred_cases_without_a_false_claim():
