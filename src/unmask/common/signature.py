@@ -18,8 +18,8 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache, partial, wraps
 from importlib import import_module
@@ -38,7 +38,7 @@ from typing import (
 )
 
 from unmask.common.checks import one_of, plain, shown
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -202,6 +202,35 @@ class Written:
     help: str = ""
 
 
+@dataclass(frozen=True)
+class Only:
+    """Marks a parameter that means something beside some arguments only, or without others.
+
+    A parameter is given if its value is neither None nor False.
+
+    beside    the parameter can be given only if one of these is given
+    without   the parameter cannot be given if one of these is
+    """
+
+    beside: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+    def refuse(self, name: str, given: Collection[str]) -> None:
+        """Raise if the parameter `name` cannot be used beside the arguments that were given."""
+        for other in self.without:
+            if other in given:
+                raise InputError(
+                    f"is not used with {argument_name(other)}",
+                    argument=name,
+                    use="leave one of the two out",
+                )
+        if self.beside and not any(other in given for other in self.beside):
+            others = " or ".join(argument_name(other) for other in self.beside)
+            raise InputError(
+                f"is used only with {others}", argument=name, use=f"give {others}, or leave it out"
+            )
+
+
 def kinds(annotation: Any) -> list[Any]:
     """The types of a union, without marks, or the one type."""
     if get_origin(annotation) is Annotated:
@@ -209,6 +238,21 @@ def kinds(annotation: Any) -> list[Any]:
     if get_origin(annotation) in UNIONS:
         return [kind for member in get_args(annotation) for kind in kinds(member)]
     return [annotation]
+
+
+def group_of(annotation: Any) -> type | None:
+    """The dataclass of related options that a parameter takes, with or without None beside it.
+
+    Each of its fields has a default: other dataclasses are values, such as a table.
+    """
+    if mark(annotation, Method) is not None:
+        return None
+    classes = [kind for kind in kinds(annotation) if kind is not type(None)]
+    if len(classes) != 1 or not is_dataclass(classes[0]):
+        return None
+    if any(field.default is MISSING for field in fields(classes[0])):
+        return None
+    return cast(type, classes[0])
 
 
 def marks(annotation: Any) -> list[Any]:
@@ -236,6 +280,7 @@ class Option:
     readers      the methods that have the field; empty for parameters and plain groups
     owner        the dataclass, or function, that declares it; None for parameters
     positional   it has a place, not a name
+    only         beside which options it means something, or without which
     """
 
     name: str
@@ -247,6 +292,7 @@ class Option:
     owner: Any = None
     positional: bool = False
     required: bool = False
+    only: Only | None = None
 
     @property
     def written(self) -> Written:
@@ -316,8 +362,11 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
             continue
         required = parameter.default is parameter.empty
         default = None if required else parameter.default
-        if is_dataclass(annotation):
-            listed += _fields({"": cast(type, annotation)}, name, default)
+        group = group_of(annotation)
+        if group is not None:
+            fields_of_group = _fields({"": group}, name, default)
+            only = mark(annotation, Only)
+            listed += [replace(field, only=field.only or only) for field in fields_of_group]
             continue
         method, loaded = mark(annotation, Method), mark(annotation, Loaded)
         written = mark(annotation, Written) or Written()
@@ -326,7 +375,16 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
         )
         listed.append(
             Option(
-                name, annotation, default, helps.get(name, ""), name, (), None, positional, required
+                name,
+                annotation,
+                default,
+                helps.get(name, ""),
+                name,
+                (),
+                None,
+                positional,
+                required,
+                only=mark(annotation, Only),
             )
         )
         listed += _fields(method.classes, name) if method is not None else []
@@ -349,7 +407,14 @@ def _fields(classes: Mapping[str, type], parameter: str, instance: Any = None) -
             name, annotation = field.name, annotations[field.name]
             default = field.default if instance is None else getattr(instance, name)
             first = merged.get(name) or Option(
-                name, annotation, default, helps.get(name, ""), parameter, (), kind
+                name,
+                annotation,
+                default,
+                helps.get(name, ""),
+                parameter,
+                (),
+                kind,
+                only=mark(annotation, Only),
             )
             if PYTHON_ONLY not in marks(annotation):
                 readers = (*first.readers, reader) if reader else ()
@@ -381,6 +446,8 @@ def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[s
             direct[parameter] = _with_fields(method, parameter, methods, changes)
         elif (loaded := mark(annotation, Loaded)) is not None:
             direct[parameter] = partial(resolved(loaded.load), direct.get(parameter), **changes)
+        elif default is None:  # a group that is not used unless one of its options is given
+            direct[parameter] = cast(type, group_of(annotation))(**changes)
         else:
             direct[parameter] = replace(default, **changes)
     return direct
@@ -445,6 +512,7 @@ def checked(function: Function, declared: Callable[..., Any] | None = None) -> F
             if name != "model" and "model" in annotations and type(value).__name__ == "MaskedLM":
                 raise InputError(f"{name} {shown(value)} is a model: give it as model=")
             bound.arguments[name] = fitted(name, value, annotation)
+        _refuse_conflicts(annotations, bound.arguments, signature.parameters)
         return function(*bound.args, **bound.kwargs)
 
     head, section, entries = inspect.cleandoc(function.__doc__ or "").partition("\nParameters:\n")
@@ -457,6 +525,37 @@ def checked(function: Function, declared: Callable[..., Any] | None = None) -> F
         ]
         call.__doc__ = f"{head}{section}{listed}{''.join(shared)}{gap}{rest}"
     return cast(Function, call)
+
+
+def _refuse_conflicts(
+    annotations: Mapping[str, Any],
+    values: Mapping[str, Any],
+    parameters: Mapping[str, inspect.Parameter],
+) -> None:
+    """Raise for the first argument that a mark `Only` rules out.
+
+    Of an argument that is a group of options, those options are given that differ from the
+    parameter's own default.
+    """
+    given = []
+    for name, value in values.items():
+        if value is None or value is False:
+            continue
+        group = group_of(annotations.get(name))
+        default = parameters[name].default
+        if group is not None and isinstance(value, group):
+            usual = default if isinstance(default, group) else group()
+            given += [
+                field.name
+                for field in fields(cast(Any, group))
+                if getattr(value, field.name) != getattr(usual, field.name)
+            ]
+        if value is not default:
+            given.append(name)
+    for name in given:
+        only = mark(annotations.get(name), Only)
+        if only is not None:
+            only.refuse(name, given)
 
 
 @dataclass_transform(frozen_default=True)
