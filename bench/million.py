@@ -45,7 +45,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -54,7 +53,7 @@ from typing import Any
 import torch
 
 from unmask.models.batching import GPU_TOKENS, passes
-from unmask.models.load import load
+from unmask.models.load import ModelSpec, load
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.lines import numbered_lines
 from unmask.scoring.score import CHUNK_TEXTS
@@ -155,7 +154,7 @@ def straight(options: argparse.Namespace) -> dict[str, Any]:
         "device": _device(model),
         "dtype": str(model.dtype)[6:],
     }
-    loading = partial(load, options.model, device=options.device, dtype=options.dtype)
+    loading = ModelSpec(options.model, device=options.device, dtype=options.dtype)
     with Memory() as memory:
         begun = time.perf_counter()
         score(options.file, model=loading, out=options.out, format="parquet", engine=options.engine)

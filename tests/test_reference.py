@@ -27,6 +27,7 @@ TRANSLATED = (
 )
 IN_PAGES = {
     "load_translator": TRANSLATED,
+    "TranslatorSpec": TRANSLATED,
     "serve": ("serve.md", "unmask serve --model bert-base-cased --port 8001"),
     "TrainingRun": (
         "training.md",

@@ -3,9 +3,9 @@
     name     what it is        lines of names with two spaces or more after them become a table
     >>> example                becomes a block of code, up to the next empty line
 
-The section "Parameters:" is left to mkdocstrings, in NumPy's form, which adds types and
-defaults from the signature; examples after it become a section of their own. A class that
-`unmask.common.signature.settings` decorates is a dataclass.
+The sections "Parameters:" and "Returns:" are left to mkdocstrings, in NumPy's form, which adds
+types and defaults from the signature; examples after them become a section of their own. A class
+that `unmask.common.signature.settings` decorates is a dataclass.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ def as_numpy(docstring: str, function: griffe.Object) -> str:
     """The docstring with its section "Parameters:" as mkdocstrings reads it, and with the help
     that types have.
     """
+    docstring = returns_as_numpy(docstring, function)
     section = re.search(r"^Parameters:\n((?: .*\n?)+)", docstring, re.MULTILINE)
     if section is None:
         return docstring
@@ -85,6 +86,18 @@ def as_numpy(docstring: str, function: griffe.Object) -> str:
         entries += [(name, help) for name, help in shared.items() if name not in dict(entries)]
     listed = "\n".join(f"{name}\n    {' '.join(help.split())}" for name, help in entries)
     return f"{docstring[: section.start()]}{PARAMETERS[1:]}{listed}\n{docstring[section.end() :]}"
+
+
+def returns_as_numpy(docstring: str, function: griffe.Object) -> str:
+    """The docstring with its section "Returns:" as mkdocstrings reads it, with the type of the
+    signature.
+    """
+    section = re.search(r"^Returns:\n((?: .*\n?)+)", docstring, re.MULTILINE)
+    if section is None:
+        return docstring
+    result = getattr(function, "returns", None) or "object"
+    listed = f"Returns\n-------\n{result}\n    {' '.join(section[1].split())}"
+    return f"{docstring[: section.start()]}{listed}\n{docstring[section.end() :]}"
 
 
 class DocstringTables(griffe.Extension):

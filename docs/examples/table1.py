@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
 import unmask
@@ -47,7 +46,7 @@ def main() -> None:
         for scheme in SCHEMES:
             found = unmask.evaluate(
                 path,
-                model=partial(unmask.load, given.model, device=given.device, dtype=given.dtype),
+                model=unmask.ModelSpec(given.model, device=given.device, dtype=given.dtype),
                 scheme=scheme,
                 pairs=given.pairs,
                 seed=given.seed,

@@ -11,6 +11,7 @@ from unmask.joints.deriving import derive_all as derive_all
 from unmask.joints.joint import Joint as Joint
 from unmask.joints.metrics import block_metrics as block_metrics
 from unmask.joints.registry import CONSTRUCTIONS as CONSTRUCTIONS
+from unmask.models.load import ModelSpec as ModelSpec
 from unmask.models.load import load as load
 from unmask.models.masked_lm import MaskedLM as MaskedLM
 from unmask.sampling.chains.diagnosis import Diagnoses as Diagnoses
@@ -51,6 +52,7 @@ from unmask.studies.training.recipe import Optimisation as Optimisation
 from unmask.studies.training.recipe import Shape as Shape
 from unmask.studies.training.result import TrainingRun as TrainingRun
 from unmask.studies.translation.recipe import Beam as Beam
+from unmask.studies.translation.recipe import TranslatorSpec as TranslatorSpec
 from unmask.studies.translation.recipe import load_translator as load_translator
 from unmask.studies.translation.result import Translations as Translations
 from unmask.studies.variants.measured import Measured as Measured

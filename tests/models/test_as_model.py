@@ -22,7 +22,7 @@ from unmask.models.masked_lm import MaskedLM
 def test_an_object_is_itself_and_a_name_is_loaded_once(copied):
     model = as_model(copied)
     assert as_model(model) is model
-    assert as_model(partial(load, copied, "cpu")) is model
+    assert as_model(unmask.ModelSpec(copied, "cpu")) is model
     assert as_model(str(copied)) is model
     assert load(copied, device="cpu", dtype="float32") is model
     assert load(copied, dtype="float64").dtype == torch.float64
@@ -116,9 +116,8 @@ sys.exit(ended)
     )
 
 
-def test_a_partial_of_another_function_is_not_the_bundled_model():
+def test_a_spec_has_its_name_and_a_function_none():
     assert model_name(partial(len)) == "in memory"
     assert model_name(partial(len, "folder")) == "in memory"
-    assert model_name(partial(unmask.load)) == "bundled"
-    assert model_name(partial(unmask.load, "folder", device="cpu")) == "folder"
-    assert model_name(partial(unmask.load, name="folder")) == "folder"
+    assert model_name(unmask.ModelSpec()) == "bundled"
+    assert model_name(unmask.ModelSpec("folder", device="cpu")) == "folder"

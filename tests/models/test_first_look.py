@@ -4,7 +4,6 @@ for models that are read right.
 
 import shutil
 import warnings
-from functools import partial
 from math import log
 
 import pytest
@@ -90,7 +89,7 @@ def test_another_models_tokenizer_is_reported_once(shuffled, ask):
     [("score", {}), ("evaluate", {"pairs": 1, "alphabet": ["man", "dog", "old"]})],
 )
 def test_the_warning_of_workers_is_printed_here_once(shuffled, tmp_path, verb, options):
-    model = partial(unmask.load, shuffled, device="cpu,cpu")
+    model = unmask.ModelSpec(shuffled, device="cpu,cpu")
     texts = [TEXT.replace("[MASK]", "dog")] * 2
     assert (
         len(

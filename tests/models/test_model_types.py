@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -204,9 +203,7 @@ def test_check(both):
     kind, folder, _, reference = both
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        check = unmask.check(
-            partial(unmask.load, folder, dtype="float64", device="cpu"), data=TEXTS
-        )
+        check = unmask.check(unmask.ModelSpec(folder, dtype="float64", device="cpu"), data=TEXTS)
     expected = unmask.check(reference, data=TEXTS)
     assert_same(
         [check.on_texts.nats, check.on_texts.special_mass],

@@ -3,7 +3,6 @@ the commands leave.
 """
 
 import json
-from functools import partial
 
 import pytest
 
@@ -49,7 +48,7 @@ def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_pa
         sweeps=6,
         burn_in=1,
         kernel=unmask.MH(temperature=1.5),
-        model=partial(unmask.load, tiny_folder, device="cpu"),
+        model=unmask.ModelSpec(tiny_folder, device="cpu"),
         out=tmp_path / "b",
     )
     one, other = contents(tmp_path / "a"), contents(tmp_path / "b")

@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import threading
-from functools import partial
 from pathlib import Path
 
 import pandas
@@ -198,13 +197,13 @@ def test_damaged_files_are_told_with_the_line(pieces, tmp_path, content, told, u
 
 @pytest.mark.parametrize("engine", ["processes", pytest.param("ray", marks=pytest.mark.slow)])
 def test_workers_give_the_same_rows(request, pieces_folder, file, tmp_path, engine):
-    model = partial(unmask.load, pieces_folder, device="cpu")
+    model = unmask.ModelSpec(pieces_folder, device="cpu")
     local = unmask.score(file, "pll", model=model).rows
     if engine == "ray":
         request.getfixturevalue("ray_here")
         shared = unmask.score(file, "pll", model=model, out=tmp_path / "run", engine="ray:2")
     else:
-        several = partial(unmask.load, pieces_folder, device="cpu,cpu")
+        several = unmask.ModelSpec(pieces_folder, device="cpu,cpu")
         shared = unmask.score(file, "pll", model=several, out=tmp_path / "run")
     assert [row["text"] for row in shared] == LINES
     assert [row["pll"] for row in shared] == pytest.approx(
@@ -213,7 +212,7 @@ def test_workers_give_the_same_rows(request, pieces_folder, file, tmp_path, engi
 
 
 def test_a_list_of_devices_is_for_what_is_shared(pieces_folder, tmp_path):
-    several = partial(unmask.load, pieces_folder, device="cpu,cpu")
+    several = unmask.ModelSpec(pieces_folder, device="cpu,cpu")
     with pytest.raises(
         unmask.InputError, match="workers need an out folder, where their rows are kept"
     ):
@@ -230,7 +229,7 @@ def test_a_list_of_devices_is_for_what_is_shared(pieces_folder, tmp_path):
         with pytest.raises(unmask.UnmaskError, match=why):
             unmask.score(
                 ["a dog"],
-                model=partial(unmask.load, pieces_folder, device=device),
+                model=unmask.ModelSpec(pieces_folder, device=device),
                 out=tmp_path / "run",
             )
     assert not (tmp_path / "run").exists()
@@ -241,7 +240,7 @@ def test_a_list_of_devices_is_for_what_is_shared(pieces_folder, tmp_path):
     [("auto,auto", "local", "auto is one"), ("cpu,cpu", "ray:2", "engine ray")],
 )
 def test_lists_that_would_not_be_followed_are_refused(pieces_folder, tmp_path, device, engine, why):
-    model = partial(unmask.load, pieces_folder, device=device)
+    model = unmask.ModelSpec(pieces_folder, device=device)
     with pytest.raises(InputError, match=f"'{device}' is a list, and {why}"):
         unmask.score(["a dog"], model=model, out=tmp_path / "run", engine=engine)
     assert not (tmp_path / "run").exists()

@@ -2,8 +2,6 @@
 them are held than is needed.
 """
 
-from functools import partial
-
 import pytest
 
 import unmask
@@ -161,7 +159,7 @@ def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_scored_again(
     monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 16)
     file, out = tmp_path / "texts.txt", tmp_path / "run"
     file.write_text("".join(f"{text}\n" for text in ["a dog", "", "The cats sat."] * 40))
-    model = partial(unmask.load, pieces_folder, device="cpu")
+    model = unmask.ModelSpec(pieces_folder, device="cpu")
 
     def progress(done, total, what):
         kept.append((done, len(taken)))

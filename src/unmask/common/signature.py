@@ -18,10 +18,11 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from importlib import import_module
 from types import SimpleNamespace, UnionType
 from typing import (
@@ -146,40 +147,62 @@ class Method:
 
 @dataclass(frozen=True)
 class Loaded:
-    """Marks a parameter that takes a model; flat surfaces also have the options of the function
-    that loads one.
+    """Marks a parameter that takes a model; flat surfaces also have the options of loading it.
 
-    load   "module:function"; its first parameter is the model's name, the others are the options
-    kind   the name of the class whose objects are taken, too
+    spec   "module:Class" of models that are not loaded yet: its first field is the model's name,
+           the others are the options of loading
+    kind   "module:Class" of loaded models
     """
 
-    load: str
+    spec: str
     kind: str
 
-    def fitted(self, argument: str, value: Any) -> Any:
-        """A name, a folder, None, a loaded model, or a function without arguments that loads
-        one.
+    @property
+    def spec_class(self) -> Any:
+        """The class of models that are not loaded yet."""
+        return resolved(self.spec)
+
+    def is_loaded(self, value: Any) -> bool:
+        """Whether a value is a loaded model. The module of its class is not imported for this: if
+        nothing has imported it, no value can be of its class.
         """
-        network = hasattr(value, "state_dict")
-        if (
-            value is None
-            or isinstance(value, str | os.PathLike)
-            or any(b.__name__ == self.kind for b in type(value).__mro__)
-        ):
+        module, _, name = self.kind.partition(":")
+        kind = getattr(sys.modules.get(module), name, None)
+        return kind is not None and isinstance(value, kind)
+
+    def fitted(self, argument: str, value: Any) -> Any:
+        """A name, a folder, None, a model that is loaded or is not yet, or a function without
+        arguments that loads one.
+        """
+        if value is None or isinstance(value, str | os.PathLike):
             return value
-        if callable(value) and not network:
+        if self.is_loaded(value) or isinstance(value, self.spec_class):
             return value
-        what = (
-            f"{type(value).__name__} is a network without its tokenizer"
-            if network
-            else f"{shown(value)} is not a model"
+        if hasattr(value, "state_dict"):  # a network may be callable, too
+            raise InputError(
+                f"{type(value).__name__} is a network without its tokenizer",
+                argument=argument,
+                use="give unmask.MaskedLM(network, tokenizer)",
+            )
+        if not callable(value):
+            raise InputError(
+                f"{shown(value)} is not a model",
+                argument=argument,
+                use="give a name, a folder, or what unmask.load returned",
+            )
+        return value
+
+    def with_options(self, argument: str, value: Any, options: Mapping[str, Any]) -> Any:
+        """The model that `value` names, not loaded yet, with these options of loading."""
+        if isinstance(value, self.spec_class):
+            return replace(value, **options)
+        if value is None or isinstance(value, str | os.PathLike):
+            return self.spec_class(value, **options)
+        raise InputError(
+            f"says how a model is loaded, and {argument_name(argument)} is loaded already",
+            argument=next(iter(options)),
+            use="leave it out",
         )
-        use = (
-            "unmask.MaskedLM(network, tokenizer)"
-            if network
-            else "a name, a folder, or what unmask.load returned"
-        )
-        raise InputError(f"{argument} {what}: give {use}")
 
 
 @dataclass(frozen=True)
@@ -281,6 +304,7 @@ class Option:
     owner        the dataclass, or function, that declares it; None for parameters
     positional   it has a place, not a name
     only         beside which options it means something, or without which
+    loading      it is a model, or an option of loading one
     """
 
     name: str
@@ -293,6 +317,7 @@ class Option:
     positional: bool = False
     required: bool = False
     only: Only | None = None
+    loading: bool = False
 
     @property
     def written(self) -> Written:
@@ -385,12 +410,13 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
                 positional,
                 required,
                 only=mark(annotation, Only),
+                loading=loaded is not None,
             )
         )
         listed += _fields(method.classes, name) if method is not None else []
         if loaded is not None:
-            load = resolved(loaded.load)
-            listed += [replace(one, parameter=name, owner=load) for one in options(load)[1:]]
+            of_loading = _fields({"": loaded.spec_class}, name)[1:]  # the first is the model's name
+            listed += [replace(one, loading=True) for one in of_loading]
     return tuple(listed)
 
 
@@ -445,7 +471,7 @@ def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[s
             )
             direct[parameter] = _with_fields(method, parameter, methods, changes)
         elif (loaded := mark(annotation, Loaded)) is not None:
-            direct[parameter] = partial(resolved(loaded.load), direct.get(parameter), **changes)
+            direct[parameter] = loaded.with_options(parameter, direct.get(parameter), changes)
         elif default is None:  # a group that is not used unless one of its options is given
             direct[parameter] = cast(type, group_of(annotation))(**changes)
         else:
@@ -502,6 +528,7 @@ def checked(function: Function, declared: Callable[..., Any] | None = None) -> F
             use = ", ".join(name for name in names if name not in ("self", "cls"))
             raise InputError(f"{title}: {error}: give {use}") from None
         annotations = hints(declared or function)
+        of_model: Loaded | None = mark(annotations.get("model"), Loaded)
         for name, parameter in signature.parameters.items():
             annotation, value = annotations.get(name), bound.arguments.get(name, parameter.default)
             by_name = (
@@ -509,7 +536,7 @@ def checked(function: Function, declared: Callable[..., Any] | None = None) -> F
             )  # also a default, such as "mh"
             if annotation is None or not (name in bound.arguments or by_name):
                 continue
-            if name != "model" and "model" in annotations and type(value).__name__ == "MaskedLM":
+            if name != "model" and of_model is not None and of_model.is_loaded(value):
                 raise InputError(f"{name} {shown(value)} is a model: give it as model=")
             bound.arguments[name] = fitted(name, value, annotation)
         _refuse_conflicts(annotations, bound.arguments, signature.parameters)

@@ -1,5 +1,5 @@
-"""`load`: a masked language model from a folder or the hub, and `Model`, the type of every
-argument that takes one.
+"""`load`: a masked language model from a folder or the hub; `ModelSpec`, a model that is not loaded
+yet; and `Model`, the type of every argument that takes one.
 
 The one place that declares how a model is loaded. Nothing here imports torch before a model is
 loaded.
@@ -7,27 +7,29 @@ loaded.
 
 from __future__ import annotations
 
-import inspect
 import os
 import warnings
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, ModelError, UnmaskWarning
-from unmask.common.signature import Loaded, Written, checked
+from unmask.common.signature import Loaded, Written, checked, settings
+from unmask.models.loading_spec import LoadingSpec
 
 HELP = "Folder or hub name of a masked language model [default: the bundled English model]."
 
 if TYPE_CHECKING:  # a type checker sees what a user may give
     from unmask.models.masked_lm import MaskedLM
 
-    Model: TypeAlias = MaskedLM | str | os.PathLike[str] | Callable[[], MaskedLM] | None
+    Model: TypeAlias = (
+        "MaskedLM | ModelSpec | str | os.PathLike[str] | Callable[[], MaskedLM] | None"
+    )
 else:  # at run time `common.signature` reads here how it is loaded
     Model = Annotated[
         Any,
-        Loaded("unmask.models.load:load", "MaskedLM"),
+        Loaded("unmask.models.load:ModelSpec", kind="unmask.models.masked_lm:MaskedLM"),
         Written(short="-m", named=True, help=HELP),
     ]
 
@@ -48,14 +50,55 @@ def load(
 
     Parameters:
         name: Folder or hub name of a masked language model [default: the bundled English model].
+        device: auto, cpu, cuda or cuda:N.
+        dtype: auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for
+            weights stored in half precision.
+
+    Returns:
+        The model and its tokenizer, in evaluation mode.
+
+    >>> unmask.load().vocab_size
+    8192
+    """
+    return _load_once(name, device, dtype)
+
+
+@settings
+class ModelSpec(LoadingSpec):
+    """A masked language model that is not loaded yet.
+
+    Every function that takes a model takes a `ModelSpec`, too. It can be sent to another process,
+    and a run that several devices share needs one: each process loads the model by itself.
+
+    Parameters:
+        name: Folder or hub name of a masked language model [default: the bundled English model].
         device: auto, cpu, cuda or cuda:N. A list shares the work of score, evaluate, sample and
             translate among processes, one for each device: cuda:0,1,2,3.
         dtype: auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for
             weights stored in half precision.
 
-    >>> unmask.load().vocab_size
-    8192
+    >>> spec = unmask.ModelSpec(device="cpu", dtype="float64")
+    >>> unmask.fill("A [MASK] barked.", spec, top=1).completions[0].text
+    'A man barked.'
     """
+
+    name: str | os.PathLike[str] | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+
+    def load(self) -> MaskedLM:
+        """Load the model, once per process, as `unmask.load` does.
+
+        Returns:
+            The model and its tokenizer, in evaluation mode.
+        """
+        return _load_once(self.name, self.device, self.dtype)
+
+
+def _load_once(
+    name: str | os.PathLike[str] | None = None, device: str = "auto", dtype: str = "auto"
+) -> MaskedLM:
+    """The model, loaded at the first call and when the files of its folder have changed."""
     from unmask.models.checkpoint import resolve_dtype
     from unmask.models.checkpoint_files import english_model_path, state_of
     from unmask.models.loading_turns import LOADING
@@ -121,9 +164,13 @@ def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -
 
 
 def as_model(model: Model = None) -> MaskedLM:
-    """The model that a name or folder leads to, that a function returns, or that is given."""
+    """The model that a name or folder leads to, that is not loaded yet, that a function returns, or
+    that is given.
+    """
     if model is None or isinstance(model, str | os.PathLike):
-        return load(model)
+        return _load_once(model)
+    if isinstance(model, ModelSpec):
+        return model.load()
     if callable(model):
         return _returned_by(model)
     return model
@@ -143,44 +190,25 @@ def _returned_by(function: Callable[[], Any]) -> MaskedLM:
     return model
 
 
-def reload(model: str | os.PathLike[str] | Callable[[], MaskedLM] | None) -> MaskedLM:
-    """The model, read again from its files, with all warnings of loading.
-
-    A function of the user is called. A partial `load` is not, since `load` may return a model of
-    its cache, without warnings: its arguments go to `load_uncached`.
+def reload(
+    model: str | os.PathLike[str] | ModelSpec | Callable[[], MaskedLM] | None,
+) -> MaskedLM:
+    """The model, read again from its files, with all warnings of loading; a user's function is
+    called.
     """
-    if callable(model) and not _is_partial_load(model):
-        return _returned_by(model)
-    return load_uncached(**loading_arguments(model))
-
-
-def _is_partial_load(model: object) -> bool:
-    """Whether a model is `partial(load, ...)`, with or without the wrapper of `checked`."""
-    if not isinstance(model, partial):
-        return False
-    return inspect.unwrap(model.func) is inspect.unwrap(load)
+    if model is None or isinstance(model, str | os.PathLike):
+        return load_uncached(model)
+    if isinstance(model, ModelSpec):
+        return load_uncached(model.name, model.device, model.dtype)
+    return _returned_by(model)
 
 
 def model_name(model: Model) -> str:
     """The model's name in the settings of a run: its name or folder, "bundled", or "in memory"."""
-    if isinstance(model, partial) and _is_partial_load(model):
-        if model.args:
-            model = model.args[0]
-        else:
-            model = model.keywords.get("name")
+    if isinstance(model, ModelSpec):
+        model = model.name
     if model is None:
         return "bundled"
     if isinstance(model, str | os.PathLike):
         return str(model)
     return "in memory"
-
-
-def loading_arguments(model: Any) -> dict[str, Any]:
-    """The arguments by which a model will be loaded, by name: those of a partial `load`, or only
-    the name.
-    """
-    if isinstance(model, partial):
-        signature = inspect.signature(model.func)
-        bound = signature.bind_partial(*model.args, **model.keywords)
-        return dict(bound.arguments)
-    return {"name": model}

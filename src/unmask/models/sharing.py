@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unmask.common.errors import InputError
-from unmask.models.load import Model, as_model, load, loading_arguments
+from unmask.models.load import Model, ModelSpec, as_model
+from unmask.models.loading_spec import LoadingSpec
 
 if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
@@ -49,13 +49,10 @@ def is_shared(model: Any, engine: str) -> bool:
 
 
 def devices_of(model: Any) -> tuple[str, ...]:
-    """The devices that loading names: "cuda:0,1" is ("cuda:0", "cuda:1"), "auto" is itself."""
-    named = str(loading_arguments(model).get("device", "auto"))
-    first, *others = [part.strip() for part in named.split(",")]
-    devices = [first]
-    for part in others:
-        devices.append(f"cuda:{part}" if part.isdigit() else part)
-    return tuple(devices)
+    """The devices that a model will be loaded on."""
+    if isinstance(model, LoadingSpec):
+        return model.devices
+    return ("auto",)
 
 
 def workers_for(model: Any, engine: str, most: int | None = None) -> Workers | None:
@@ -95,22 +92,12 @@ def _not_a_list(listed: str, reason: str) -> InputError:
 def loader_on(model: Model, device: str) -> Callable[[], MaskedLM]:
     """A function that loads the model on another device, and can be sent to another process.
 
-    It has a folder's absolute path, since other processes may have other working folders. Raises
-    InputError for a loaded model.
+    Raises InputError for a loaded model, and for a user's function.
     """
-    function: Callable[..., MaskedLM]
-    if isinstance(model, partial):
-        function = model.func
-    elif model is None or isinstance(model, str | os.PathLike):
-        function = load
-    else:
+    if model is None or isinstance(model, str | os.PathLike):
+        model = ModelSpec(model)
+    if not isinstance(model, ModelSpec):
         raise InputError(
             "workers load the model themselves: give its folder or name, not a loaded model"
         )
-    arguments = loading_arguments(model)
-    name = arguments.get("name")
-    if isinstance(name, str | os.PathLike):
-        folder = os.path.expanduser(name)
-        if os.path.isdir(folder):
-            arguments["name"] = os.path.realpath(folder)
-    return partial(function, **arguments | {"device": device})
+    return model.on(device).load

@@ -238,7 +238,7 @@ def translate(
     from unmask.runs.folder import RunFolder, output_folder
     from unmask.studies.translation import translating
     from unmask.studies.translation.causal_pairs import CausalPairs
-    from unmask.studies.translation.recipe import as_translator, in_worker, settle
+    from unmask.studies.translation.recipe import as_translator, loader_on, settle
 
     file = (
         None
@@ -256,7 +256,7 @@ def translate(
     if references is not None and len(references) != len(sources):
         numbers = f"{len(sources):,} sources and {len(references):,} references"
         raise InputError(f"{numbers}: give one reference per source, line by line")
-    loaded = in_worker(model, "cpu")() if is_shared(model, engine) else as_translator(model)
+    loaded = loader_on(model, "cpu")() if is_shared(model, engine) else as_translator(model)
     settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, energy, seed)
     translating.refuse_misfit(loaded, settings)
     ids = translating.encoded(loaded.spelling, loaded.layout, sources)

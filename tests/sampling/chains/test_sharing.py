@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import signal
-from functools import partial
 
 import numpy as np
 import pandas
@@ -129,7 +128,7 @@ def test_workers_take_up_a_local_run_and_lose_one_and_this_process_finishes_it(
     if engine == "ray":
         request.getfixturevalue("ray_here")
     options = {
-        "model": partial(unmask.load, tiny_folder, device="cpu"),
+        "model": unmask.ModelSpec(tiny_folder, device="cpu"),
         "length": 4,
         "chains": 6,
         "sweeps": 60,
@@ -151,7 +150,7 @@ def test_workers_take_up_a_local_run_and_lose_one_and_this_process_finishes_it(
     with pytest.raises(KeyboardInterrupt):
         unmask.sample(**options, out=out, progress=stop)
     with pytest.raises(KeyboardInterrupt):
-        several = {"model": partial(unmask.load, tiny_folder, device="cpu,cpu")}
+        several = {"model": unmask.ModelSpec(tiny_folder, device="cpu,cpu")}
         shared = {"engine": "ray:2"} if engine == "ray" else several
         unmask.sample(**options | shared, out=out, progress=kill_then_stop)
     assert killed
@@ -169,7 +168,7 @@ def test_a_worker_without_the_model_is_one_line(tiny_folder, tmp_path):
     copy = shutil.copytree(tiny_folder, tmp_path / "model")
     lm = unmask.MaskedLM.load(copy, device="cpu")
     settings = settings_of(length=(3,), chains=2, sweeps=2)
-    chains = SharedChains(settings, Processes(("cpu",)), partial(unmask.load, str(copy), "cpu"))
+    chains = SharedChains(settings, Processes(("cpu",)), unmask.ModelSpec(str(copy), "cpu").load)
     copy.rename(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="a worker cannot begin .*: every machine needs") as error:
         draw_samples(settings, lm, tmp_path / "run", shared=chains)

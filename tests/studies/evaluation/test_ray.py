@@ -10,7 +10,6 @@ a sum of divergences over contexts, so its error is as many times larger.
 import os
 import signal
 import sys
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ REGULAR_TOKENS = 12
 
 
 def cpu(folder, device="cpu"):
-    return partial(unmask.load, folder, device=device)
+    return unmask.ModelSpec(folder, device=device)
 
 
 def test_without_ray_the_error_says_what_to_install(tiny_folder, corpus, monkeypatch):
@@ -39,9 +38,7 @@ def test_without_ray_the_error_says_what_to_install(tiny_folder, corpus, monkeyp
 )
 def test_a_device_that_the_cluster_lacks_is_one_line(ray_here, tiny_folder, corpus, device, said):
     with pytest.raises(UnmaskError, match=said):
-        unmask.evaluate(
-            corpus, model=partial(unmask.load, tiny_folder, device=device), engine="ray"
-        )
+        unmask.evaluate(corpus, model=unmask.ModelSpec(tiny_folder, device=device), engine="ray")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast
 
 from annotated_types import Interval
@@ -16,6 +15,7 @@ from annotated_types import Interval
 from unmask.common.checks import shown
 from unmask.common.errors import InputError
 from unmask.common.signature import Loaded, Written, checked, settings
+from unmask.models.loading_spec import LoadingSpec
 from unmask.sampling.registry import KERNELS, EnergyKind, MaskPredict, Method
 
 if TYPE_CHECKING:
@@ -23,12 +23,16 @@ if TYPE_CHECKING:
     from unmask.studies.translation.masked_pairs import PairModel
 
     Translator: TypeAlias = (
-        PairModel | CausalPairs | str | os.PathLike[str] | Callable[[], PairModel | CausalPairs]
+        "PairModel | CausalPairs | TranslatorSpec | str | os.PathLike[str]"
+        " | Callable[[], PairModel | CausalPairs]"
     )
 else:
     Translator = Annotated[
         Any,
-        Loaded("unmask.studies.translation.recipe:load_translator", "PairTranslator"),
+        Loaded(
+            "unmask.studies.translation.recipe:TranslatorSpec",
+            kind="unmask.studies.translation.recipe:PairTranslator",
+        ),
         Written(short="-m"),
     ]
 
@@ -75,7 +79,43 @@ def load_translator(
         name: The folder.
         device: auto, cpu, cuda or cuda:N.
         dtype: auto, float32, bfloat16, float16 or float64.
+
+    Returns:
+        The model, to be given to `translate`.
     """
+    return _read(name, device, dtype)
+
+
+@settings
+class TranslatorSpec(LoadingSpec):
+    """A model that translates and is not loaded yet.
+
+    `translate` takes it in the place of a model. It can be sent to another process, and a run that
+    several devices share needs one: each process loads the model by itself.
+
+    Parameters:
+        name: The folder.
+        device: auto, cpu, cuda or cuda:N.
+        dtype: auto, float32, bfloat16, float16 or float64.
+    """
+
+    name: str | os.PathLike[str]
+    device: str = "auto"
+    dtype: str = "auto"
+
+    def load(self) -> PairModel | CausalPairs:
+        """Load the model, as `unmask.load_translator` does.
+
+        Returns:
+            The model, to be given to `translate`.
+        """
+        return _read(self.name, self.device, self.dtype)
+
+
+def _read(
+    name: str | os.PathLike[str], device: str = "auto", dtype: str = "auto"
+) -> PairModel | CausalPairs:
+    """The model of a folder."""
     from unmask.common.files import user_path
     from unmask.models.pair_layout import is_causal_pair_model
     from unmask.studies.translation.causal_pairs import CausalPairs
@@ -88,13 +128,17 @@ def load_translator(
 
 
 def as_translator(model: Translator) -> PairModel | CausalPairs:
-    """The model itself, the one that a function returns, or the one of a folder."""
+    """The model of a folder, the one that is not loaded yet, the one that a function returns, or
+    the model itself.
+    """
     if model is None:
         raise InputError(
             "model None is not a translator: give a folder of `unmask train --parallel`"
         )
     if isinstance(model, str | os.PathLike):
-        return load_translator(model)
+        return _read(model)
+    if isinstance(model, TranslatorSpec):
+        return model.load()
     if isinstance(model, PairTranslator):
         return model
     returned: Any = model()
@@ -107,19 +151,16 @@ def as_translator(model: Translator) -> PairModel | CausalPairs:
     return cast("PairModel | CausalPairs", returned)
 
 
-def in_worker(model: Translator, device: str) -> Callable[[], PairModel | CausalPairs]:
-    """A function that loads the model on a device of another process; a loaded model is refused."""
-    if isinstance(model, PairTranslator):
+def loader_on(model: Translator, device: str) -> Callable[[], PairModel | CausalPairs]:
+    """A function that loads the model on another device, and can be sent to another process.
+
+    Raises InputError for a loaded model, and for a user's function.
+    """
+    if isinstance(model, str | os.PathLike):
+        model = TranslatorSpec(model)
+    if not isinstance(model, TranslatorSpec):
         raise InputError("workers load the model themselves: give its folder, not a loaded model")
-    name: Any
-    if isinstance(model, partial):  # of `load_translator`
-        name = model.args[0]
-        options = model.keywords
-    else:
-        name = model
-        options = {}
-    folder = os.path.realpath(os.path.expanduser(os.fspath(name)))
-    return partial(load_translator, folder, **{**options, "device": device})
+    return model.on(device).load
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from unmask.sampling.chains.snapshot import COUNTS
 from unmask.studies.translation.causal_pairs import CausalPairs, beam_search
 from unmask.studies.translation.drafts import Drafting, best_drafts
 from unmask.studies.translation.masked_pairs import PairModel
-from unmask.studies.translation.recipe import Beam, TranslateSettings, Translator, in_worker
+from unmask.studies.translation.recipe import Beam, TranslateSettings, Translator, loader_on
 from unmask.studies.translation.result import OneTranslation, Translations, figures
 from unmask.studies.translation.spelling import Spelling
 
@@ -142,7 +142,7 @@ def translations(
     if workers:
         device = workers.device
         count = workers.count
-        setup = in_worker(model, device)
+        setup = loader_on(model, device)
     else:
         device = loaded.device.type
         count = 0

@@ -159,15 +159,13 @@ def _parameter(option: Option) -> inspect.Parameter:
 def _group(option: Option) -> Group:
     if option.positional:
         return Group("Input", sort_key=0)
+    if option.loading:
+        return Group("Model", sort_key=8)
     if option.readers:
         return Group(f"Of single methods of --{option.parameter.replace('_', '-')}", sort_key=2)
     if isinstance(option.owner, type):
         return Group(summary(option.owner).rstrip("."), sort_key=3)
-    return (
-        Group("Model", sort_key=8)
-        if option.owner or mark(option.annotation, Loaded)
-        else Group("Options", sort_key=1)
-    )
+    return Group("Options", sort_key=1)
 
 
 def default_text(option: Option) -> str:

@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
 from html import escape
 from ipaddress import ip_address
 from os import PathLike
@@ -28,7 +28,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from unmask.common.errors import InputError
-from unmask.models.load import Model, as_model, load, model_name
+from unmask.models.load import Model, ModelSpec, as_model, model_name
 from unmask.surfaces.serving.app import create_app
 from unmask.surfaces.serving.jobs import Jobs
 from unmask.surfaces.serving.limits import MOST_BATCH_BYTES, MOST_BYTES
@@ -164,14 +164,28 @@ def run_page(
     listening, jobs = listening_socket(host, port), Jobs()
     try:
         names = names_of(host, hosts)
-        options = dict(model.keywords) if isinstance(model, partial) else {}
-        others = [create_app(load(one, **options), jobs, str(one), options) for one in beside]
+        loading = model if isinstance(model, ModelSpec) else ModelSpec()
+        options = _given_options(loading)
+        others = []
+        for name in beside:
+            other = replace(loading, name=name).load()
+            others.append(create_app(other, jobs, str(name), options))
         app = create_app(as_model(model), jobs, model_name(model), options, others)
         ready(address_of(host, listening.getsockname()[1]))
         page_server(Guard(app, names), jobs).run(sockets=[listening])
     finally:
         jobs.close()
         listening.close()
+
+
+def _given_options(loading: ModelSpec) -> dict[str, str]:
+    """The options of loading a model that differ from their defaults."""
+    usual = ModelSpec()
+    return {
+        name: getattr(loading, name)
+        for name in ("device", "dtype")
+        if getattr(loading, name) != getattr(usual, name)
+    }
 
 
 def names_of(host: str, hosts: Sequence[str]) -> list[str]:
