@@ -348,7 +348,8 @@ def parse(words: list[str]) -> None:
 
 def parse_unmask(words: list[str]) -> None:
     """Raise if `unmask` does not take these arguments; the command itself does not run."""
-    from unmask.common.signature import fitted, hints
+    from unmask.common.border.declarations import hints
+    from unmask.common.border.values import accepted
     from unmask.surfaces.cli import command
     from unmask.surfaces.cli.app import run
 
@@ -356,7 +357,7 @@ def parse_unmask(words: list[str]) -> None:
         def check(given: dict[str, Any]) -> None:
             for one, annotation in hints(function).items():
                 if one in given:
-                    fitted(one, given[one], annotation)
+                    accepted(one, given[one], annotation)
 
         return command.command(name, function, check, extra)
 

@@ -30,6 +30,8 @@ class ConditionalModel(ABC):
     max_length   the most tokens that a text may have, special ones included; None: no limit
     """
 
+    GIVEN_AS = "what unmask.load returned"  # how a message calls one
+
     name: str = "the model"
     folder: Path | None = None
     vocab_size: int

@@ -332,7 +332,7 @@ def parsed(name: str) -> Score:
 def chosen(scores: str | Score | Iterable[str | Score]) -> tuple[Score, ...]:
     """The scores asked for, each once."""
     by_name: dict[str, Score] = {}
-    for score in SEVERAL.fitted("score", scores):
+    for score in SEVERAL.accepted("score", scores):
         if by_name.setdefault(score.name, score) != score:
             raise InputError(
                 f"score {score.name} was given twice, with different options: give it once"

@@ -323,7 +323,7 @@ def encode(words: TextTokenizer, item: Item) -> Encoded:
     """The item's text as tokens; raises `InputError` with the reason if it cannot be scored."""
     (text,) = prepare(words, [(1, item)])
     if text.encoded is None:
-        raise InputError(text.reason)
+        raise InputError(str(text.reason))
     return text.encoded
 
 

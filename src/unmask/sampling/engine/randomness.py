@@ -113,6 +113,8 @@ class Randomness:
     calls   choices that were made so far
     """
 
+    GIVEN_AS = "streams.at(sweep, step)"  # how a message calls one
+
     def __init__(self, seed: int, chains: Int[Tensor, " r"], sweep: int, step: int) -> None:
         self.seed = seed
         self.chains = chains

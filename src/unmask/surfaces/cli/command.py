@@ -210,8 +210,8 @@ def value(option: Option, typed: Any) -> Any:
     words = [_shown(word) for word in typed] if isinstance(typed, list | tuple) else _shown(typed)
     if (
         isinstance(words, bool)
-        or mark(option.annotation, Method)
-        or mark(option.annotation, Loaded)
+        or mark(option.annotation, Method) is not None
+        or mark(option.annotation, Loaded) is not None
     ):
         return words
     types = kinds(option.annotation)

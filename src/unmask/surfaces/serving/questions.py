@@ -22,11 +22,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import unmask
+from unmask.common.border.values import accepted
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
 from unmask.common.files import parse_json
 from unmask.common.formats import percent_at_least
-from unmask.common.signature import arguments, fitted, hints, options
+from unmask.common.signature import arguments, hints, options
 from unmask.joints.deriving import derive
 from unmask.joints.incompatibility import incompatibility
 from unmask.joints.joint import Joint, not_converged
@@ -650,7 +651,7 @@ class Answers:
         annotations = hints(function)
         made = arguments(function, values)
         return SampleSettings(
-            **{name: fitted(name, value, annotations[name]) for name, value in made.items()}
+            **{name: accepted(name, value, annotations[name]) for name, value in made.items()}
         )
 
 

@@ -1,0 +1,128 @@
+"""The check of a whole call: every public function, and every dataclass of options, goes through
+`checked`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import Any, NoReturn, TypeVar, cast, dataclass_transform
+
+from unmask.common.border.declarations import Declared, hints, with_shared_help
+from unmask.common.border.marks import Loaded, Method, Only, group_of, mark
+from unmask.common.border.options import OF_METHODS, title_of, unknown_argument
+from unmask.common.border.values import accepted
+from unmask.common.checks import shown
+from unmask.common.errors import InputError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
+
+
+def checked(function: Function, declared: Declared | None = None) -> Function:
+    """The function, which raises an InputError for arguments that its signature does not allow.
+
+    A value that means the same in another library becomes the plain one: whole numbers of NumPy
+    and torch are int, arrays lists.
+
+    declared   what has the annotations, where it is not the function: the class of an __init__
+    """
+    signature = inspect.signature(function)
+    annotated = declared or function
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            bound = signature.bind(*args, **named)
+        except TypeError:  # its text is Python's own and may change: the reason is found again
+            _refuse_unbound(annotated, signature, args, named)
+        annotations = hints(annotated)
+        of_model = mark(annotations.get("model"), Loaded)
+        for name, parameter in signature.parameters.items():
+            if name not in annotations:
+                continue
+            annotation = annotations[name]
+            if name in bound.arguments:
+                value = bound.arguments[name]
+            elif isinstance(parameter.default, str) and mark(annotation, Method) is not None:
+                value = parameter.default  # the name of a method, such as "mh"
+            else:
+                continue
+            if name != "model" and of_model is not None and of_model.is_loaded(value):
+                raise InputError(
+                    f"{shown(value)} is a model", argument=name, use="give it as model="
+                )
+            bound.arguments[name] = accepted(name, value, annotation)
+        _refuse_conflicts(annotations, bound.arguments, signature.parameters)
+        return function(*bound.args, **bound.kwargs)
+
+    call.__doc__ = with_shared_help(function)
+    return cast(Function, call)
+
+
+@dataclass_transform(frozen_default=True)
+def settings(cls: Class) -> Class:
+    """A frozen dataclass of options, each held to its annotation when an object is made."""
+    frozen = cast(Any, dataclass(frozen=True)(cls))
+    frozen.__init__ = checked(frozen.__init__, frozen)
+    return cast(Class, frozen)
+
+
+def _refuse_unbound(
+    declared: Declared,
+    signature: inspect.Signature,
+    args: tuple[Any, ...],
+    named: Mapping[str, Any],
+) -> NoReturn:
+    """Raise the error of a call whose arguments do not fit the signature."""
+    parameters = signature.parameters
+    for name in named:
+        if name not in parameters:
+            raise unknown_argument(declared, name)
+    placed = [one.name for one in parameters.values() if one.kind is not one.KEYWORD_ONLY]
+    given_by_place = placed[: len(args)]
+    required = [one.name for one in parameters.values() if one.default is one.empty]
+    names = list(parameters)
+    twice = [name for name in given_by_place if name in named]
+    missing = [name for name in required if name not in (*given_by_place, *named)]
+    if len(args) > len(placed):
+        problem = "too many positional arguments"
+    elif twice:
+        problem = f"multiple values for argument {twice[0]!r}"
+    else:
+        problem = f"missing a required argument: {missing[0]!r}"
+        names = required
+    use = ", ".join(name for name in names if name not in OF_METHODS)
+    raise InputError(f"{title_of(declared)}: {problem}: give {use}") from None
+
+
+def _refuse_conflicts(
+    annotations: Mapping[str, Any],
+    values: Mapping[str, Any],
+    parameters: Mapping[str, inspect.Parameter],
+) -> None:
+    """Raise for the first argument that a mark `Only` rules out."""
+    given: list[str] = []
+    for name, value in values.items():
+        if value is None or value is False:
+            continue
+        default = parameters[name].default
+        given += _fields_given(annotations.get(name), value, default)
+        if value is not default:
+            given.append(name)
+    for name in given:
+        only = mark(annotations.get(name), Only)
+        if only is not None:
+            only.refuse(name, given)
+
+
+def _fields_given(annotation: Any, value: Any, default: Any) -> list[str]:
+    """Of an argument that is a group of options: those that differ from the parameter's default."""
+    group = group_of(annotation)
+    if group is None or not isinstance(value, group):
+        return []
+    usual = default if isinstance(default, group) else group()
+    names = [field.name for field in fields(cast(Any, group))]
+    return [name for name in names if getattr(value, name) != getattr(usual, name)]

@@ -1,0 +1,96 @@
+"""What a signature and its docstring say: the types of parameters, and their help."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, get_type_hints
+
+from unmask.common.border.marks import Written, mark
+
+Declared = Callable[..., Any]
+"""A public function, or a dataclass whose fields are options."""
+
+SECTION = re.compile(r"^Parameters:\n((?: .*\n?)+)", re.MULTILINE)
+ENTRY = re.compile(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", re.MULTILINE)
+"""One parameter in the section: its name, and the help with the lines that go on deeper."""
+END_OF_DESCRIPTION = re.compile(r"^(?:Parameters:$|Returns:$|>>> )", re.MULTILINE)
+
+
+def plain_function(declared: Declared) -> Any:
+    """The function below its wrappers, whose annotations, globals and docstring are read."""
+    return inspect.unwrap(declared)
+
+
+@cache
+def hints(declared: Declared) -> dict[str, Any]:
+    """The evaluated annotations of a function's parameters, or of a dataclass's fields."""
+    if isinstance(declared, type):
+        evaluated = get_type_hints(declared, include_extras=True)
+        return {field.name: evaluated[field.name] for field in fields(declared)}
+    function = plain_function(declared)
+    of_parameters = dict(function.__annotations__)
+    of_parameters.pop("return", None)  # the class of a result would load torch
+    return get_type_hints(
+        SimpleNamespace(__annotations__=of_parameters), function.__globals__, include_extras=True
+    )
+
+
+@cache
+def documentation(declared: Declared) -> Mapping[str, str]:
+    """The help of each parameter or field: from the section "Parameters" of the docstring, else
+    from the mark `Written` of its annotation.
+
+    A dataclass has the help of its base classes' fields, too.
+    """
+    if isinstance(declared, type):
+        helps: dict[str, str] = {}
+        for cls in reversed(declared.__mro__):
+            helps |= _documented(vars(cls).get("__doc__"))
+        return helps
+    helps = {}
+    for name, annotation in hints(declared).items():
+        written = mark(annotation, Written)
+        if written is not None and written.help:
+            helps[name] = written.help
+    return helps | _documented(plain_function(declared).__doc__)
+
+
+def _documented(docstring: str | None) -> dict[str, str]:
+    """Each parameter of the section "Parameters" with its help in one line."""
+    section = SECTION.search(inspect.cleandoc(docstring or ""))
+    if section is None:
+        return {}
+    return {name: " ".join(text.split()) for name, text in ENTRY.findall(section[1])}
+
+
+def summary(declared: Declared) -> str:
+    """The first paragraph of a docstring, in one line."""
+    first, _, _ = (inspect.getdoc(declared) or "").partition("\n\n")
+    return " ".join(first.split())
+
+
+def description(declared: Declared) -> str:
+    """The docstring between its first paragraph and its sections or examples."""
+    _, _, rest = (inspect.getdoc(declared) or "").partition("\n\n")
+    return END_OF_DESCRIPTION.split(rest, maxsplit=1)[0].strip()
+
+
+def with_shared_help(function: Declared) -> str | None:
+    """The function's docstring, with the help that shared annotations give in its section
+    "Parameters": so that Python's `help` shows it, too.
+    """
+    head, section, entries = inspect.cleandoc(function.__doc__ or "").partition("\nParameters:\n")
+    if not section:
+        return function.__doc__
+    listed, gap, rest = entries.partition("\n\n")
+    shared = [
+        f"\n    {name}: {help_text}"
+        for name, help_text in documentation(function).items()
+        if f"    {name}: " not in listed
+    ]
+    return f"{head}{section}{listed}{''.join(shared)}{gap}{rest}"

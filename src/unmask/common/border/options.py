@@ -1,0 +1,288 @@
+"""Options: what a flat surface (command line, page, harness) can set of a function.
+
+a parameter                    is an option
+a group of related options     a dataclass with defaults: its fields are options
+a choice of methods            a parameter marked with `Method`: its name is an option, and so
+                               is each field of each method
+a model                        a parameter marked with `Loaded`: its name is an option, and so
+                               is each option of loading it
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Any, cast
+
+from unmask.common.border.declarations import Declared, documentation, hints
+from unmask.common.border.marks import (
+    PYTHON_ONLY,
+    Loaded,
+    Method,
+    Only,
+    Written,
+    group_of,
+    mark,
+    marks,
+)
+from unmask.common.border.names import nearest
+from unmask.common.errors import InputError, argument_name
+
+HIDDEN = ("progress", "ready", "sink")
+"""Arguments of Python alone: functions that are called as work goes on."""
+OF_METHODS = ("self", "cls")
+"""Parameters that no caller gives."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One value that a flat surface can set.
+
+    name         of the parameter, or of the field; annotation: its type, with bounds
+    default      None where several methods have different ones; required: it has none
+    help         from the docstring that declares it
+    parameter    the parameter that holds it, or its name where it is one
+    readers      the methods that have the field; empty for parameters and plain groups
+    owner        the dataclass that declares it; None for parameters
+    positional   it has a place, not a name
+    only         beside which options it means something, or without which
+    loading      it is a model, or an option of loading one
+    """
+
+    name: str
+    annotation: Any
+    default: Any
+    help: str
+    parameter: str
+    readers: tuple[str, ...] = ()
+    owner: type | None = None
+    positional: bool = False
+    required: bool = False
+    only: Only | None = None
+    loading: bool = False
+
+    @property
+    def written(self) -> Written:
+        """How flat surfaces write it."""
+        return mark(self.annotation, Written) or Written()
+
+
+@cache
+def options(function: Declared) -> tuple[Option, ...]:
+    """All that a flat surface can set: parameters, and in the place of dataclasses and methods
+    their fields.
+
+    Raises TypeError if the function is declared wrongly.
+    """
+    listed: list[Option] = []
+    annotations = hints(function)
+    helps = documentation(function)
+    for place, parameter in enumerate(inspect.signature(function).parameters.values()):
+        annotation = annotations.get(parameter.name, Any)
+        if parameter.name in HIDDEN or PYTHON_ONLY in marks(annotation):
+            continue
+        group = group_of(annotation)
+        if group is not None:
+            only = mark(annotation, Only)
+            of_group = _fields({"": group}, parameter.name, parameter.default)
+            listed += [replace(option, only=option.only or only) for option in of_group]
+            continue
+        listed.append(_of_parameter(parameter, place, annotation, helps.get(parameter.name, "")))
+        method = mark(annotation, Method)
+        if method is not None:
+            listed += _fields(method.classes, parameter.name)
+        loaded = mark(annotation, Loaded)
+        if loaded is not None:
+            _name, *of_loading = _fields({"": loaded.spec_class}, parameter.name)
+            listed += [replace(option, loading=True) for option in of_loading]
+    _refuse_wrong_declaration(function, listed)
+    return tuple(listed)
+
+
+def _of_parameter(
+    parameter: inspect.Parameter, place: int, annotation: Any, help_text: str
+) -> Option:
+    """The option of a parameter. The first one has a place and no name, unless its annotation or
+    the signature says otherwise.
+    """
+    written = mark(annotation, Written) or Written()
+    by_name = parameter.kind is parameter.KEYWORD_ONLY or written.named
+    required = parameter.default is parameter.empty
+    return Option(
+        name=parameter.name,
+        annotation=annotation,
+        default=None if required else parameter.default,
+        help=help_text,
+        parameter=parameter.name,
+        positional=place == 0 and not by_name,
+        required=required,
+        only=mark(annotation, Only),
+        loading=mark(annotation, Loaded) is not None,
+    )
+
+
+def _fields(classes: Mapping[str, type], parameter: str, instance: Any = None) -> list[Option]:
+    """The fields of methods, by name, or of one group (""), each once, with the methods that
+    have it.
+
+    Their defaults are those of the parameter's own default, where that is an `instance` of the
+    group.
+    """
+    merged: dict[str, Option] = {}
+    for method, cls in classes.items():
+        annotations = hints(cls)
+        helps = documentation(cls)
+        for field in fields(cls):
+            name = field.name
+            annotation = annotations[name]
+            if PYTHON_ONLY in marks(annotation):
+                continue
+            default = field.default
+            if isinstance(instance, cls):
+                default = getattr(instance, name)
+            readers = (method,) if method else ()
+            if name in merged:  # another method has it, too
+                first = merged[name]
+                merged[name] = replace(
+                    first,
+                    default=default if default == first.default else None,
+                    readers=(*first.readers, *readers),
+                )
+            else:
+                merged[name] = Option(
+                    name=name,
+                    annotation=annotation,
+                    default=default,
+                    help=helps.get(name, ""),
+                    parameter=parameter,
+                    readers=readers,
+                    owner=cls,
+                    only=mark(annotation, Only),
+                )
+    return list(merged.values())
+
+
+def _refuse_wrong_declaration(function: Declared, listed: Sequence[Option]) -> None:
+    """Raise TypeError if two options have one name, or a mark `Only` names no argument."""
+    name_of_function = getattr(function, "__qualname__", repr(function))
+    seen: dict[str, Option] = {}
+    for option in listed:
+        if option.name in seen:
+            raise TypeError(
+                f"{name_of_function} declares option {option.name} twice: in parameter"
+                f" {seen[option.name].parameter} and in parameter {option.parameter}"
+            )
+        seen[option.name] = option
+    known = {*seen, *inspect.signature(function).parameters}
+    for option in listed:
+        if option.only is None:
+            continue
+        for other in (*option.only.beside, *option.only.without):
+            if other not in known:
+                raise TypeError(
+                    f"{name_of_function} declares {option.name} beside or without {other}, which"
+                    " is no argument of it"
+                )
+
+
+# ---- from options to arguments ----
+
+
+def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a function from values of its `options`; an option that the chosen
+    method does not have is refused.
+    """
+    known = {option.name: option for option in options(function)}
+    of_parameters: dict[str, Any] = {}
+    of_fields: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        if name not in known:
+            raise unknown_argument(function, name)
+        option = known[name]
+        if option.owner is None:  # a parameter of its own
+            of_parameters[name] = value
+        else:  # a field of the object that this parameter holds
+            of_fields.setdefault(option.parameter, {})[name] = value
+    annotations = hints(function)
+    parameters = inspect.signature(function).parameters
+    for parameter, changes in of_fields.items():
+        of_parameters[parameter] = _with_fields(
+            parameter,
+            annotations[parameter],
+            of_parameters.get(parameter),
+            parameters[parameter].default,
+            changes,
+        )
+    return of_parameters
+
+
+def _with_fields(
+    parameter: str, annotation: Any, value: Any, default: Any, changes: Mapping[str, Any]
+) -> Any:
+    """The object that a parameter takes: its value, or else its default, with some fields
+    changed.
+    """
+    method = mark(annotation, Method)
+    if method is not None:
+        methods = method.accepted(parameter, default if value is None else value)
+        return _methods_with_fields(method, parameter, methods, changes)
+    loaded = mark(annotation, Loaded)
+    if loaded is not None:
+        return loaded.with_options(parameter, value, changes)
+    group = group_of(annotation)
+    assert group is not None  # the owner of a field is a method, a way of loading or a group
+    if isinstance(default, group):
+        return replace(cast(Any, default), **changes)
+    return group(**changes)  # a group that is not used unless one of its options is given
+
+
+def _methods_with_fields(
+    method: Method, parameter: str, methods: Any, changes: Mapping[str, Any]
+) -> Any:
+    """The methods with these values of their fields; each field must belong to one of them."""
+    several = methods if method.several else (methods,)
+    for name in changes:
+        if any(name in hints(one.__class__) for one in several):
+            continue
+        chosen = ", ".join(one.name for one in several)
+        readers = [reader for reader, cls in method.classes.items() if name in hints(cls)]
+        raise InputError(
+            f"was given, which {argument_name(parameter)} {chosen} does not use",
+            argument=name,
+            use=f"leave it out, or use {' or '.join(readers)}",
+        )
+    changed = []
+    for one in several:
+        own = {name: value for name, value in changes.items() if name in hints(one.__class__)}
+        changed.append(replace(one, **own))
+    return tuple(changed) if method.several else changed[0]
+
+
+def unknown_argument(declared: Declared, name: str) -> InputError:
+    """The error that names the argument that was meant: the nearest, a familiar one, or a field
+    of a group or method.
+    """
+    parameters = [one for one in inspect.signature(declared).parameters if one not in OF_METHODS]
+    flat: dict[str, Option] = {}
+    if not isinstance(declared, type):
+        flat = {option.name: option for option in options(declared)}
+    title = title_of(declared)
+    if name in flat:
+        option = flat[name]
+        owner = getattr(option.owner, "__name__", "")
+        return InputError(
+            f"{name} is not an argument of {title}: give {option.parameter}=unmask.{owner}"
+            f"({name}=...)"
+        )
+    near = nearest(name, [*parameters, *flat])
+    if near is not None:
+        return InputError(f"{name} is not an argument of {title}: did you mean {near}?")
+    return InputError(f"{name} is not an argument of {title}: use {', '.join(parameters)}")
+
+
+def title_of(declared: Declared) -> str:
+    """The name of a function, or of a class, in messages."""
+    name: str = declared.__qualname__
+    return name.removesuffix(".__init__")
