@@ -239,7 +239,7 @@ def train(given: argparse.Namespace, model: str, _: str) -> None:
     how many steps fit into it.
     """
     import unmask
-    from unmask.common.signature import arguments
+    from unmask.common.border.options import arguments
 
     corpus = (given.data / "train.de", given.data / "train.en")
     options: dict[str, Any] = {
@@ -363,7 +363,7 @@ def _translated(
 ) -> tuple[Any, list[str]]:
     """The test set, translated in one of the ways, and its sources."""
     import unmask
-    from unmask.common.signature import arguments
+    from unmask.common.border.options import arguments
 
     sources, references = (
         lines(given.data / f"test_2016_flickr.{side}", given.sentences) for side in ("de", "en")

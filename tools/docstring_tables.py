@@ -5,7 +5,7 @@
 
 The sections "Parameters:" and "Returns:" are left to mkdocstrings, in NumPy's form, which adds
 types and defaults from the signature; examples after them become a section of their own. A class
-that `unmask.common.signature.settings` decorates is a dataclass.
+that `unmask.common.border.calls.settings` decorates is a dataclass.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def as_numpy(docstring: str, function: griffe.Object) -> str:
         return docstring
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[1], re.MULTILINE)
     if function.is_function and function.module is function.parent:
-        from unmask.common.signature import documentation, resolved
+        from unmask.common.border.declarations import documentation
+        from unmask.common.border.marks import resolved
 
         shared = documentation(resolved(f"{function.module.path}:{function.name}"))
         entries += [(name, help) for name, help in shared.items() if name not in dict(entries)]

@@ -50,7 +50,7 @@ def with_links_of_the_site(text: str, source: str, page: str) -> str:
 
 def option_tables() -> str:
     """Every option of every command: the page `options.md`."""
-    from unmask.common.signature import summary
+    from unmask.common.border.declarations import summary
     from unmask.surfaces.cli.lab import COMMANDS
     from unmask.verbs import VERBS, verb
 
@@ -68,7 +68,7 @@ def option_tables() -> str:
 
 def option_table(function: Any) -> str:
     """The options of a function: name, meaning, the methods that have it."""
-    from unmask.common.signature import options
+    from unmask.common.border.options import options
     from unmask.surfaces.cli.command import default_text
 
     lines = ["| option | meaning | of |", "| --- | --- | --- |"]

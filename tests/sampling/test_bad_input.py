@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import unmask
 from sampling.test_sample_command import unmask as command
 from support.sampling_cases import flat_settings
+from unmask.common.border.options import arguments
 from unmask.common.errors import InputError
-from unmask.common.signature import arguments
 from unmask.sampling.chains.sample_folder import load_run
 from unmask.sampling.settings import SampleSettings
 

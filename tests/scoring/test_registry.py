@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import unmask
+from unmask.common.border.options import arguments
 from unmask.common.errors import InputError
-from unmask.common.signature import arguments
 from unmask.scoring.registry import (
     DEFAULT,
     PLL,

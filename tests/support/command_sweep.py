@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from support import flat
-from unmask.common.signature import Option, options
+from unmask.common.border.options import Option, options
 
 # Loaded once, before the processes part.
 from unmask.surfaces.cli import app, command, lab, printing  # noqa: F401

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 import unmask
-from unmask.common.signature import arguments
+from unmask.common.border.options import arguments
 
 
 def train(corpus: Any = None, progress: Any = None, **options: Any) -> unmask.TrainingRun:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import unmask
-from unmask.common.signature import arguments
+from unmask.common.border.options import arguments
 
 MODEL, FOLDER = sys.argv[1], Path(mkdtemp()) if len(sys.argv) < 3 else Path(sys.argv[2])
 TEXT = "the [MASK] [MASK]"

@@ -27,7 +27,8 @@ from uvicorn import Server
 
 import unmask
 from support import flat
-from unmask.common.signature import arguments, hints
+from unmask.common.border.declarations import hints
+from unmask.common.border.options import arguments
 from unmask.models import masked_lm
 from unmask.models.tabular import TabularMLM
 

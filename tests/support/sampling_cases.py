@@ -10,7 +10,7 @@ import torch
 
 import unmask
 from support.enumeration import energies, transition_matrix
-from unmask.common.signature import arguments
+from unmask.common.border.options import arguments
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.kernels.metropolis import (

@@ -1,7 +1,8 @@
 """Values that a user gives, checked in one place: every refusal says what was given, where, and
 what to do.
 
-`name` is the argument's name in Python; the command line's option is the same word with dashes.
+`name` is the argument's name in Python, which each surface writes in its own way; or, of a value
+that is no argument, words for it, which all surfaces write as they are.
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ MOST_SHOWN, MOST_TOKENS = 80, 2**31 - 1
 """Characters of a value that a message shows, and the largest token id that tokenizers can look
 up.
 """
-DEEPEST = 8  # Lists inside each other; no argument has more than three
-LONGEST_RANGE = (
-    10**7
-)  # Numbers of a range that becomes a list; a longer one would use up the memory
+DEEPEST = 8  # lists inside each other; no argument has more than three
+LONGEST_RANGE = 10**7  # numbers of a range that becomes a list; more would use up the memory
 
 
 def shown(value: object) -> str:
@@ -64,8 +63,10 @@ def one_of(name: str, value: object, known: Iterable[str]) -> str:
     if isinstance(value, str) and value in names:
         return value
     near = get_close_matches(value, names, n=1) if isinstance(value, str) else []
-    hint = f"did you mean {near[0]}? Use" if near else "use"
-    raise InputError(f"{name} {shown(value)} is unknown: {hint} one of {', '.join(names)}")
+    use = f"use one of {', '.join(names)}"
+    if near:
+        use = f"did you mean {near[0]}? Use one of {', '.join(names)}"
+    raise InputError(f"{shown(value)} is unknown", argument=name, use=use)
 
 
 def whole(name: str, value: object, least: int, most: int) -> int:
@@ -89,7 +90,9 @@ def real(
     if not is_number or not least <= number <= most:
         problem = "out of range" if is_number else f"not {what}"
         raise InputError(
-            f"{name} {shown(number)} is {problem}: give {what} from {least:.12g} to {most:.12g}"
+            f"{shown(number)} is {problem}",
+            argument=name,
+            use=f"give {what} from {least:.12g} to {most:.12g}",
         )
     return cast(float, number) if kind is int else float(number)
 
@@ -106,7 +109,7 @@ def texts_in_order(name: str, value: object, use: str = "one") -> list[str]:
     )
     texts = list(items) if ordered and isinstance(items, Iterable) else [None]
     if any(not isinstance(one, str) for one in texts):
-        raise InputError(f"{name} {shown(value)} is not a list of texts: give {use}")
+        raise InputError(f"{shown(value)} is not a list of texts", argument=name, use=f"give {use}")
     return cast("list[str]", texts)
 
 
@@ -118,6 +121,8 @@ def wholes(name: str, value: object) -> list[int]:
     )
     if any(isinstance(one, bool) or not isinstance(one, int) for one in items):
         raise InputError(
-            f"{name} {shown(value)} is not a list of whole numbers: give one such as [3, 4]"
+            f"{shown(value)} is not a list of whole numbers",
+            argument=name,
+            use="give one such as [3, 4]",
         )
     return cast("list[int]", items)

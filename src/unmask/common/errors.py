@@ -18,7 +18,7 @@ BEGIN, END = "\x96", "\x97"
 """Around a name in a message. Control characters: `repr` writes them as escapes, so no value of
 a user that a message shows can hold them.
 """
-NAME = re.compile(f"{BEGIN}(\\w+)(?:=([^{END}]*))?{END}")
+NAME = re.compile(f"{BEGIN}([^={END}]+)(?:=([^{END}]*))?{END}")
 
 
 def argument_name(name: str, value: object = None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from unmask.common import checks
-from unmask.common.signature import checked
+from unmask.common.border.calls import checked
 from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.closed_forms import product
 from unmask.joints.joint import Joint

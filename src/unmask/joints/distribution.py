@@ -9,7 +9,7 @@ from torch import Tensor
 from torch._C import _disabled_torch_function_impl
 
 from unmask.common import checks
-from unmask.common.signature import checked
+from unmask.common.border.calls import checked
 
 if TYPE_CHECKING:
     import pandas

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from unmask.common import checks
+from unmask.common.border.calls import checked
 from unmask.common.errors import InputError
 from unmask.common.formats import percent_at_least, percent_at_most
-from unmask.common.signature import checked
 from unmask.joints.distribution import Distribution
 from unmask.joints.registry import SEARCHED
 from unmask.joints.rules import Rule

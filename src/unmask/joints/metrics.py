@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from unmask.common.border.calls import checked
 from unmask.common.errors import InputError
-from unmask.common.signature import checked
 from unmask.joints.incompatibility import incompatibilities
 from unmask.joints.joint import Joint, no_joint, refuse_impossible_contexts
 from unmask.joints.reading import JointReading, Weights, read_joints, read_rules

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+from unmask.common.border.calls import checked, settings
+from unmask.common.border.marks import Loaded, Written
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, ModelError, UnmaskWarning
-from unmask.common.signature import Loaded, Written, checked, settings
 from unmask.models.loading_spec import LoadingSpec
 
 HELP = "Folder or hub name of a masked language model [default: the bundled English model]."
@@ -26,7 +27,7 @@ if TYPE_CHECKING:  # a type checker sees what a user may give
     Model: TypeAlias = (
         "MaskedLM | ModelSpec | str | os.PathLike[str] | Callable[[], MaskedLM] | None"
     )
-else:  # at run time `common.signature` reads here how it is loaded
+else:  # at run time `common.border` reads here how it is loaded
     Model = Annotated[
         Any,
         Loaded("unmask.models.load:ModelSpec", kind="unmask.models.masked_lm:MaskedLM"),

@@ -23,9 +23,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from unmask.common import checks
+from unmask.common.border.calls import checked
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError, ModelError
-from unmask.common.signature import checked
 from unmask.models.batching import RowBatches, RowCost, default_budget, on_device, passes
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.agreement import agree

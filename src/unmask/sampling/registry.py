@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
 
+from unmask.common.border.calls import settings
+from unmask.common.border.marks import Written
 from unmask.common.checks import one_of, shown
 from unmask.common.errors import InputError
-from unmask.common.signature import Written, settings
 
 if TYPE_CHECKING:
     from unmask.sampling.engine.passes import Passes

@@ -12,10 +12,11 @@ from typing import Annotated, Any
 
 from annotated_types import Interval
 
+from unmask.common.border.calls import settings
+from unmask.common.border.marks import Written
 from unmask.common.checks import texts_in_order
 from unmask.common.errors import InputError
 from unmask.common.files import user_path
-from unmask.common.signature import Written, settings
 from unmask.runs.lines import plain_texts, source_name
 from unmask.sampling.registry import LONGEST, MH, EnergyKind, Method, entry_of
 

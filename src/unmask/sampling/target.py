@@ -32,8 +32,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from unmask.common.border.calls import checked, settings
 from unmask.common.errors import InputError
-from unmask.common.signature import checked, settings
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.sampling.engine.token_draw import Drawn

@@ -31,9 +31,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
 
+from unmask.common.border.calls import settings
+from unmask.common.border.marks import PYTHON_ONLY, Method
 from unmask.common.checks import one_of, whole
 from unmask.common.errors import InputError
-from unmask.common.signature import PYTHON_ONLY, Method, settings
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, comma_separated, named
 from unmask.sampling.registry import KERNELS, refuse_no_law
 

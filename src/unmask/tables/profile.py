@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.common import checks
+from unmask.common.border.calls import checked
 from unmask.common.errors import InputError
 from unmask.common.files import read_object, user_path, write_json
-from unmask.common.signature import checked
 
 if TYPE_CHECKING:
     from torch import Tensor

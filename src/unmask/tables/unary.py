@@ -25,9 +25,9 @@ from torch import Tensor
 
 from unmask.common import checks
 from unmask.common.batches import grouped
+from unmask.common.border.calls import checked
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
-from unmask.common.signature import checked
 from unmask.models.batching import on_device
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long

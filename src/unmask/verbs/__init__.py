@@ -1,6 +1,6 @@
 """The verbs: the public functions, and types of arguments that several of them have.
 
-A signature is the only declaration of a verb (`unmask.common.signature`). The files load nothing
+A signature is the only declaration of a verb (`unmask.common.border`). The files load nothing
 heavy before a function runs. The stub `unmask/__init__.pyi` lists the verbs with all other public
 names; `lab` has commands of its own.
 """
@@ -28,10 +28,10 @@ from typing import (
 from annotated_types import Interval
 
 import unmask
+from unmask.common.border.marks import Written
 from unmask.common.checks import shown
 from unmask.common.errors import BadTexts, InputError
 from unmask.common.files import user_path
-from unmask.common.signature import Written
 from unmask.runs.lines import EMPTY, located_texts, place_name, refuse_file_name, source_name
 
 VERBS = {

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Interval
 
 import unmask
+from unmask.common.border.calls import checked
+from unmask.common.border.marks import Written
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError
-from unmask.common.signature import Written, checked
 from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
 from unmask.models.sharing import is_shared

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, overload
 from annotated_types import Interval
 
 import unmask
+from unmask.common.border.calls import checked
+from unmask.common.border.marks import Method, Written
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError
-from unmask.common.signature import Method, Written, checked
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress

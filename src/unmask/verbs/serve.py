@@ -8,8 +8,9 @@ from typing import Annotated
 
 from annotated_types import Interval
 
+from unmask.common.border.calls import checked
+from unmask.common.border.marks import Written
 from unmask.common.errors import InputError
-from unmask.common.signature import Written, checked
 from unmask.models.load import Model
 from unmask.verbs import PathLike
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from annotated_types import Interval
 
 import unmask
+from unmask.common.border.calls import checked
+from unmask.common.border.marks import Written
 from unmask.common.errors import InputError
-from unmask.common.signature import Written, checked
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.studies.variants.ranking import Ranking

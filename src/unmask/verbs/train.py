@@ -8,7 +8,8 @@ from typing import Annotated
 from annotated_types import Interval
 
 import unmask
-from unmask.common.signature import Method, Written, checked
+from unmask.common.border.calls import checked
+from unmask.common.border.marks import Method, Written
 from unmask.runs.progress import Progress
 from unmask.studies.training.recipe import (
     Causal,

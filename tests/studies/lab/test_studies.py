@@ -8,8 +8,8 @@ import os
 import pytest
 
 from unmask import lab
+from unmask.common.border.options import options
 from unmask.common.errors import InputError
-from unmask.common.signature import options
 from unmask.studies.lab import SpinModel
 from unmask.studies.lab.study import cell_text
 

@@ -20,8 +20,8 @@ from support.command_runner import invoke
 from support.enumeration import energy_terms
 from support.made_up_language import SMALL, pairs, share_right
 from support.small_models import shuffle_vocabulary
+from unmask.common.border.options import arguments
 from unmask.common.errors import InputError, UnmaskError, UnmaskWarning
-from unmask.common.signature import arguments
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.revealing import RevealingDecoder

@@ -20,8 +20,8 @@ from tokenizers import pre_tokenizers
 
 import unmask
 from support.small_models import save_bert
+from unmask.common.border.options import options
 from unmask.common.errors import InputError
-from unmask.common.signature import options
 from unmask.models.masked_lm import MaskedLM
 from unmask.surfaces.cli.lm_eval import MODEL, NAME, main, register
 from unmask.surfaces.integrations.harness import UnmaskLM, model_args

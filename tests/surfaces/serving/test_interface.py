@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import unmask
-from unmask.common.signature import options
+from unmask.common.border.options import options
 from unmask.surfaces.serving.limits import ENDPOINTS, request
 from unmask.surfaces.serving.questions import Copies
 from unmask.surfaces.serving.server import (

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import unmask
-from unmask.common.signature import arguments
+from unmask.common.border.options import arguments
 from unmask.tables.conditionals import Conditionals, regular_tokens
 from unmask.tables.lattice import along_orders, lattice, random_orders
 

@@ -51,7 +51,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.common.signature import checked
+from unmask.common.border.calls import checked
 from unmask.sampling import registry
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Number, Randomness

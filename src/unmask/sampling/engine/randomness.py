@@ -34,8 +34,8 @@ from annotated_types import Interval
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.common.border.calls import checked
 from unmask.common.checks import whole
-from unmask.common.signature import checked
 from unmask.runs.devices import resolve_device
 from unmask.sampling.engine.token_draw import Categoricals, Drawn
 

@@ -34,8 +34,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from unmask.common.border.calls import checked
 from unmask.common.errors import InputError, ModelError
-from unmask.common.signature import checked
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.registry import Gibbs, Markov, Scan

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+from unmask.common.border.calls import checked
 from unmask.common.files import user_path, write_atomically, write_json, write_table
 from unmask.common.results import Result
-from unmask.common.signature import checked
 from unmask.runs.fingerprint import provenance
 from unmask.sampling.registry import KERNELS
 from unmask.studies.evaluation.markdown import cell, frame_of, line, rule

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.common.border.calls import checked
 from unmask.common.files import (
     as_json,
     user_path,
@@ -17,7 +18,6 @@ from unmask.common.files import (
     writing,
 )
 from unmask.common.results import Result
-from unmask.common.signature import checked
 from unmask.joints.registry import named
 from unmask.runs.fingerprint import provenance
 from unmask.studies.evaluation.distance import DISTANCES, distance_figure

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Interval
 
+from unmask.common.border.calls import settings
+from unmask.common.border.marks import Written
 from unmask.common.errors import InputError
-from unmask.common.signature import Written, settings
 
 # The signatures of the studies are read when the command line starts, and these modules need
 # numpy and scipy: functions import them.

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from annotated_types import Interval
 
+from unmask.common.border.calls import Function, checked
 from unmask.common.errors import InputError
 from unmask.common.files import atomic_path, plain, reading, write_json
 from unmask.common.results import Result
-from unmask.common.signature import Function, checked
 from unmask.runs.folder import output_folder
 from unmask.runs.progress import Progress
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
 
-from unmask.common.signature import Written, settings
+from unmask.common.border.calls import settings
+from unmask.common.border.marks import Written
 
 PathLike = str | os.PathLike[str]
 Corpus = PathLike | Sequence[PathLike]

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast
 
 from annotated_types import Interval
 
+from unmask.common.border.calls import checked, settings
+from unmask.common.border.marks import Loaded, Written
 from unmask.common.checks import shown
 from unmask.common.errors import InputError
-from unmask.common.signature import Loaded, Written, checked, settings
 from unmask.models.loading_spec import LoadingSpec
 from unmask.sampling.registry import KERNELS, EnergyKind, MaskPredict, Method
 

@@ -8,10 +8,10 @@ from html import escape
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from unmask.common.border.calls import checked
 from unmask.common.excerpts import excerpt
 from unmask.common.files import output_file
 from unmask.common.results import Result
-from unmask.common.signature import checked
 from unmask.studies.variants.saved_table import TABLES, save_table
 
 if TYPE_CHECKING:

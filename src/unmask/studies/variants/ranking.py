@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Interval
 
-from unmask.common.signature import settings
+from unmask.common.border.calls import settings
 
 
 @settings

@@ -17,8 +17,11 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, exceptions
 
 from unmask import __version__
+from unmask.common.border.declarations import summary
+from unmask.common.border.marks import Written
+from unmask.common.border.names import nearest
+from unmask.common.border.options import Option, options
 from unmask.common.errors import InputError
-from unmask.common.signature import Option, Written, nearest, options, summary
 from unmask.surfaces.cli import process
 from unmask.surfaces.cli.command import APP, JSON, command, hidden, in_options
 from unmask.verbs import VERBS, verb

@@ -1,5 +1,5 @@
 """From a signature to a command: cyclopts parses words and prints the help, and
-`unmask.common.signature` says what the words mean.
+`unmask.common.border` says what the words mean.
 
 Every option is read as text and turned into a value by its type: 3,4 is a list, 2=red,green an
 item of a mapping. The function itself checks the value, once, so that Python and the command
@@ -16,18 +16,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from cyclopts import App, Group, Parameter
 
+from unmask.common.border.declarations import description, summary
+from unmask.common.border.marks import Loaded, Method, kinds, mark
+from unmask.common.border.options import Option, arguments, options
 from unmask.common.errors import InputError
-from unmask.common.signature import (
-    Loaded,
-    Method,
-    Option,
-    arguments,
-    description,
-    kinds,
-    mark,
-    options,
-    summary,
-)
 from unmask.surfaces.cli import process
 
 JSON = Option("json", bool, False, "Print JSON.", "json")

@@ -27,10 +27,11 @@ from lm_eval.api.model import LM
 from lm_eval.models.utils import normalize_gen_kwargs
 from tqdm import tqdm
 
+from unmask.common.border.calls import checked
+from unmask.common.border.options import arguments
 from unmask.common.checks import one_of, whole
 from unmask.common.cloze import blanked
 from unmask.common.errors import InputError
-from unmask.common.signature import arguments, checked
 from unmask.models.load import Model, as_model
 from unmask.models.text.text_tokenizer import BLANK, Tokens, WordsAndSpans, shortened
 from unmask.sampling.registry import KERNELS

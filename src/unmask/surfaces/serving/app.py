@@ -20,10 +20,10 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from unmask import __version__
+from unmask.common.border.declarations import description, summary
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, UnmaskError
 from unmask.common.files import as_json, parse_json
-from unmask.common.signature import description, summary
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM

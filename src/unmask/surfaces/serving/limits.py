@@ -16,8 +16,8 @@ from annotated_types import Interval, Len
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 import unmask
+from unmask.common.border.options import options
 from unmask.common.errors import InputError
-from unmask.common.signature import options
 from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
 
 MOST_BYTES, MOST_BATCH_BYTES = 64 * 1024, 1_000_000

@@ -22,12 +22,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import unmask
+from unmask.common.border.declarations import hints
+from unmask.common.border.options import arguments, options
 from unmask.common.border.values import accepted
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
 from unmask.common.files import parse_json
 from unmask.common.formats import percent_at_least
-from unmask.common.signature import arguments, hints, options
 from unmask.joints.deriving import derive
 from unmask.joints.incompatibility import incompatibility
 from unmask.joints.joint import Joint, not_converged

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from annotated_types import Interval
 
-from unmask.common.signature import Written, settings
+from unmask.common.border.calls import settings
+from unmask.common.border.marks import Written
 
 
 @settings
