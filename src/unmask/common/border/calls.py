@@ -135,7 +135,7 @@ def _fields_given(annotation: Any, value: Any, default: Any) -> dict[str, Only |
         objects = [value]
         usual = default if isinstance(default, group) else group()
         defaults = vars(usual)
-    elif mark(annotation, Method) is not None:
+    elif mark(annotation, TakesMethod) is not None:
         objects = list(value) if isinstance(value, tuple) else [value]
         defaults = {}
     else:

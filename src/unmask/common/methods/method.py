@@ -80,6 +80,20 @@ def method(cls: Class) -> Class:
     """Make a class a method: a frozen dataclass whose fields are checked when an object is made.
 
     A class in one of the folders of its registry is registered under its name.
+
+    Returns:
+        The class.
+
+    >>> from unmask.common.methods.method import Method
+    >>> from unmask.common.methods.registry import Registry
+    >>> class Rule(Method, registry=Registry("rule", folders=())):
+    ...     "A rule of numbers."
+    >>> @unmask.method
+    ... class TimesTwo(Rule):
+    ...     "x -> k x"
+    ...     factor: float = 2.0
+    >>> TimesTwo(factor=3.0).name
+    'times-two'
     """
     made = cast(Any, settings(cls))
     if not is_ours(made):  # a name that it inherits is that of another method
