@@ -66,7 +66,7 @@ from unmask.runs.progress import Enough, Progress
 from unmask.sampling.decoders.revealing import law
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import entry_of
+from unmask.sampling.methods import decoder_class
 from unmask.sampling.target import Target
 from unmask.scoring.registry import SCORES, AnyOrder, DecoderLaw, MaskedRange, Score, sharing
 from unmask.scoring.texts import Encoded
@@ -557,7 +557,7 @@ def score_law(
     (score,) = scores
     n, k = batch.sites.shape
     passes = Passes(model, form="logits")
-    entry = entry_of(score.decoder)
+    entry = decoder_class(score.decoder)
     if score.parts is None:
         method = entry()
     else:

@@ -36,7 +36,8 @@ from unmask.common.border.marks import PYTHON_ONLY, TakesMethod
 from unmask.common.checks import one_of, whole
 from unmask.common.errors import InputError, argument_name
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, comma_separated, named
-from unmask.sampling.registry import KERNELS, refuse_no_law
+from unmask.sampling.decoders.decoder import DECODERS
+from unmask.sampling.methods import decoder_class, refuse_no_law, with_law
 
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 Chain = list[tuple[int, int]]
@@ -259,7 +260,7 @@ class DecoderLaw(Score):
     def __post_init__(self) -> None:
         refuse_no_law(f"score {DECODER}{self.decoder}", self.decoder)
         one_of("score", f"{DECODER}{self.decoder}", LAWS)
-        option = KERNELS[self.decoder].parts
+        option = decoder_class(self.decoder).parts
         for name in ("passes", "sets"):
             number = getattr(self, name)
             if number is None:
@@ -281,24 +282,28 @@ class DecoderLaw(Score):
 
     @property
     def definition(self) -> str:  # type: ignore[override]
-        entry = KERNELS[self.decoder]
+        entry = decoder_class(self.decoder)
         number = self.parts
         if number is None:
             number = getattr(entry(), entry.parts)  # None where a bound decides
         one, several = ("set", "sets") if entry.one_by_one else ("pass", "passes")
         passes = (
-            f"the default {entry.bound}"
+            f"the default {entry.limited_by}"
             if number is None
             else f"{number} {one if number == 1 else several}"
         )
         return (
-            f"law of the decoder {self.decoder}: a pass reveals {entry.law}, each token with log"
-            f" q(x_i | what was revealed before), {passes}, q over the regular tokens"
+            f"law of the decoder {self.decoder}: a pass reveals {entry.chooses}, each token with"
+            f" log q(x_i | what was revealed before), {passes}, q over the regular tokens"
         )
 
     def cost(self, sites: int) -> int:
         """The decoder's own passes."""
-        return sites if KERNELS[self.decoder].one_by_one else min(sites, self.parts or USUAL_PASSES)
+        return (
+            sites
+            if decoder_class(self.decoder).one_by_one
+            else min(sites, self.parts or USUAL_PASSES)
+        )
 
 
 SCORES: dict[str, type[Score]] = {
@@ -308,7 +313,7 @@ SCORES: dict[str, type[Score]] = {
 """Entries by name; the laws of decoders, which have any number of passes in their names, are
 `DecoderLaw`.
 """
-LAWS = [f"{DECODER}{name}" for name, entry in KERNELS.items() if entry.law]
+LAWS = [f"{DECODER}{name}" for name in with_law()]
 DEFAULT = PLL.name
 DEFAULT_OF_HARNESS = AnyOrder.name
 """A probability: answers of the LM Evaluation Harness are compared by it."""
@@ -334,8 +339,8 @@ def parsed(name: str) -> Score:
         return SCORES[one_of("score", name, [*SCORES, *LAWS])]()
     decoder, at, number = name.removeprefix(DECODER).partition("@")
     option = "passes"
-    if decoder in KERNELS and KERNELS[decoder].parts:
-        option = KERNELS[decoder].parts
+    if decoder in DECODERS and decoder_class(decoder).parts:
+        option = decoder_class(decoder).parts
     if not at:
         return DecoderLaw(decoder)
     short = (
