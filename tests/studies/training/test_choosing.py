@@ -88,7 +88,7 @@ def advice_after(loss, vocab, suited, positions=10):
 def test_the_advice_after_little_learning_is_what_would_help():
     assert (
         advice_after(4.9, 256, 1024)
-        == "give a larger --vocab (1024 is chosen for this corpus), or more --epochs"
+        == "give a larger {vocab} (1024 is chosen for this corpus), or more {epochs}"
     )
     assert advice_after(4.9, 1024, 1024) == "give more --epochs or more text"
     assert (

@@ -356,17 +356,17 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
     for name in ("t.en", "t.csv"):
         (tmp_path / name).write_text("one\ntwo\n")
     for options, message in (
-        ({"parallel": (tmp_path / "s.de", tmp_path / "t.en")}, "s.de has 3 lines and .*t.en 2"),
+        ({"parallel": (tmp_path / "s.de", tmp_path / "t.en")}, "parallel has 3 lines in .*s.de and 2 in .*t.en"),
         ({"parallel": (tmp_path / "s.de", tmp_path / "no.en")}, "is not a file"),
-        ({}, "give one of the two"),
+        ({}, "no text was given to train on: give corpus or parallel"),
         (
             {"corpus": ["a"], "mask_source": 0.1},
-            "mask_source was given, which a CORPUS of texts does not use",
+            "mask_source is used only with parallel: give parallel, or leave it out",
         ),
         ({"parallel": (tmp_path / "s.de", tmp_path / "t.csv")}, "t.csv holds .* by its name"),
         (
             {"parallel": (["a b"], ["c d"]), "weight": [1.0]},
-            "which --parallel SOURCE TARGET does not use",
+            "weight is not used with parallel: leave one of the two out",
         ),
         (
             {"parallel": (["a b"], ["c \ud800"]), "tokenizer": masked},
@@ -374,7 +374,7 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
         ),
         (
             {"parallel": (["a b"], ["c d"]), "valid_share": 1e-9},
-            "give more pairs or a larger --valid-share",
+            "give more pairs, or a larger valid_share",
         ),
     ):
         with pytest.raises(InputError, match=message):
