@@ -12,7 +12,7 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Method, Written
+from unmask.common.border.marks import TakesMethod, Written
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError
 from unmask.models.load import Model, model_name
@@ -41,7 +41,7 @@ def sample(
     template: str | None = None,
     model: Model = None,
     *,
-    kernel: Annotated[Kernel | str, Method("unmask.sampling.registry:KERNELS")] = "mh",
+    kernel: Annotated[Kernel | str, TakesMethod("unmask.sampling.registry:KERNELS")] = "mh",
     energy: EnergyKind | Energy = "norm",
     length: Lengths | Sequence[Lengths] | None = None,
     chains: Chains = 16,
@@ -194,7 +194,7 @@ def translate(
     *,
     model: Translator,
     kernel: Annotated[
-        Kernel | Auto | Beam | str, Method("unmask.studies.translation.recipe:METHODS")
+        Kernel | Auto | Beam | str, TakesMethod("unmask.studies.translation.recipe:METHODS")
     ] = "auto",
     sweeps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
     start: str | None = None,
@@ -216,7 +216,7 @@ def translate(
 
     Parameters:
         data: Sources, one per line; - reads standard input. Or a list of texts.
-        model: A folder of `unmask train --parallel`.
+        model: A folder that `unmask train` wrote for pairs.
         kernel: A decoder, at temperature 0 unless decoding_temperature is given, or a Markov
             kernel of `sample`; of a causal model beam; auto is mask-predict, of a causal model
             beam.
@@ -258,8 +258,10 @@ def translate(
         numbers = f"{len(sources):,} sources and {len(references):,} references"
         raise InputError(f"{numbers}: give one reference per source, line by line")
     loaded = loader_on(model, "cpu")() if is_shared(model, engine) else as_translator(model)
-    settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, energy, seed)
-    translating.refuse_misfit(loaded, settings)
+    causal = isinstance(loaded, CausalPairs)
+    longest = None if causal else loaded.layout.longest_target
+    settings = settle(causal, kernel, sweeps, start, lengths, energy, seed, longest)
+    translating.warn_of_misfit(loaded, settings)
     ids = translating.encoded(loaded.spelling, loaded.layout, sources)
     full = [source for source in ids if source]
     workers = workers_for(model, engine, len(full))

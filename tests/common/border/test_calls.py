@@ -10,7 +10,7 @@ import torch
 import unmask
 from support.made_up_signature import Fast, Group, Order, Slow, work
 from unmask.common.border.calls import checked, settings
-from unmask.common.border.marks import Method, Only
+from unmask.common.border.marks import Only, TakesMethod
 from unmask.common.errors import InputError
 
 
@@ -159,7 +159,7 @@ CAREFUL = {"careful": Careful}
 def timed(
     length: Length = Length(),  # noqa: B008
     *,
-    method: Annotated[Careful | str, Method(f"{__name__}:CAREFUL")] = "careful",
+    method: Annotated[Careful | str, TakesMethod(f"{__name__}:CAREFUL")] = "careful",
     stop: int | None = None,
     unlike: Annotated[int | None, Only(without=("method",))] = None,
 ) -> None:

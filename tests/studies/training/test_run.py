@@ -46,6 +46,9 @@ SMALL: dict[str, Any] = {
     "device": "cpu",
 }
 
+NO_SHAPE: dict[str, Any] = {"layers": None, "width": None, "heads": None, "vocab": None}
+"""For a run that starts from a model, which has a shape."""
+
 
 @pytest.fixture(autouse=True)
 def one_thread():
@@ -237,7 +240,7 @@ def test_numbers_that_are_not_finite_stop_the_run_in_one_line(shared, tmp_path):
         for name, tensor in weights(spoiled).items()
     }
     save_file(huge, spoiled / "model.safetensors", {"format": "pt"})
-    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    shape = NO_SHAPE
     with pytest.raises(
         UnmaskError,
         match=r"the loss of step 0 is not a finite number .rows .*"
@@ -285,7 +288,7 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(shared, tmp_path, uninterrup
     with pytest.raises(
         InputError,
         match=(
-            "no space left on the disk of .*checkpoint.pt.* the same command again with resume=True$"
+            "no space left on the disk of .*checkpoint.pt.* same command again with resume=True$"
         ),
     ):
         go(shared, out)
@@ -385,8 +388,8 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared, tmp_path):
             "take at least .* GB to train, and cpu has .* GB: give smaller",
         ),
         ({"max_length": 30}, "max_length 30 is not a multiple of 8: give one, for example 32"),
-        ({"tokenizer": "/nowhere"}, "no tokenizer at /nowhere"),
-        ({"init": "/nowhere"}, "init '/nowhere' has no tokenizer.json"),
+        ({"tokenizer": "/nowhere", "vocab": None}, "no tokenizer at /nowhere"),
+        ({"init": "/nowhere", **NO_SHAPE}, "init '/nowhere' has no tokenizer.json"),
         ({"valid": "/nowhere.txt"}, "valid '/nowhere.txt' is not a file"),
     ],
 )
@@ -400,16 +403,17 @@ def test_options_that_cannot_be(shared, tmp_path, change, message):
 def test_a_run_goes_on_from_a_model_folder(shared, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     go(shared, first, steps=60)
-    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    shape = NO_SHAPE
     go(shared, second, steps=1, lr=1e-12, init=first, **shape)
     assert weights(first).keys() == weights(second).keys()
     assert all((weights(first)[k] - weights(second)[k]).abs().max() < 1e-9 for k in weights(first))
-    with pytest.raises(
-        InputError, match="layers is not used with init: leave one of the two out"
-    ):
+    with pytest.raises(InputError, match="layers is not used with init: leave one of the two out"):
         go(shared, tmp_path / "third", init=first, **{**shape, "layers": 3})
     with pytest.raises(InputError, match="max_length 64 is more than the 32 positions"):
         go(shared, tmp_path / "third", init=first, max_length=64, **shape)
+    further = {**shape, "steps": 1, "max_length": None}
+    made = go(shared, tmp_path / "fourth", init=first, **further)
+    assert made.settings.max_length == 32  # what the model has, since no length was given
     strange = ["Ω ψ ж щ."] * 400
     with pytest.warns(
         UnmaskWarning,
@@ -474,7 +478,7 @@ def test_a_model_is_not_trained_further_with_another_tokenizer(
     change(rule)
     other = tmp_path / "tokenizer.json"
     other.write_text(json.dumps(rule))
-    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    shape = NO_SHAPE
     refused = f"^tokenizer .* is not that of init .*{message}.*: leave it out, or leave out init"
     with pytest.raises(InputError, match=refused) as told:
         go(shared, tmp_path / "model", steps=1, init=first_model, tokenizer=other, **shape)
@@ -494,7 +498,7 @@ def test_an_equal_tokenizer_is_taken_and_neither_cuts_nor_pads_texts(shared, fir
     rule["padding"] |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
     other = tmp_path / "tokenizer.json"
     other.write_text(json.dumps(rule, indent=1))
-    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    shape = NO_SHAPE
     made = go(shared, tmp_path / "model", steps=2, init=first_model, tokenizer=other, **shape)
     plain = go(shared, tmp_path / "plain", steps=2, init=first_model, **shape)
     assert same(weights(made.out), weights(plain.out))
@@ -507,7 +511,7 @@ def test_a_model_beside_another_vocabulary_is_not_trained_further(shared, first_
         key=lambda item: item[1],
     )
     (folder / "vocab.txt").write_text("\n".join(token for token, _ in reversed(tokens)))
-    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    shape = NO_SHAPE
     with pytest.raises(UnmaskError, match="is not that of its vocabulary file"):
         go(shared, tmp_path / "model", steps=1, init=folder, **shape)
 
@@ -542,7 +546,7 @@ def test_a_model_of_few_tokens_is_one_to_start_from(tmp_path):
     first = flat.train(texts, out=tmp_path / "first", **options).out
     tokens = json.loads((first / "config.json").read_text())["vocab_size"]
     assert tokens < 64
-    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    shape = NO_SHAPE
     made = flat.train(texts, out=tmp_path / "second", init=first, **{**options, **shape})
     assert made.finished
     assert made.settings.vocab == tokens

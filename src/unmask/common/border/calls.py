@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any, NoReturn, TypeVar, cast, dataclass_transform
 
 from unmask.common.border.declarations import Declared, hints, with_shared_help
-from unmask.common.border.marks import Loaded, Method, Only, group_of, mark
+from unmask.common.border.marks import Loaded, Only, TakesMethod, group_of, mark
 from unmask.common.border.options import OF_METHODS, title_of, unknown_argument
 from unmask.common.border.values import accepted
 from unmask.common.checks import shown
@@ -47,7 +47,7 @@ def checked(function: Function, declared: Declared | None = None) -> Function:
             annotation = annotations[name]
             if name in bound.arguments:
                 value = bound.arguments[name]
-            elif isinstance(parameter.default, str) and mark(annotation, Method) is not None:
+            elif isinstance(parameter.default, str) and mark(annotation, TakesMethod) is not None:
                 value = parameter.default  # the name of a method, such as "mh"
             else:
                 continue
@@ -135,7 +135,7 @@ def _fields_given(annotation: Any, value: Any, default: Any) -> dict[str, Only |
         objects = [value]
         usual = default if isinstance(default, group) else group()
         defaults = vars(usual)
-    elif mark(annotation, Method) is not None:
+    elif mark(annotation, TakesMethod) is not None:
         objects = list(value) if isinstance(value, tuple) else [value]
         defaults = {}
     else:

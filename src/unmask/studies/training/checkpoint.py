@@ -14,7 +14,6 @@ from unmask.common.errors import InputError, UnmaskError, argument_name
 from unmask.common.files import first_line, write_atomically
 from unmask.models.batching import is_out_of_memory
 
-
 STEADIER = f"try a lower {argument_name('lr')} or a longer {argument_name('warmup')}"
 """What to do about a run whose numbers are not finite."""
 

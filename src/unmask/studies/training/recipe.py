@@ -108,9 +108,9 @@ class Optimisation:
     lr: Annotated[float, Interval(gt=0, le=10)] | None = None
     warmup: Annotated[int, Interval(ge=0, le=10**9)] = 500
     steps: Count | None = None
-    epochs: Annotated[
-        Annotated[float, Interval(gt=0, le=1e6)] | None, Only(without=("steps",))
-    ] = None
+    epochs: Annotated[Annotated[float, Interval(gt=0, le=1e6)] | None, Only(without=("steps",))] = (
+        None
+    )
     batch_tokens: Annotated[int, Interval(ge=8, le=10**9)] | None = None
     dropout: Annotated[float, Interval(ge=0, le=0.9)] | None = None
     label_smoothing: Annotated[float, Interval(ge=0, le=0.9)] = 0.0

@@ -299,7 +299,8 @@ def _warn_of_doubt(run: TrainingRun, suited: int | None) -> None:
 
 
 def advice(run: TrainingRun, suited: int | None) -> str:
-    """What to do about a model that has learned nothing or little.
+    """What to do about a model that has learned nothing or little, with names of arguments for
+    each surface to write.
 
     `suited` is the size of vocabulary that suits the corpus, if the run trains its tokenizer.
     """
