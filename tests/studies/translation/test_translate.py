@@ -372,7 +372,7 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
             "weight is not used with parallel: leave one of the two out",
         ),
         (
-            {"parallel": (["a b"], ["c \ud800"]), "tokenizer": masked},
+            {"parallel": (["a b"], ["c \ud800"]), "tokenizer": masked, "vocab": None},
             "text 1: half of a surrogate pair",
         ),
         (

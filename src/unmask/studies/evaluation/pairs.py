@@ -290,9 +290,11 @@ def _whole_number(record: Mapping[str, Any], key: str) -> int | None:
     value = record.get(key)
     if value is None:
         return None
-    if type(value) is not int or not 0 <= value <= LARGEST:
+    is_whole = type(value) is int
+    if not is_whole or not 0 <= value <= LARGEST:
+        problem = "out of range" if is_whole else "not a whole number"
         raise InputError(
-            f"{key} {shown(value)} is no such number: give a whole number from 0 to {LARGEST}"
+            f"{key} {shown(value)} is {problem}: give a whole number from 0 to {LARGEST}"
         )
     return value
 

@@ -67,7 +67,7 @@ def places_of(positions: str | Sequence[int], residues: int) -> list[int]:
             raise InputError(
                 f"{place} is out of range",
                 argument="positions",
-                use=f"give residues from 1 to {residues}",
+                use=f"the sequence has residues 1 to {residues}",
             )
     places = sorted(set(positions))
     if len(places) < len(positions):
@@ -100,7 +100,7 @@ def _places_in_text(positions: str, residues: int) -> list[int]:
             raise InputError(
                 f"{positions!r} is out of range",
                 argument="positions",
-                use=f"give residues from 1 to {residues}",
+                use=f"the sequence has residues 1 to {residues}",
             )
     places: list[int] = []
     for first_place, last_place in spans:

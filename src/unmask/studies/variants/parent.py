@@ -132,7 +132,7 @@ def refuse_english(model: Model, sequences: Sequence[str]) -> None:
     has_words = any(" " in sequence.strip() for sequence in sequences)
     if model_name(model) == "bundled" and not has_words:
         raise InputError(
-            "no model was given, and the bundled one reads English: give"
+            "no model was given, and the bundled one reads English: give a"
             f" {argument_name('model')} of such sequences"
         )
 
@@ -154,7 +154,8 @@ def residue_ids(
         return letters
     if len(model.regular_ids) > SMALL_VOCABULARY:
         raise InputError(
-            f"the model has {len(model.regular_ids):,} tokens: give {argument_name('alphabet')},"
-            " those that may stand at a position, such as ACDEFGHIKLMNPQRSTVWY, or another model"
+            f"the model has {len(model.regular_ids):,} tokens: give an"
+            f" {argument_name('alphabet')} of those that may stand at a position, such as"
+            " ACDEFGHIKLMNPQRSTVWY, or another model"
         )
     return list(model.regular_ids)
