@@ -130,7 +130,7 @@ def test_positions_keep_sites_that_never_change_and_yes_and_no_are_classes(paren
         (
             ["mutant,y", "A1C,1", "C2D,2", "ACD,3"],
             {},
-            r"line 4: variant 'ACD' has 3 residues: .*all 8 residues; .*residues alone need positions",
+            r"variant 'ACD' has 3 residues: .*all 8 residues; residues alone need positions",
         ),
         (
             ["mutant,y", "A1C,1", "ACDEGAC-,2"],
