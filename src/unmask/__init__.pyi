@@ -6,6 +6,7 @@ from .common.cloze import Cloze as Cloze
 from .common.errors import InputError as InputError
 from .common.errors import ModelError as ModelError
 from .common.errors import UnmaskError as UnmaskError
+from .common.methods.method import method as method
 from .joints.deriving import derive as derive
 from .joints.deriving import derive_all as derive_all
 from .joints.joint import Joint as Joint

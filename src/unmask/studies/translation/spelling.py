@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from tokenizers import Tokenizer
+
 from unmask.common.errors import InputError
 from unmask.models.checkpoint_files import Source
 from unmask.models.text.folder_tokenizer import FolderTokenizer
@@ -32,8 +34,8 @@ class Spelling:
         if not folder.is_dir():
             raise InputError(f"{str(folder)!r} is not a folder", argument="model", use=PAIR_FOLDER)
         self.folder = folder
-        self.core = load_word_pieces(folder)
-        self.unknown = self.core.token_to_id(UNKNOWN)
+        self.core: Tokenizer = load_word_pieces(folder)
+        self.unknown: int | None = self.core.token_to_id(UNKNOWN)
 
     @cached_property
     def tokenizer(self) -> FolderTokenizer:
