@@ -45,7 +45,7 @@ from functools import cache, cached_property, partial
 from itertools import chain, islice, zip_longest
 from math import isnan, log, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from warnings import warn
 
 import numpy as np
@@ -706,7 +706,7 @@ class Scores(_OfScores):
     ('are', 'is')
     """
 
-    KEYS = ("scores", "unit", "rows")
+    KEYS: ClassVar[tuple[str, ...]] = ("scores", "unit", "rows")
 
     shape: RowShape
     in_memory: tuple[dict[str, Any], ...] = ()
@@ -850,8 +850,8 @@ class PairScores(_OfScores):
     1.0
     """
 
-    KEYS = ("scores", "unit", "accuracy", "pairs=rows")
-    ROWS = "accuracy"
+    KEYS: ClassVar[tuple[str, ...]] = ("scores", "unit", "accuracy", "pairs=rows")
+    ROWS: ClassVar[str] = "accuracy"
 
     shape: RowShape
     rows: Rows

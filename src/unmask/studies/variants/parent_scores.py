@@ -59,7 +59,7 @@ class ParentScores:
         self.allowed = allowed
         self.wild = wild
         self.construction_of = construction_of
-        self.constructions = list(dict.fromkeys(construction_of.values()))  # each construction once
+        self.constructions: list[str] = list(dict.fromkeys(construction_of.values()))  # each once
 
     def pass_count(self, cells: Int[Tensor, "n k"]) -> int:
         """How many passes `scores` takes: one per site, and those of the pairs."""
