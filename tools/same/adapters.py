@@ -48,8 +48,8 @@ class Names57:
     """Keys of results in this checkout, and what the comparison calls them. The name of a rule was
     `joint` in some results of issue 57 and `construction` in others; here it is `joint` in all.
     """
-    OPTIONS: Mapping[str, str] = {}
-    """Options at the end of issue 57 that this checkout has under other names."""
+    ARGUMENTS: Mapping[str, str] = {}
+    """Arguments of verbs at the end of issue 57 that this checkout has under other names."""
     ERRORS: Mapping[str, str] = {}
     """Names of errors and warnings in this checkout, and those of the end of issue 57."""
     ATTRIBUTES: Mapping[str, Sequence[str]] = {
@@ -112,7 +112,8 @@ class Names57:
     def call(self, verb: str, arguments: Mapping[str, Any]) -> Result:
         """The result of a call: of a method `do_VERB` of this class, or of the public function."""
         filled = {
-            self.OPTIONS.get(name, name): self.argument(value) for name, value in arguments.items()
+            self.ARGUMENTS.get(name, name): self.argument(value)
+            for name, value in arguments.items()
         }
         method: Callable[..., Result] | None = getattr(self, f"do_{verb.replace('.', '_')}", None)
         if method is not None:
@@ -325,7 +326,7 @@ class Names57:
         from fastapi.testclient import TestClient
 
         if body is not None:
-            body = {self.OPTIONS.get(name, name): value for name, value in body.items()}
+            body = {self.ARGUMENTS.get(name, name): value for name, value in body.items()}
         jobs = self.public("Jobs")()
         try:
             client = TestClient(
@@ -390,7 +391,7 @@ class Names57:
         if not word.startswith("--"):
             return word
         name = word.removeprefix("--").replace("-", "_")
-        return "--" + self.OPTIONS.get(name, name).replace("_", "-")
+        return "--" + self.ARGUMENTS.get(name, name).replace("_", "-")
 
     def do_commands(self, several: Sequence[Sequence[str]]) -> Result:
         """Commands one after the other, of which the later ones read what the earlier ones
@@ -453,16 +454,81 @@ class Rooms58(Names57):
     }
 
 
-class Constructions60(Rooms58):
+class Methods60(Rooms58):
+    """Names of issue 60, which renamed options of kernels and decoders, and one decoder."""
+
+    OPTIONS: Mapping[str, Sequence[str]] = {
+        "temperature": ("energy_temperature",),
+        "proposal_temperature": ("temperature",),
+        "decoding_temperature": ("temperature",),
+        "passes": ("sets",),
+    }
+    """Options at the end of issue 57, and what a class that has not this one calls it."""
+    KEYS: Mapping[str, str] = {
+        **Rooms58.KEYS,
+        "energy_temperature": "temperature",
+        "temperature": "decoding_temperature",
+    }
+
+    def argument(self, value: Any) -> Any:
+        """An argument; the law of the decoder `random` is that of `random-sets`."""
+        if isinstance(value, str) and value.startswith("decoder:random@"):
+            return value.replace("random", "random-sets")
+        return super().argument(value)
+
+    def key(self, name: str) -> str:
+        """The name of a value; a number of sets was one of passes."""
+        old = super().key(name)
+        if old.endswith("/kernel/sets") or old.endswith("settings/sets"):
+            return f"{old.removesuffix('sets')}passes"
+        return old
+
+    def mark_method(self, name: str, **options: Any) -> Any:
+        """An object of a public class, by the names that its options have now."""
+        cls = self.public(name)
+        known = set(vars(cls).get("__dataclass_fields__", ()))
+        renamed = {}
+        for option, value in options.items():
+            now = [other for other in self.OPTIONS.get(option, ()) if other in known]
+            is_known = option in known
+            renamed[now[0] if now and not is_known else option] = value
+        if renamed.get("decoder") == "random":
+            renamed["decoder"] = "random-sets"
+        return cls(**renamed)
+
+    def do_frontier(self, decoders: Sequence[str] | None = None, **options: Any) -> Result:
+        """The frontier of decoders by their names now."""
+        if decoders is not None:
+            decoders = ["random-sets" if name == "random" else name for name in decoders]
+            if decoders == ["verified"]:
+                options["sets"] = options.pop("passes")
+        return self.public("frontier")(decoders=decoders, **options)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by the names of its options now."""
+        now = list(words)
+        for place, word in enumerate(words[:-1]):
+            follows = words[place + 1]
+            if word == "--kernel" and follows == "random":
+                now[place + 1] = "random-sets"
+            if word == "--passes" and "verified" in words:
+                now[place] = "--sets"
+        return super().do_command(now, standard_input, process)
+
+
+class Constructions60(Methods60):
     """Names of issue 60: an argument that takes a rule is `construction`, `joint` a
     distribution.
     """
 
-    OPTIONS: Mapping[str, str] = {"joint": "construction", "joints": "constructions"}
+    ARGUMENTS: Mapping[str, str] = {"joint": "construction", "joints": "constructions"}
 
 
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
     ("unmask.verbs:Construction", Constructions60),
+    ("unmask:Verified.sets", Methods60),
     ("unmask.surfaces.cli.app:run", Rooms58),
     ("unmask.joints.incompatibility:incompatibility", Names57),
     ("unmask.joints.metrics:compatibility", Before57),
@@ -473,8 +539,13 @@ GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
 def adapter_of_checkout() -> Names57:
     """The adapter of the checkout that this process imports."""
     for offered, adapter in GENERATIONS:
-        module, _, name = offered.partition(":")
-        if module_exists(module) and hasattr(import_module(module), name):
+        module, _, path = offered.partition(":")
+        if not module_exists(module):
+            continue
+        found: Any = import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name, None)
+        if found is not None:
             return adapter()
     raise SystemExit(
         "no adapter reads this checkout: it offers none of"
