@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from annotated_types import Interval
 
@@ -12,13 +12,13 @@ import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Written
 from unmask.common.checks import one_of
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
 from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
 from unmask.sampling.registry import refuse_no_law, with_law
-from unmask.scoring.registry import DEFAULT, SEVERAL, Score, chosen
+from unmask.scoring.registry import DEFAULT, SEVERAL, Score, each_once
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
 
 PAPER_STEPS, MOST_TOKENS = 50, 100_000
@@ -80,12 +80,19 @@ def evaluate(
     if paper:
         if joints != "all" or support != "regular" or alphabet is not None:
             raise InputError(
-                "paper was given, which chooses joints and support itself: leave these out"
+                f"was given, which chooses {argument_name('joints')} and"
+                f" {argument_name('support')} itself",
+                argument="paper",
+                use="leave these out",
             )
         joints, support = PUBLISHED, "all"
     constructions = [construction.name for construction in all_named(joints)]
     if alphabet is not None and support != "regular":
-        raise InputError(f"alphabet and support {support} exclude each other: leave one out")
+        raise InputError(
+            f"and {argument_name('support')} {support} exclude each other",
+            argument="alphabet",
+            use="leave one out",
+        )
     settings = {
         "constructions": constructions,
         "arnold_gokhale_steps": PAPER_STEPS if paper else None,
@@ -216,7 +223,9 @@ def score(
     )
     from unmask.scoring.texts import items_again, pairs_of, sentences_of
 
-    shape = RowShape(chosen(score), rows, unit, long == "windows")
+    # `checked` has made methods of the names.
+    scores_once = each_once(cast("Sequence[Score]", score))
+    shape = RowShape(scores_once, rows, unit, long == "windows")
     if (texts is None) == (minimal_pairs is None):
         both = (
             "neither texts nor minimal_pairs were given"
@@ -225,9 +234,14 @@ def score(
         )
         raise InputError(f"{both}: give one of the two")
     if minimal_pairs is not None and (rows != "texts" or sink is not None):
-        raise InputError("minimal pairs are compared by whole sentences: leave out rows")
+        raise InputError(
+            "minimal pairs are compared by whole sentences",
+            use=f"leave out {argument_name('rows')}",
+        )
     if is_shared(model, engine) and out is None:
-        raise InputError("workers need an out folder, where their rows are kept: give out (--out)")
+        raise InputError(
+            "workers need a folder, where their rows are kept", use=f"give {argument_name('out')}"
+        )
     if field is not None and minimal_pairs is not None:
         name = " ".join(field.split())
         raise InputError(

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from cyclopts import App, Group, Parameter
 
 from unmask.common.border.declarations import description, summary
-from unmask.common.border.marks import Method, kinds, mark
+from unmask.common.border.marks import TakesMethod, kinds, mark
 from unmask.common.border.options import Option, arguments, options
 from unmask.common.errors import NameWriter, in_python
 from unmask.surfaces.cli import process
@@ -178,7 +178,7 @@ def metavar(option: Option) -> str:
         return option.written.metavar
     if option.positional:
         return option.name.upper()
-    if mark(option.annotation, Method) is not None:
+    if mark(option.annotation, TakesMethod) is not None:
         return "NAME"
     for kind in kinds(option.annotation):
         if kind in METAVARS:

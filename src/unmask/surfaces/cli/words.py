@@ -22,7 +22,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from cyclopts import Token, convert
 
-from unmask.common.border.marks import Loaded, Method, kinds, mark
+from unmask.common.border.marks import Loaded, TakesMethod, kinds, mark
 from unmask.common.border.options import Option
 from unmask.common.errors import InputError
 
@@ -74,7 +74,7 @@ def parsing(option: Option) -> Parsing:
     if option.written.words > 1:
         texts = (str,) * option.written.words
         return Parsing(tuple.__class_getitem__(texts), _value)
-    if mark(option.annotation, Method) or mark(option.annotation, Loaded):
+    if mark(option.annotation, TakesMethod) or mark(option.annotation, Loaded):
         return Parsing(str, _value)  # a name: the check of the call makes an object of it
     if types == [bool]:
         return Parsing(bool, None)
