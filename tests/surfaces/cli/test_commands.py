@@ -357,7 +357,7 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
     [
         (
             "evaluate --data {file} --support all --alphabet cat,dog",
-            "--alphabet and support all exclude each other",
+            "--alphabet and --support all exclude each other",
         ),
         ("score 'a cat' --file {file}", "a text and --file were both given"),
         (
