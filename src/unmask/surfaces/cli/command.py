@@ -113,15 +113,15 @@ def _parameter(option: Option, is_elsewhere: bool) -> inspect.Parameter:
         negative=negative,
         group=_group(option),
     )
-    kind = inspect.Parameter.KEYWORD_ONLY
     if option.positional:
-        kind = inspect.Parameter.POSITIONAL_ONLY
+        place: Any = inspect.Parameter.POSITIONAL_ONLY
+    else:
+        place = inspect.Parameter.KEYWORD_ONLY
     default = None
     if option.required and not is_elsewhere:
         default = inspect.Parameter.empty
-    return inspect.Parameter(
-        option.name, kind, annotation=Annotated[read.kind | None, shown], default=default
-    )
+    annotation = Annotated[read.kind | None, shown]
+    return inspect.Parameter(option.name, place, annotation=annotation, default=default)
 
 
 def _help_of(option: Option) -> str:

@@ -30,7 +30,7 @@ def line_of_misreading(
             use="give it once, several values with commas between them",
         )
     if isinstance(error, exceptions.UnusedCliTokensError):
-        unused = ", ".join(repr(as_typed(word)) for word in error.unused_tokens)
+        unused = ", ".join(repr(as_typed(word)) for word in error.unused_tokens or ())
         return InputError(
             f"no place for {unused}",
             use=f"put a text in quotes, a value after its option, {help_of_command}",
