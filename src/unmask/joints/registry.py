@@ -203,6 +203,8 @@ FORMS = (
 
 def named(name: object, argument: str = "construction") -> Construction:
     """The construction of that name; `argument` is what the caller's argument is called."""
+    if isinstance(name, str) and name in CONSTRUCTIONS:
+        return CONSTRUCTIONS[name]
     if isinstance(name, str) and name.startswith("family:"):
         try:
             return family_construction(*map(float, name.removeprefix("family:").split(",")))
@@ -211,7 +213,8 @@ def named(name: object, argument: str = "construction") -> Construction:
                 f"{argument} {name!r} is not understood: give one or two numbers, such as"
                 " family:0.5,0.25"
             ) from None
-    return CONSTRUCTIONS[one_of(argument, name, FORMS)]
+    one_of(argument, name, FORMS)
+    raise InputError(f"{name} is a form", argument=argument, use="write numbers in it")
 
 
 def family_construction(alpha: float, restart: float = 0.0) -> Construction:
