@@ -213,8 +213,7 @@ def named(name: object, argument: str = "construction") -> Construction:
                 f"{argument} {name!r} is not understood: give one or two numbers, such as"
                 " family:0.5,0.25"
             ) from None
-    one_of(argument, name, FORMS)
-    raise InputError(f"{name} is a form", argument=argument, use="write numbers in it")
+    return CONSTRUCTIONS[one_of(argument, name, FORMS)]
 
 
 def family_construction(alpha: float, restart: float = 0.0) -> Construction:
