@@ -82,12 +82,19 @@ def evaluate(
     if paper:
         if constructions != "all" or support != "regular" or alphabet is not None:
             raise InputError(
-                "paper was given, which chooses constructions and support itself: leave these out"
+                f"was given, which chooses {argument_name('constructions')} and"
+                f" {argument_name('support')} itself",
+                argument="paper",
+                use="leave these out",
             )
         constructions, support = PUBLISHED, "all"
     names = [construction.name for construction in all_named(constructions)]
     if alphabet is not None and support != "regular":
-        raise InputError(f"alphabet and support {support} exclude each other: leave one out")
+        raise InputError(
+            f"and {argument_name('support')} {support} exclude each other",
+            argument="alphabet",
+            use="leave one out",
+        )
     settings = {
         "constructions": names,
         "arnold_gokhale_steps": PAPER_STEPS if paper else None,
@@ -255,7 +262,10 @@ def score(
         )
         raise InputError(f"{both}: give one of the two")
     if minimal_pairs is not None and (rows != "texts" or sink is not None):
-        raise InputError("minimal pairs are compared by whole sentences: leave out rows")
+        raise InputError(
+            "minimal pairs are compared by whole sentences",
+            use=f"leave out {argument_name('rows')}",
+        )
     if is_shared(model, engine) and out is None:
         raise InputError(
             "workers need a folder, where their rows are kept", use=f"give {argument_name('out')}"
