@@ -77,7 +77,7 @@ WRONG = {
     "models.masked_lm": ("MaskedLM.logits_of", "states", (None, FLAT)),
     "models.pair_layout": ("is_causal_pair_model", "folder", (TABLE,)),
     "models.sharing": ("is_shared", "engine", (None, TABLE)),
-    "models.tabular": ("TabularMLM.logits", "ids", (None, IDS, IDS)),
+    "models.tabular": ("TabularMLM.logits_at", "ids", (None, IDS, IDS)),
     "models.text.alphabet": ("alphabet_tokens", "alphabet", (7,)),
     "models.text.blanks": ("no_blank", "text", (TABLE,)),
     "models.text.folder_tokenizer": ("FolderTokenizer.decode", "ids", (None, TABLE)),

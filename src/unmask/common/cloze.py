@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unmask.common import checks
+from unmask.common.border.calls import trusted
 from unmask.common.errors import InputError
 
 
@@ -65,16 +66,39 @@ class Cloze:
             raise InputError(
                 f"{len(tokens)} values for {len(self.block)} blanks: give one token per blank"
             )
-        ids = list(self.ids)
-        for position, token in zip(self.block, tokens, strict=True):
-            ids[position] = checks.whole("token id", token, 0, checks.MOST_TOKENS)
-        return tuple(ids)
+        for token in tokens:
+            checks.whole("token id", token, 0, checks.MOST_TOKENS)
+        return ids_of_filling(self, tokens)
+
+
+def ids_of_filling(cloze: Cloze, tokens: Sequence[int]) -> tuple[int, ...]:
+    """The text's ids with one token in each blank. `Cloze.filled` is the same with a check."""
+    ids = list(cloze.ids)
+    for position, token in zip(cloze.block, tokens, strict=True):
+        ids[position] = token
+    return tuple(ids)
+
+
+def whole_text(cloze: Cloze) -> tuple[int, ...]:
+    """The text's ids with the gold tokens in its blanks; with masks where they are not known."""
+    if cloze.gold is None:
+        return cloze.ids
+    return ids_of_filling(cloze, cloze.gold)
+
+
+def cloze_of_ids(
+    ids: Sequence[int], block: Sequence[int], gold: Sequence[int] | None = None
+) -> Cloze:
+    """The cloze of ids that a tokenizer made, or another cloze has: nothing is checked."""
+    if gold is not None:
+        gold = tuple(gold)
+    return trusted(Cloze, ids=tuple(ids), block=tuple(block), gold=gold)
 
 
 def blanked(ids: Sequence[int], block: Sequence[int], mask_id: int) -> Cloze:
-    """A whole text with blanks at `block`, whose tokens are the gold ones."""
+    """A whole text with blanks at `block`, whose tokens are the gold ones. Nothing is checked."""
     masked = list(ids)
     for position in block:
         masked[position] = mask_id
     gold = [ids[position] for position in block]
-    return Cloze(ids=tuple(masked), block=tuple(block), gold=tuple(gold))
+    return cloze_of_ids(masked, block, gold)
