@@ -27,7 +27,7 @@ TEXTS: list[tuple[str, str]] = [
     ("fill '" + "[GAP:1-99999] " * 2000 + "'", "more than 64 ways"),
     (f"fill 'the [MASK]' --allow {'1' * 5000}=cat", "is not understood: give BLANK=WORDS"),
     ("score 'the cat' -", "is standard input, and 1 text was given beside it"),
-    ("score 'the cat' --format parquet", "Parquet cannot be printed"),
+    ("score 'the cat' --format parquet", "--format parquet cannot be printed"),
     ("score 'the cat' --minimal-pairs {world}/none.jsonl", "both given"),
     ("evaluate --data {world}/corrupt.txt.gz --out {new}", "corrupt.txt.gz"),
     ("evaluate --data {world}/texts.txt --out {world}/folder/../texts.txt --pairs 2", "texts.txt"),

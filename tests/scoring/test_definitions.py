@@ -11,10 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.named_scores import named_scores
 from unmask.common.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.scoring.batch import TextBatch, score_batch
-from unmask.scoring.registry import LAWS, SCORES, chosen
+from unmask.scoring.registry import LAWS, SCORES
 
 ENUMERATED = [*SCORES, *LAWS, *(f"{name}@2" for name in LAWS)]
 
@@ -71,7 +72,7 @@ def scores(model, texts, names, **options):
     """The scores by name, with those of the options that each has."""
     entries = [
         replace(one, **{name: value for name, value in options.items() if hasattr(one, name)})
-        for one in chosen(names)
+        for one in named_scores(names)
     ]
     scored = score_batch(model, TextBatch.of(torch.tensor(texts)), entries)
     return scored if len(names) > 1 else scored[names[0]]
@@ -96,7 +97,7 @@ def test_scores_are_their_definitions(vocabulary, length, seed, data):
 def test_what_is_a_probability_sums_to_one_and_what_is_none_does_not(name):
     model = TabularMLM.random(3, 3, seed=11)
     texts = list(product(range(3), repeat=3))
-    (score,) = chosen(name)
+    (score,) = named_scores(name)
     total = float((score.better * scores(model, texts, [name]).values).exp().sum())
     assert (abs(total - 1) < 1e-10) == score.probability
     if not score.probability:
@@ -115,7 +116,7 @@ def test_pieces_of_a_word_are_masked_with_the_earlier_ones():
     model = TabularMLM.random(3, 4, seed=4)
     text = [0, 2, 1, 1]
     batch = TextBatch.of(torch.tensor([text]), word_end=torch.tensor([[1, 3, 3, 4]]))
-    scored = score_batch(model, batch, chosen("pll_word"))["pll_word"]
+    scored = score_batch(model, batch, named_scores("pll_word"))["pll_word"]
     expected = [log_q(model, text, hidden, t) for t, hidden in enumerate([{0}, {1, 2}, {2}, {3}])]
     assert scored.by_site[0].tolist() == pytest.approx(expected, abs=1e-12)
     assert abs(float(scored.values[0]) - pll(model, text)) > 1e-3
@@ -125,7 +126,7 @@ def test_a_target_is_scored_given_what_stands_around_it():
     model = TabularMLM.random(3, 4, seed=5)
     text = [0, 2, 1, 1]
     batch = TextBatch.of(torch.tensor([text]), sites=torch.tensor([[1, 2]]))
-    by_score = score_batch(model, batch, chosen("pll,left_to_right,right_to_left,any_order"))
+    by_score = score_batch(model, batch, named_scores("pll,left_to_right,right_to_left,any_order"))
     value = {name: float(scored.values[0]) for name, scored in by_score.items()}
     ways = [
         log_q(model, text, {1, 2}, 1) + log_q(model, text, {2}, 2),
@@ -166,8 +167,8 @@ class CountingMLM(TabularMLM):
 @pytest.mark.parametrize("names", [("pll",), ("any_order",), ("left_to_right",)])
 def test_passes_are_those_that_are_made(names):
     model = CountingMLM.random(3, 4, seed=3)
-    score_batch(model, TextBatch.of(torch.tensor([[0, 1, 2, 0]])), chosen(names))
-    assert model.rows == sum(score.cost(4) for score in chosen(names))
+    score_batch(model, TextBatch.of(torch.tensor([[0, 1, 2, 0]])), named_scores(names))
+    assert model.rows == sum(score.cost(4) for score in named_scores(names))
 
 
 def interleaved_in_two(model, text):
@@ -191,9 +192,8 @@ def test_the_law_of_a_decoder_is_its_definition_whatever_is_scored_beside_it():
 def test_the_law_of_a_target_is_given_its_own_context():
     model = TabularMLM.random(3, 4, seed=22)
     texts, sites = torch.tensor([[0, 1, 2, 0], [2, 2, 1, 1]]), torch.tensor([[1, 2], [0, 3]])
-    scored = score_batch(model, TextBatch.of(texts, sites), chosen("decoder:lowest-entropy@1"))[
-        "decoder:lowest-entropy@1"
-    ]
+    name = "decoder:lowest-entropy@1"
+    scored = score_batch(model, TextBatch.of(texts, sites), named_scores(name))[name]
     by_hand = [
         sum(log_q(model, text, set(some), t) for t in some)
         for text, some in zip(texts.tolist(), sites.tolist(), strict=True)
@@ -241,4 +241,4 @@ def test_random_sets_have_one_order_for_all_texts_which_the_seed_draws():
 )
 def test_names_of_laws_are_checked(name, wrong):
     with pytest.raises(InputError, match=wrong):
-        chosen(name)
+        named_scores(name)

@@ -8,8 +8,8 @@ import pytest
 
 import unmask
 from support.command_runner import invoke
+from support.named_scores import named_scores
 from unmask.common.errors import InputError, UnmaskWarning
-from unmask.scoring.registry import chosen
 from unmask.scoring.score import RowShape, Scores, compare_pairs, share
 from unmask.scoring.texts import Item, SentencePair
 
@@ -70,10 +70,8 @@ def test_identical_sentences_tie_by_every_score(pieces):
 def test_two_impossible_sentences_tie(good, bad, correct):
     pair = SentencePair(Item("a dog"), Item("a cat"), "animals", None, {})
     rows = [{"pll": value, "reason": None} for value in (good, bad)]
-    assert (
-        compare_pairs([pair], Scores(RowShape(chosen("pll")), tuple(rows))).rows[0]["pll_correct"]
-        == correct
-    )
+    scores = Scores(RowShape(named_scores("pll")), tuple(rows))
+    assert compare_pairs([pair], scores).rows[0]["pll_correct"] == correct
 
 
 def test_share_of_nothing():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import unmask
+from support.named_scores import named_scores
 from unmask.common.border.options import arguments
 from unmask.common.errors import InputError
 from unmask.scoring.registry import (
@@ -14,7 +15,6 @@ from unmask.scoring.registry import (
     SCORES,
     AnyOrder,
     DecoderLaw,
-    chosen,
     columns_of,
     sharing,
 )
@@ -42,7 +42,7 @@ def test_a_name_is_in_its_entry_and_its_family_only():
 @pytest.mark.parametrize("name", SCORES)
 def test_columns_are_those_of_the_entry(name, pieces):
     row = unmask.score(["a dog"], name, model=pieces)[0]
-    columns = columns_of(chosen(name))
+    columns = columns_of(named_scores(name))
     assert [column for column in row if column == name or column.startswith(f"{name}_")] == columns
     assert all(isinstance(row[column], float) for column in columns)
 
@@ -54,7 +54,7 @@ def test_options_go_to_the_entries_that_have_them():
         AnyOrder(orders=8, seed=3),
         DecoderLaw("random", 4, seed=3),
     )
-    assert chosen(["pll", AnyOrder(orders=8), "pll"]) == (PLL(), AnyOrder(orders=8))
+    assert named_scores(["pll", AnyOrder(orders=8), "pll"]) == (PLL(), AnyOrder(orders=8))
     assert PLL.name == DEFAULT
     with pytest.raises(
         InputError,
@@ -62,8 +62,8 @@ def test_options_go_to_the_entries_that_have_them():
     ):
         arguments(unmask.score, {"orders": 8})
     with pytest.raises(InputError, match="score any_order was given twice, with different options"):
-        chosen([AnyOrder(), AnyOrder(orders=8)])
+        named_scores([AnyOrder(), AnyOrder(orders=8)])
 
 
 def test_scores_with_equal_options_share_their_passes():
-    assert [len(group) for group in sharing(chosen("any_order,pll,left_to_right"))] == [1, 2]
+    assert [len(group) for group in sharing(named_scores("any_order,pll,left_to_right"))] == [1, 2]

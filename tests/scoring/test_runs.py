@@ -214,7 +214,7 @@ def test_workers_give_the_same_rows(request, pieces_folder, file, tmp_path, engi
 def test_a_list_of_devices_is_for_what_is_shared(pieces_folder, tmp_path):
     several = unmask.ModelSpec(pieces_folder, device="cpu,cpu")
     with pytest.raises(
-        unmask.InputError, match="workers need an out folder, where their rows are kept"
+        unmask.InputError, match="workers need a folder, where their rows are kept: give out"
     ):
         unmask.score(["a dog"], model=several)
     with pytest.raises(

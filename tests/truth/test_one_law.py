@@ -9,6 +9,7 @@ from math import exp, log
 import pytest
 import torch
 
+from support.named_scores import named_scores
 from unmask.common.cloze import Cloze
 from unmask.joints.chain_search import search_fillings
 from unmask.joints.deriving import derive
@@ -17,7 +18,7 @@ from unmask.sampling.decoders.decoder import Ancestral
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.target import Energy, Target
 from unmask.scoring.batch import TextBatch, score_batch
-from unmask.scoring.registry import SCORES, chosen
+from unmask.scoring.registry import SCORES
 from unmask.studies.evaluation.measure import measure_pairs
 from unmask.studies.variants.effects import effects
 from unmask.tables.conditionals import Conditionals
@@ -91,7 +92,7 @@ def searched(model, support):
 
 def scored(model, name, texts, **options):
     return score_batch(
-        model, TextBatch.of(torch.tensor(texts)), [replace(*chosen(name), **options)]
+        model, TextBatch.of(torch.tensor(texts)), [replace(*named_scores(name), **options)]
     )[name]
 
 

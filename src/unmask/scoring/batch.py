@@ -455,8 +455,9 @@ def _with_fixed_right(model: ConditionalModel, batch: TextBatch, right: int) -> 
     )
     if room < 1:
         raise InputError(
-            f"right {right} leaves no room for the text in the {model.max_length} tokens of the"
-            " model: give fewer"
+            f"{right} leaves no room for the text in the {model.max_length} tokens of the model",
+            argument="right",
+            use="give fewer",
         )
     for position in batch.sites.unique().tolist():
         for rows in (

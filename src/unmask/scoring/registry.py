@@ -32,9 +32,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Interval
 
 from unmask.common.border.calls import settings
-from unmask.common.border.marks import PYTHON_ONLY, Method
+from unmask.common.border.marks import PYTHON_ONLY, TakesMethod
 from unmask.common.checks import one_of, whole
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, comma_separated, named
 from unmask.sampling.registry import KERNELS, refuse_no_law
 
@@ -303,8 +303,8 @@ DEFAULT = PLL.name
 DEFAULT_OF_HARNESS = AnyOrder.name
 """A probability: answers of the LM Evaluation Harness are compared by it."""
 METHODS: dict[str, type[Score]] = {**SCORES, f"{DECODER}NAME@PASSES": DecoderLaw}
-SCORE = Method("unmask.scoring.registry:METHODS", parse="unmask.scoring.registry:parsed")
-SEVERAL = Method(SCORE.registry, several=True, parse=SCORE.parse)
+SCORE = TakesMethod("unmask.scoring.registry:METHODS", parse="unmask.scoring.registry:parsed")
+SEVERAL = TakesMethod(SCORE.registry, several=True, parse=SCORE.parse)
 """Marks of arguments that take a score, or several: names with commas between them, entries, or
 a list of both.
 """
@@ -316,8 +316,9 @@ def parsed(name: str) -> Score:
     """
     if name == "surprisal":
         raise InputError(
-            "score surprisal is not a name: use left_to_right with rows words, whose surprisal is a"
-            " column"
+            "surprisal is not a name of a score",
+            argument="score",
+            use=f"use left_to_right with {argument_name('rows', 'words')}, which has surprisals",
         )
     if not name.startswith(DECODER):
         return SCORES[one_of("score", name, [*SCORES, *LAWS])]()
@@ -330,13 +331,18 @@ def parsed(name: str) -> Score:
     return DecoderLaw(decoder, int(passes) if at else None)
 
 
-def chosen(scores: str | Score | Iterable[str | Score]) -> tuple[Score, ...]:
-    """The scores asked for, each once."""
+def each_once(scores: Iterable[Score]) -> tuple[Score, ...]:
+    """The scores, each once.
+
+    Raises for a score with two sets of options, whose columns would have the same names.
+    """
     by_name: dict[str, Score] = {}
-    for score in SEVERAL.accepted("score", scores):
+    for score in scores:
         if by_name.setdefault(score.name, score) != score:
             raise InputError(
-                f"score {score.name} was given twice, with different options: give it once"
+                f"{score.name} was given twice, with different options",
+                argument="score",
+                use="give it once",
             )
     return tuple(by_name.values())
 

@@ -45,13 +45,13 @@ from functools import cache, cached_property, partial
 from itertools import chain, islice, zip_longest
 from math import isnan, log, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from warnings import warn
 
 import numpy as np
 
 from unmask.common.checks import whole
-from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.errors import InputError, UnmaskWarning, argument_name
 from unmask.common.files import as_json, atomic_path, write_json
 from unmask.common.intervals import wilson
 from unmask.common.results import Result
@@ -637,20 +637,28 @@ def check_rows(scores: Sequence[Score], rows: str) -> None:
         known = ", ".join(
             [*(name for name, score in SCORES.items() if score.by_token), f"{DECODER}NAME@PASSES"]
         )
-        what = (
-            f"score {', '.join(without)} has no value per token, and rows {rows} have nothing else"
+        raise InputError(
+            f"{', '.join(without)} has no value per token, and {argument_name('rows', rows)} has"
+            " nothing else",
+            argument="score",
+            use=f"give {argument_name('rows')} texts or nested, or scores that have one ({known})",
         )
-        raise InputError(f"{what}: give rows texts or nested, or scores that have one ({known})")
 
 
 def check_format(format: str, rows: str, on_stream: bool) -> None:
     """Refuse rows that a format cannot hold."""
     if format == "csv" and rows == "nested":
         raise InputError(
-            "nested rows do not fit into CSV: ask for rows words or tokens, or for jsonl or parquet"
+            "csv cannot hold nested rows",
+            argument="format",
+            use=f"give {argument_name('rows')} words or tokens, or jsonl or parquet",
         )
     if format == "parquet" and on_stream:
-        raise InputError("Parquet cannot be printed: give an --out folder, or print jsonl or csv")
+        raise InputError(
+            "parquet cannot be printed",
+            argument="format",
+            use=f"give {argument_name('out')} for a folder, or print jsonl or csv",
+        )
 
 
 class _OfScores(Result):
@@ -698,7 +706,7 @@ class Scores(_OfScores):
     ('are', 'is')
     """
 
-    KEYS = ("scores", "unit", "rows")
+    KEYS: ClassVar[tuple[str, ...]] = ("scores", "unit", "rows")
 
     shape: RowShape
     in_memory: tuple[dict[str, Any], ...] = ()
@@ -746,8 +754,8 @@ class Scores(_OfScores):
         """
         if self.shape.kind in ("words", "tokens"):
             raise InputError(
-                f"rows are of {self.shape.kind}, and texts are compared: give rows='nested' to"
-                " score"
+                f"rows are of {self.shape.kind}, and texts are compared",
+                use=f"give score {argument_name('rows', 'nested')}",
             )
         if not self.rows:
             raise InputError("there are no rows in memory: they went to sink")
@@ -778,7 +786,7 @@ class Scores(_OfScores):
         for place, row in zip((first, second), texts, strict=True):
             if self.shape.kind != "nested":
                 raise InputError(
-                    "the rows hold no tokens: give rows='nested' to score, or --rows nested"
+                    "the rows hold no tokens", use=f"give score {argument_name('rows', 'nested')}"
                 )
             if all(self._value(row, score) is None for score in self.shape.scores):
                 reason = row[self.shape.own("reason")]
@@ -842,8 +850,8 @@ class PairScores(_OfScores):
     1.0
     """
 
-    KEYS = ("scores", "unit", "accuracy", "pairs=rows")
-    ROWS = "accuracy"
+    KEYS: ClassVar[tuple[str, ...]] = ("scores", "unit", "accuracy", "pairs=rows")
+    ROWS: ClassVar[str] = "accuracy"
 
     shape: RowShape
     rows: Rows

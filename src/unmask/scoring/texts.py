@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from warnings import warn
 
 from unmask.common.checks import shown
-from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.errors import InputError, UnmaskWarning, argument_name
 from unmask.common.files import user_path
 from unmask.models.text.blanks import has_several_lengths
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, Tokens
@@ -138,8 +138,9 @@ def items_of(source: Texts | Iterable[Item], field: str | None = None) -> Iterat
         if field is not None:
             lines = "FASTA" if kind in FASTA else "one text per line"
             raise InputError(
-                f"{source_name(source)} has no fields ({lines}): leave out field, or name it .jsonl"
-                " or .csv"
+                f"names a column, and {source_name(source)} has none ({lines})",
+                argument="field",
+                use="leave it out, or name the file .jsonl or .csv",
             )
         if kind in FASTA:
             yield from (
@@ -157,10 +158,10 @@ def items_of(source: Texts | Iterable[Item], field: str | None = None) -> Iterat
             yield _item(text, f"text {number}", field)
         elif isinstance(text, str | Item):
             if field is not None:
-                name = " ".join(field.split())
                 raise InputError(
-                    f"field {name} names a column, and text {number} is a text without columns:"
-                    " leave field out"
+                    f"names a column, and text {number} is a text without columns",
+                    argument="field",
+                    use="leave it out",
                 )
             yield Item(text) if isinstance(text, str) else text
         else:
@@ -220,8 +221,8 @@ def _item(record: Mapping[str, Any], where: str, field: str | None = None) -> It
             raise InputError(
                 f"{where} has no field 'text' (its fields are"
                 f" {', '.join(map(str, list(record)[:6])) or 'none'}): give text, or before, target"
-                " and after; field (--field) names another, and minimal_pairs reads columns good"
-                " and bad"
+                f" and after; {argument_name('field')} names another, and"
+                f" {argument_name('minimal_pairs')} reads columns good and bad"
             )
         return Item(
             string(record, text, where, field or TEXT[0]), None, name, _others(record, key, text)

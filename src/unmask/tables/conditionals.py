@@ -63,7 +63,7 @@ class Conditionals:
         planned: int = 0,
     ) -> None:
         self.model = model
-        self.passes = 0
+        self.passes: int = 0
         self.planned = planned
         self.progress = progress
         if support is None:

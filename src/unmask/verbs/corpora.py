@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from annotated_types import Interval
 
@@ -12,13 +12,13 @@ import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Written
 from unmask.common.checks import one_of
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
 from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
 from unmask.sampling.registry import refuse_no_law, with_law
-from unmask.scoring.registry import DEFAULT, SEVERAL, Score, chosen
+from unmask.scoring.registry import DEFAULT, SEVERAL, Score, each_once
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
 
 PAPER_STEPS, MOST_TOKENS = 50, 100_000
@@ -216,7 +216,9 @@ def score(
     )
     from unmask.scoring.texts import items_again, pairs_of, sentences_of
 
-    shape = RowShape(chosen(score), rows, unit, long == "windows")
+    # `checked` has made methods of the names.
+    scores_once = each_once(cast("Sequence[Score]", score))
+    shape = RowShape(scores_once, rows, unit, long == "windows")
     if (texts is None) == (minimal_pairs is None):
         both = (
             "neither texts nor minimal_pairs were given"
@@ -227,7 +229,9 @@ def score(
     if minimal_pairs is not None and (rows != "texts" or sink is not None):
         raise InputError("minimal pairs are compared by whole sentences: leave out rows")
     if is_shared(model, engine) and out is None:
-        raise InputError("workers need an out folder, where their rows are kept: give out (--out)")
+        raise InputError(
+            "workers need a folder, where their rows are kept", use=f"give {argument_name('out')}"
+        )
     if field is not None and minimal_pairs is not None:
         name = " ".join(field.split())
         raise InputError(

@@ -369,7 +369,10 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
         ),
         ("mutants EVQ --out run", "did you mean --save?"),
         ("sample --prompt=The", "--prompt is not an option: give TEMPLATE without a name"),
-        ("score 'a cat' --engine ray", "workers need an out folder"),
+        (
+            "score 'a cat' --engine ray",
+            "workers need a folder, where their rows are kept",
+        ),
         (
             "score 'a cat' --engine ray:0",
             "is not understood: give local, ray, or ray:4 with the number of workers",

@@ -64,7 +64,7 @@ from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 from unmask.sampling.target import Target
 
-COLUMNS_PER_ROUND = {"cpu": (2,), "cuda": (2, 2, 4, 8)}
+COLUMNS_PER_ROUND: dict[str, tuple[int, ...]] = {"cpu": (2,), "cuda": (2, 2, 4, 8)}
 """Columns of each undecided chain that the rounds of early rejection compute, the last number
 from then on: a GPU is given larger rounds as fewer chains are left, since it waits for each."""
 NEARNESS = (

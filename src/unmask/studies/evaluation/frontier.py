@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -63,7 +63,13 @@ class Frontier(Result):
     [2.0, 7.0, 7.0, 7.0]
     """
 
-    KEYS = ("texts", "best", "points", "settings", "skipped_texts=skipped")
+    KEYS: ClassVar[tuple[str, ...]] = (
+        "texts",
+        "best",
+        "points",
+        "settings",
+        "skipped_texts=skipped",
+    )
 
     settings: dict[str, Any]
     rows: pandas.DataFrame

@@ -75,16 +75,18 @@ class Contexts:
         joint: str = DEFAULT_OF_MUTANTS,
     ) -> None:
         self.model = model
-        self.ids = list(ids)
+        self.ids: list[int] = list(ids)
         self.passes = 0
-        self.names = chosen_of_variants(names, joint)
+        self.names: tuple[str, ...] = chosen_of_variants(names, joint)
 
         # Sites are numbered from left to right; `columns` are theirs in lists of variants.
-        self.columns = sorted(range(len(sites)), key=lambda column: sites[column])
-        self.sites = [sites[column] for column in self.columns]
-        self.allowed = torch.tensor(list(allowed), dtype=torch.long, device=model.device)
+        self.columns: list[int] = sorted(range(len(sites)), key=lambda column: sites[column])
+        self.sites: list[int] = [sites[column] for column in self.columns]
+        self.allowed: Tensor = torch.tensor(list(allowed), dtype=torch.long, device=model.device)
         # The place of each token id in `allowed`, -1 of others.
-        self.place = torch.full((model.input_size,), -1, dtype=torch.long, device=model.device)
+        self.place: Tensor = torch.full(
+            (model.input_size,), -1, dtype=torch.long, device=model.device
+        )
         self.place[self.allowed] = torch.arange(len(self.allowed), device=model.device)
 
         generator = torch.Generator().manual_seed(seed)
@@ -102,9 +104,9 @@ class Contexts:
             if chains:
                 self.chains[name] = list(chains)
 
-        self.needs_parent = len(self.chains) < len(self.names)
+        self.needs_parent: bool = len(self.chains) < len(self.names)
         wild_ids = torch.tensor([self.ids[site] for site in self.sites], device=model.device)
-        self.parent_scores = ParentScores(
+        self.parent_scores: ParentScores = ParentScores(
             model=model,
             ids=self.ids,
             sites=self.sites,
@@ -112,7 +114,7 @@ class Contexts:
             wild=self.place[wild_ids],
             joint_of=_joints_of_scores(self.names, joint),
         )
-        self.predicted_sites = _predicted_sites(self.chains)
+        self.predicted_sites: dict[SiteSet, list[int]] = _predicted_sites(self.chains)
 
     def pass_count(self, variants: Int[Tensor, "n k"]) -> int:
         """How many passes these variants take, exactly."""
@@ -323,17 +325,17 @@ class RevealedSet:
         self.readers = readers
         sites = members(revealed)
         distinct = contexts.distinct(cells, revealed)
-        self.context = distinct.context
-        self.values = contexts.allowed[cells[distinct.example][:, sites]]
-        self.revealed_positions = [contexts.sites[site] for site in sites]
-        self.revealed_index = torch.tensor(
+        self.context: Tensor = distinct.context
+        self.values: Tensor = contexts.allowed[cells[distinct.example][:, sites]]
+        self.revealed_positions: list[int] = [contexts.sites[site] for site in sites]
+        self.revealed_index: Tensor = torch.tensor(
             [self.revealed_positions], dtype=torch.long, device=cells.device
         )
         predicted_positions = [contexts.sites[site] for site in predicted]
-        self.positions = torch.tensor([predicted_positions], device=cells.device)
+        self.positions: Tensor = torch.tensor([predicted_positions], device=cells.device)
         # The variants sorted by context, and where those of each context begin among them.
-        self.by_context = self.context.argsort()
-        self.first = [0, *distinct.counts.cumsum(0).tolist()]
+        self.by_context: Tensor = self.context.argsort()
+        self.first: list[int] = [0, *distinct.counts.cumsum(0).tolist()]
 
     def texts(self, rows: slice) -> Int[Tensor, "b T"]:
         """These contexts as token ids."""

@@ -118,7 +118,7 @@ class ChosenMutants:
         self.named_cells = named_cells
         changing = {place for places in sets for place in places}
         parent.refuse_foreign(changing)
-        self.passes = self._pass_count(sets)
+        self.passes: int = self._pass_count(sets)
 
     @classmethod
     def of_names(cls, parent: Parent, names: Sequence[str], force: bool) -> ChosenMutants:

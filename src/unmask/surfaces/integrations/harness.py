@@ -33,6 +33,7 @@ from unmask.common.checks import one_of, whole
 from unmask.common.cloze import blanked
 from unmask.common.errors import InputError
 from unmask.models.load import Model, as_model
+from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import BLANK, Tokens, WordsAndSpans, shortened
 from unmask.sampling.registry import KERNELS
 from unmask.scoring.batch import begin
@@ -40,7 +41,7 @@ from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, SCORE, LeftToRi
 from unmask.scoring.texts import Encoded, Item, encode
 from unmask.surfaces.integrations.blanks import Blanks, Writer, blanks_of, written_text
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 AUTO = 512
 """Requests at once with `--batch_size auto`: they are sorted by length, so most of them share
 their passes.
@@ -103,12 +104,12 @@ class UnmaskLM(LM):
         self.unscored = unscored
         self.most_blanks = most_blanks
         if str(batch_size).startswith("auto"):
-            self.at_once = max_batch_size or AUTO
+            self.at_once: int = max_batch_size or AUTO
         else:
             self.at_once = whole("batch_size", int(batch_size), 1, 10**9)
-        self.model = as_model(typed["pretrained"])
+        self.model: MaskedLM = as_model(typed["pretrained"])
         self._device = self.model.device  # where the harness's base class looks for it
-        self.writer = Writer(self.model, decoder, passes)
+        self.writer: Writer = Writer(self.model, decoder, passes)
 
     @property
     def tokenizer_name(self) -> str:

@@ -80,7 +80,7 @@ class Endpoint:
         return getattr(unmask, self.verb) if self.verb else None
 
 
-OF_FILL = {"text": Text, "joint": Name, "candidates": Candidates, "exact": None}
+OF_FILL: dict[str, Any] = {"text": Text, "joint": Name, "candidates": Candidates, "exact": None}
 TYPED = "[MASK], [WORD], [GAP:2-5], <mask> or ___"
 BLANKED = "She plays the [MASK] [MASK]."
 ENDPOINTS: dict[str, Endpoint] = {

@@ -74,7 +74,7 @@ class Answers:
     """
 
     def __init__(self, model: MaskedLM) -> None:
-        self.model = shared(model, FairLock())
+        self.model: MaskedLM = shared(model, FairLock())
         self._typed = re.compile(rf"{BLANKS_AS_TYPED}|{re.escape(model.words.mask_token)}")
         self._cache, self._lock = OrderedDict[tuple[object, ...], Comparison](), threading.Lock()
         self.noun = "residue" if model.words.by_character else "word"
@@ -747,7 +747,8 @@ class Copies:
     """
 
     def __init__(self, name: str | None, load_options: Values) -> None:
-        self.name, self.load_options = name, load_options
+        self.name: str | None = name
+        self.load_options: Values = load_options
 
     def of(self, verb: str, values: Values) -> dict[str, str]:
         """The request with these values, as {python, command}."""

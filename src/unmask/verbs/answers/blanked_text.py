@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, prod
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -160,7 +160,7 @@ class Completion(Result):
     ('tea',)
     """
 
-    KEYS = (
+    KEYS: ClassVar[tuple[str, ...]] = (
         "tokens",
         "text",
         "gold=is_gold",
@@ -169,7 +169,7 @@ class Completion(Result):
         "parts",
         "standard_error",
     )
-    OPTIONAL = ("parts", "standard_error")
+    OPTIONAL: ClassVar[tuple[str, ...]] = ("parts", "standard_error")
 
     tokens: tuple[str, ...]
     text: str
@@ -234,7 +234,7 @@ class Filling(Result):
     (('group', 'men', 'women'), 1)
     """
 
-    KEYS = (
+    KEYS: ClassVar[tuple[str, ...]] = (
         "text",
         "joint=construction",
         "candidates_mass",

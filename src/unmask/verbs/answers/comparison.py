@@ -13,7 +13,7 @@ from functools import cached_property
 from html import escape
 from math import exp
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -62,7 +62,13 @@ class ComparedCompletion(Result):
     (`unmask.tables.lattice`), over the whole vocabulary or the alphabet.
     """
 
-    KEYS = ("tokens", "text", "gold=is_gold", "log_probs", "orders_log_prob")
+    KEYS: ClassVar[tuple[str, ...]] = (
+        "tokens",
+        "text",
+        "gold=is_gold",
+        "log_probs",
+        "orders_log_prob",
+    )
 
     tokens: tuple[str, ...]
     text: str
@@ -79,7 +85,7 @@ class Description(Result):
     gold_log_prob and the perplexities are those of the tokens that stood in the blanks.
     """
 
-    OPTIONAL = ("gold_log_prob", "g_kl", "u_ppl", "p_ppl")
+    OPTIONAL: ClassVar[tuple[str, ...]] = ("gold_log_prob", "g_kl", "u_ppl", "p_ppl")
 
     entropy: float
     total_correlation: float
@@ -107,7 +113,7 @@ class Comparison(Result):
     True
     """
 
-    KEYS = (
+    KEYS: ClassVar[tuple[str, ...]] = (
         "text",
         "candidates_mass",
         "warning",
@@ -116,7 +122,7 @@ class Comparison(Result):
         "ranked_by",
         "completions",
     )
-    OPTIONAL = ("warning",)
+    OPTIONAL: ClassVar[tuple[str, ...]] = ("warning",)
 
     text: str
     joints: dict[str, Joint]

@@ -27,7 +27,7 @@ from html import escape
 from itertools import combinations
 from math import comb, exp, isnan
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -207,7 +207,7 @@ class Dependence(Result):
     ((2, 3), True)
     """
 
-    KEYS = (
+    KEYS: ClassVar[tuple[str, ...]] = (
         *("text", "tokens", "positions", "joint=construction", "others", "candidates", "passes"),
         *("matrix=matrix_rows", "candidates_mass=mass_rows"),
     )

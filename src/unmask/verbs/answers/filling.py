@@ -535,20 +535,21 @@ class Constraints:
         blanks: Sequence[Blank],
         search: Search,
     ) -> None:
-        self.model, self.blanks = model, blanks
+        self.model: MaskedLM = model
+        self.blanks: Sequence[Blank] = blanks
         if not all(word.strip() for word in search.forbid or ()):
             raise InputError(
                 f"forbid {list(search.forbid or ())} has an empty word: name the words, or leave"
                 " it out"
             )
-        self.forbidden = {word.strip().casefold() for word in search.forbid or ()}
+        self.forbidden: set[str] = {word.strip().casefold() for word in search.forbid or ()}
         for number in search.allow or ():
             if not 1 <= number <= len(blanks):
                 raise InputError(
                     f"allow names blank {number}, and the text has {len(blanks)}: number them"
                     " from 1"
                 )
-        self.allowed_ids = {
+        self.allowed_ids: dict[int, set[tuple[int, ...]]] = {
             b - 1: self._allowed_ids(b - 1, words) for b, words in (search.allow or {}).items()
         }
 

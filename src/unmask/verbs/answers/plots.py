@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from unmask.common.figures import Figure
     from unmask.verbs.answers.dependence import Dependence
 
-FORMATS = {".png": (b"\x89PNG",), ".pdf": (b"%PDF",), ".svg": (b"<?xml", b"<svg")}
+FORMATS: dict[str, tuple[bytes, ...]] = {
+    ".png": (b"\x89PNG",),
+    ".pdf": (b"%PDF",),
+    ".svg": (b"<?xml", b"<svg"),
+}
 """Endings of figures, and how such files begin."""
 TOKENS_SHOWN, LABELLED_CELLS = 12, 8
 WEAK, STRONG = 0.05, 0.5
