@@ -219,8 +219,6 @@ def exported_classes() -> Iterator[type]:
 def public_methods() -> Iterator[tuple[str, Any]]:
     """Every public method of an exported class that takes arguments."""
     for cls in exported_classes():
-        if is_settings(cls):  # a method or a group of options: what a user gives are its fields
-            continue
         for name in dir(cls):
             method = inspect.getattr_static(cls, name)
             is_bound = isinstance(method, classmethod | staticmethod)
@@ -230,7 +228,10 @@ def public_methods() -> Iterator[tuple[str, Any]]:
             if not (function.__module__ or "").startswith("unmask."):
                 continue
             parameters = list(inspect.signature(function).parameters)
-            if [one for one in parameters if one not in ("self", "cls")]:
+            # what a user gives to a method or a group of options are its fields: an engine calls
+            # the other methods
+            is_inner = is_settings(cls) and check_of(function) is None
+            if not is_inner and [one for one in parameters if one not in ("self", "cls")]:
                 yield f"{cls.__name__}.{name}", function
 
 

@@ -186,7 +186,7 @@ def test_input_that_cannot_be_measured_is_refused():
     tables, others = (unary_tables(model, Cloze((4, 4), (0, 1)), few) for _ in range(2))
     with pytest.raises(InputError, match="gold token 3 is not among the candidates of blank 1"):
         block_metrics([mrf(tables)], (3, 1))
-    with pytest.raises(InputError, match="gold has 1 tokens for 2 blanks"):
+    with pytest.raises(InputError, match="1 gold tokens for 2 blanks"):
         block_metrics([mrf(tables)], (0,))
     with pytest.raises(InputError, match="are not rules over the same tables"):
         block_metrics([mrf(tables), Joint("mrf", others, mrf(others).rule)], (0, 1))

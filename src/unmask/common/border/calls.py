@@ -174,7 +174,7 @@ def _fields_given(annotation: Any, value: Any, default: Any) -> dict[str, Only |
     for one in objects:
         if not is_dataclass(one):
             continue
-        annotations_of_fields = hints(type(one))
+        annotations_of_fields = hints(one.__class__)
         for field in fields(one):
             own = getattr(one, field.name)
             if not _equal(own, defaults.get(field.name, field.default)):
