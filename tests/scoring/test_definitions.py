@@ -205,9 +205,12 @@ def test_random_sets_have_one_order_for_all_texts_which_the_seed_draws():
     model = TabularMLM.random(3, 4, seed=23)
     text = [[0, 1, 2, 0]]
     alone = [
-        float(scores(model, text, ["decoder:random@2"], seed=seed).values[0]) for seed in range(6)
+        float(scores(model, text, ["decoder:random-sets@2"], seed=seed).values[0])
+        for seed in range(6)
     ]
-    beside = float(scores(model, [[1, 1, 1, 1], *text], ["decoder:random@2"], seed=0).values[1])
+    beside = float(
+        scores(model, [[1, 1, 1, 1], *text], ["decoder:random-sets@2"], seed=0).values[1]
+    )
     assert beside == alone[0]
     assert len(set(alone)) > 1
 
@@ -231,11 +234,14 @@ def test_random_sets_have_one_order_for_all_texts_which_the_seed_draws():
             ),
         ),
         (
-            "decoder:random@0",
-            "passes of score decoder:random 0 is out of range: give a whole number from 1",
+            "decoder:random-sets@0",
+            "passes of score decoder:random-sets 0 is out of range: give a whole number from 1",
         ),
-        ("decoder:random@two", "passes of score decoder:random 'two' is not a whole number"),
-        ("decoder:random@", "passes of score decoder:random '' is not a whole number"),
+        (
+            "decoder:random-sets@two",
+            "passes of score decoder:random-sets 'two' is not a whole number",
+        ),
+        ("decoder:random-sets@", "passes of score decoder:random-sets '' is not a whole number"),
         ("decoder:mh", "unknown"),
     ],
 )

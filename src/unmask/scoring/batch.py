@@ -557,7 +557,11 @@ def score_law(
     (score,) = scores
     n, k = batch.sites.shape
     passes = Passes(model, form="logits")
-    method = entry_of(score.decoder)(**({} if score.passes is None else {"passes": score.passes}))
+    entry = entry_of(score.decoder)
+    if score.parts is None:
+        method = entry()
+    else:
+        method = entry.in_parts(score.parts)
     by_site = torch.zeros((n, k), dtype=torch.float64, device=model.device)
     for rows, target in _alike(model, batch):
         decoder = method.on(target, passes)

@@ -238,13 +238,15 @@ class DecoderLaw(Score):
 
     Parameters:
         decoder: Decoder that chooses positions before it draws their tokens.
-        passes: Passes in which it fills a text; of verified, its sets. By default its bound
-            decides, or the decoder's own number.
+        passes: Passes in which it fills a text. By default its bound decides, or the decoder's
+            own number.
+        sets: Of verified: sets of a text. By default the decoder's own number.
         seed: Seed of a random order, which is the same for all texts of a length.
     """
 
     decoder: Annotated[str, PYTHON_ONLY]
     passes: Annotated[int | None, PYTHON_ONLY] = None
+    sets: Annotated[int | None, PYTHON_ONLY] = None
     seed: Seed = 0
 
     probability, by_token = True, True
@@ -257,22 +259,32 @@ class DecoderLaw(Score):
     def __post_init__(self) -> None:
         refuse_no_law(f"score {DECODER}{self.decoder}", self.decoder)
         one_of("score", f"{DECODER}{self.decoder}", LAWS)
-        if self.passes is not None:
-            whole(
-                f"the number of passes of score {DECODER}{self.decoder}",
-                self.passes,
-                1,
-                MOST_PASSES,
-            )
+        option = KERNELS[self.decoder].parts
+        for name in ("passes", "sets"):
+            number = getattr(self, name)
+            if number is None:
+                continue
+            if name != option:
+                raise InputError(
+                    f"is not used by decoder {self.decoder}", argument=name, use=f"give {option}"
+                )
+            whole(f"the number of {name} of score {DECODER}{self.decoder}", number, 1, MOST_PASSES)
+
+    @property
+    def parts(self) -> int | None:
+        """The number of passes, or of sets; None: by default."""
+        return self.passes if self.sets is None else self.sets
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return f"{DECODER}{self.decoder}" + ("" if self.passes is None else f"@{self.passes}")
+        return f"{DECODER}{self.decoder}" + ("" if self.parts is None else f"@{self.parts}")
 
     @property
     def definition(self) -> str:  # type: ignore[override]
         entry = KERNELS[self.decoder]
-        number = self.passes if self.passes or entry.bound else entry().passes  # type: ignore[attr-defined]
+        number = self.parts
+        if number is None:
+            number = getattr(entry(), entry.parts)  # None where a bound decides
         one, several = ("set", "sets") if entry.one_by_one else ("pass", "passes")
         passes = (
             f"the default {entry.bound}"
@@ -286,9 +298,7 @@ class DecoderLaw(Score):
 
     def cost(self, sites: int) -> int:
         """The decoder's own passes."""
-        return (
-            sites if KERNELS[self.decoder].one_by_one else min(sites, self.passes or USUAL_PASSES)
-        )
+        return sites if KERNELS[self.decoder].one_by_one else min(sites, self.parts or USUAL_PASSES)
 
 
 SCORES: dict[str, type[Score]] = {
@@ -322,13 +332,18 @@ def parsed(name: str) -> Score:
         )
     if not name.startswith(DECODER):
         return SCORES[one_of("score", name, [*SCORES, *LAWS])]()
-    decoder, at, passes = name.removeprefix(DECODER).partition("@")
+    decoder, at, number = name.removeprefix(DECODER).partition("@")
+    option = "passes"
+    if decoder in KERNELS and KERNELS[decoder].parts:
+        option = KERNELS[decoder].parts
+    if not at:
+        return DecoderLaw(decoder)
     short = (
-        passes.isascii() and passes.isdigit() and len(passes) <= len(str(2**64))
+        number.isascii() and number.isdigit() and len(number) <= len(str(2**64))
     )  # int() refuses thousands of digits
-    if at and not short:
-        whole(f"the number of passes of score {DECODER}{decoder}", passes[:20], 1, MOST_PASSES)
-    return DecoderLaw(decoder, int(passes) if at else None)
+    if not short:
+        whole(f"the number of {option} of score {DECODER}{decoder}", number[:20], 1, MOST_PASSES)
+    return DecoderLaw(decoder, **{option: int(number)})
 
 
 def each_once(scores: Iterable[Score]) -> tuple[Score, ...]:

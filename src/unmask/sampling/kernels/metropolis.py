@@ -223,7 +223,7 @@ class MetropolisKernel(Kernel):
     @cached_property
     def acceptance(self) -> Acceptance:
         """The rule that accepts or rejects proposals."""
-        return Acceptance(self.target, self.passes, self.options.temperature)
+        return Acceptance(self.target, self.passes, self.options.energy_temperature)
 
     def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " n"]]:
         """The whole energy of each text: S passes per chain."""

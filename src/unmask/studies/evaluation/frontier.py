@@ -51,14 +51,14 @@ class Frontier(Result):
     """Nats per token of every decoder at every number of passes.
 
     settings   of the call, with the model's fingerprint and a hash of the data
-    rows       one row per text and decoder: decoder, asked (passes asked for; missing: one
-               token per pass), text, passes of its law, rounds and rows of a text that is drawn
+    rows       one row per text and decoder: decoder, asked (passes or sets asked for; missing:
+               one token per pass), text, passes of its law, rounds and rows of a text that is drawn
                (of verified for the first 64 texts), nats
     skipped    how many texts were left out, by reason
     about      when, where and with which versions it was made
 
     >>> texts = ["Two men are in a park."]
-    >>> frontier = unmask.frontier(texts, decoders=["random"], passes=[2], length=7)
+    >>> frontier = unmask.frontier(texts, decoders=["random-sets"], passes=[2], length=7)
     >>> [point["passes"] for point in frontier.points]
     [2.0, 7.0, 7.0, 7.0]
     """

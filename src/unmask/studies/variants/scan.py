@@ -20,7 +20,7 @@ from torch import Tensor
 from unmask.common.cloze import blanked
 from unmask.common.errors import InputError
 from unmask.common.texts import for_each
-from unmask.joints.deriving import derive
+from unmask.joints.deriving import derived
 from unmask.joints.joint import Joint
 from unmask.joints.registry import named
 from unmask.models.first_look import look_at_first
@@ -199,7 +199,7 @@ class ChosenMutants:
                 for places, tables in zip(group, tables_of_group, strict=True):
                     cells = self._cells(places)
                     changes += [self._changes(places, cell) for cell in cells.tolist()]
-                    joint = derive(tables, construction)
+                    joint = derived(tables, named(construction))
                     index = tuple(cells.T)  # a vector of token indices for each place
                     for name, of_fillings in self._effects(places, joint).items():
                         numbers[name] += of_fillings[index].tolist()

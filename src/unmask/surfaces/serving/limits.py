@@ -171,7 +171,7 @@ ENDPOINTS: dict[str, Endpoint] = {
             "init": Text,
             "kernel": Name,
             "energy": Literal["norm", "raw"],
-            "temperature": Annotated[float, Interval(gt=0, le=100)],
+            "energy_temperature": Annotated[float, Interval(gt=0, le=100)],
             "chains": Annotated[int, Interval(ge=1, le=MOST_CHAINS)],
             "sweeps": Annotated[int, Interval(ge=1, le=MOST_SWEEPS)],
             "seed": Annotated[int, Interval(ge=0, le=2**53)],
@@ -182,7 +182,7 @@ ENDPOINTS: dict[str, Endpoint] = {
             "chains": 2,
             "sweeps": 5,
         },
-        {"template": NEEDED, "init": None, "temperature": None, "chains": 1, "sweeps": 20},
+        {"template": NEEDED, "init": None, "energy_temperature": None, "chains": 1, "sweeps": 20},
     ),
 }
 

@@ -21,7 +21,7 @@ from unmask.common.cloze import Cloze, ids_of_filling
 from unmask.common.errors import InputError
 from unmask.common.formats import percent_at_least, percent_at_most
 from unmask.common.results import Result
-from unmask.joints.joint import Joint, not_converged
+from unmask.joints.joint import Joint, most_probable, not_converged
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.alphabet import Alphabet, letter_ids
 from unmask.runs.progress import Progress
@@ -300,7 +300,7 @@ class Filling(Result):
         """
         if self.table is None or self.cloze is None:
             return list(self.best)
-        rows = with_gold(self.joint.topk(self.top)[0], self.cloze)
+        rows = with_gold(most_probable(self.joint, self.top)[0], self.cloze)
         log_probs, independent = (
             self.joint.log_prob(rows).tolist(),
             self.product.log_prob(rows).tolist(),

@@ -44,7 +44,7 @@ from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
 from unmask.common.texts import for_each
 from unmask.joints.chain_search import search_fillings
-from unmask.joints.deriving import derive
+from unmask.joints.deriving import derived
 from unmask.joints.filling_search.found import ChainSearch, ScoredFilling
 from unmask.joints.registry import DEFAULT, INDEPENDENT, SEARCHED, named
 from unmask.models.first_look import look_at_first
@@ -137,7 +137,7 @@ def fillings(
             if of_one_kind or progress is None:
                 report = progress
             for text, tables in with_tables(lm, read_texts, report, of_one_kind):
-                joints = derive(tables, name), derive(tables, INDEPENDENT)
+                joints = derived(tables, named(name)), derived(tables, named(INDEPENDENT))
                 yield Filling(text.text, lm, name, top, text.cloze, joints)
         before += len(members)
 
