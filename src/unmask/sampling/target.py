@@ -81,7 +81,7 @@ class Energy:
         """
 
         def of_ids(term: Callable[[str], float], ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
-            texts = [model.text(row) for row in ids.tolist()]  # type: ignore[attr-defined]
+            texts = [model.words.text(row) for row in ids.tolist()]  # type: ignore[attr-defined]
             return torch.tensor([float(term(text)) for text in texts], dtype=torch.float64)
 
         # `partial` binds each term now: a closure of the loop would see the last one only.

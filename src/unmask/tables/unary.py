@@ -326,7 +326,7 @@ def tables_of(
     log_masses = _fetched([stack.log_masses for stack in stacks])
     tables: dict[int, Tables] = {}
     for group, stack, of_stack in zip(groups, stacks, log_masses, strict=True):
-        for i, of_block in zip(group, stack.tables(of_stack, model.token), strict=True):
+        for i, of_block in zip(group, stack.tables(of_stack, model.token_text), strict=True):
             tables[i] = of_block
     return [tables[i] for i in range(len(clozes))]
 
@@ -392,7 +392,7 @@ def masked_logits(
     for members in grouped(range(len(clozes)), batch):
         ids = on_device([clozes[i].ids for i in members], model.device)
         block = on_device([clozes[i].block for i in members], model.device)
-        of_cloze.update(zip(members, model.logits(ids, block), strict=True))
+        of_cloze.update(zip(members, model.logits_at(ids, block), strict=True))
     return [of_cloze[i] for i in range(len(clozes))]
 
 

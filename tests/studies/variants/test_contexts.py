@@ -130,8 +130,8 @@ def test_probabilities_sum_to_one_and_pseudo_likelihoods_do_not():
 def test_passes_are_the_distinct_contexts_exactly():
     model, k = TabularMLM.random(2, 6, 3), 5
     rows = []
-    logits, substitutions = model.logits, model.substitutions
-    model.logits = lambda ids, positions: rows.append(len(ids)) or logits(ids, positions)
+    logits, substitutions = model.logits_at, model.substitutions
+    model.logits_at = lambda ids, positions: rows.append(len(ids)) or logits(ids, positions)
     model.substitutions = lambda ids, vary, values, predict: substitutions(
         ids, vary, values, predict
     )

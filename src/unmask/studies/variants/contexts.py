@@ -269,7 +269,7 @@ class Contexts:
         positions = [
             revealed_set.positions.expand(_length(rows), -1) for revealed_set, rows in batch
         ]
-        logits = self.model.logits(torch.cat(texts), torch.cat(positions))
+        logits = self.model.logits_at(torch.cat(texts), torch.cat(positions))
         parts = logits.split([_length(rows) for _, rows in batch])
         for (revealed_set, rows), part in zip(batch, parts, strict=True):
             revealed_set.read(rows, part)

@@ -105,7 +105,7 @@ class ParentScores:
         places = torch.tensor(self.sites, device=self.model.device)[:, None]
         parent = torch.tensor([self.ids], device=self.model.device)
         rows = parent.repeat(len(places), 1).scatter_(1, places, self.model.mask_id)
-        logits = self.model.logits(rows, places)[:, 0, self.allowed]
+        logits = self.model.logits_at(rows, places)[:, 0, self.allowed]
         log_q = logits.double().log_softmax(-1)
         return log_q - log_q.gather(1, self.wild[:, None])
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from unmask.common.cloze import Cloze
+from unmask.common.cloze import Cloze, ids_of_filling
 from unmask.common.errors import InputError
 from unmask.common.excerpts import around_blanks
 from unmask.common.results import Result
@@ -37,6 +37,7 @@ from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.blanks import cloze_of
 from unmask.runs.progress import Progress
 from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import lattice
@@ -184,7 +185,7 @@ class Comparison(Result):
             most_probable(self.joints[self.ranked_by], self.top)[0], self.cloze
         ).tolist()
         sites = torch.tensor([self.cloze.block]).expand(len(rows), -1)
-        texts = torch.tensor([self.cloze.filled(row) for row in rows])
+        texts = torch.tensor([ids_of_filling(self.cloze, row) for row in rows])
         over_orders = lattice(
             Conditionals(self.model, self.support), texts, sites
         ).log_mean.tolist()
@@ -276,7 +277,14 @@ def comparisons(
     lm = as_model(model)
 
     def read(text: str) -> BlankedText:
-        blanked = BlankedText.read(lm, text, lm.cloze(text, grid.positions, grid.targets), grid)
+        cloze = cloze_of(
+            lm.words,
+            text,
+            positions=grid.positions,
+            targets=grid.targets,
+            max_length=lm.max_length,
+        )
+        blanked = BlankedText.read(lm, text, cloze, grid)
         blanks = len(blanked.cloze.block)
         if blanks < 2:
             shown = around_blanks(text, 60)
