@@ -45,6 +45,9 @@ class Shape:
         max_length: Longest text in tokens, start and end tokens included [default: 128; with
             init at most the model's positions].
         tokenizer: A tokenizer.json, or a model folder, to use instead of training one.
+
+    >>> unmask.Shape(size="tiny", vocab=8000)
+    Shape(size='tiny', layers=None, width=None, heads=None, vocab=8000, ...)
     """
 
     size: Annotated[Literal["mini", "tiny", "small", "medium", "base"] | None, NEW] = None
@@ -62,13 +65,22 @@ class Shape:
 class Masked:
     """Predict hidden tokens from the others.
 
-    Parameters:
-        masking: fixed:R, uniform:A-B or k:N [default: uniform:0.05-0.45, of translations
-            uniform:0-1].
-        loss: factorised, or block (chain rule inside the masked block).
-        mask_source: Rate at which source tokens are masked, too [default: 0.1; 0 with steps or
-            init].
-        refinement: Weight of learning to correct one's own one-step output.
+        Parameters:
+            masking: fixed:R, uniform:A-B or k:N [default: uniform:0.05-0.45, of translations
+                uniform:0-1].
+            loss: factorised, or block (chain rule inside the masked block).
+    <<<<<<< HEAD
+            mask_source: Rate at which source tokens are masked, too [default: 0.1; 0 with steps or
+                init].
+            refinement: Weight of learning to correct one's own one-step output.
+    =======
+            mask_source: With parallel: rate at which source tokens are masked, too [default: 0.1; 0
+                with steps or init].
+            refinement: With parallel: weight of learning to correct one's own one-step output.
+
+        >>> unmask.Masked(loss="block").loss
+        'block'
+    >>>>>>> main
     """
 
     name: ClassVar[str] = "masked"
@@ -80,7 +92,11 @@ class Masked:
 
 @settings
 class Causal:
-    """Predict the next token from those before it."""
+    """Predict the next token from those before it.
+
+    >>> unmask.Causal().name
+    'causal'
+    """
 
     name: ClassVar[str] = "causal"
 
@@ -102,6 +118,9 @@ class Optimisation:
         dropout: Share of each layer's output that training drops [default: by the epochs; 0
             with steps or init].
         label_smoothing: Share of each answer spread over the vocabulary.
+
+    >>> unmask.Optimisation(steps=500, lr=0.002)
+    Optimisation(optimiser='muon', lr=0.002, warmup=500, steps=500, ...)
     """
 
     optimiser: Literal["muon", "adamw"] = "muon"
@@ -120,9 +139,16 @@ class Optimisation:
 class HeldOut:
     """Validation.
 
-    Parameters:
-        valid: Held-out text: a file, or a list of texts [default: a share of the corpus].
-        valid_share: Share of the corpus' lines held out [default: 0.02].
+        Parameters:
+            valid: Held-out text: a file, or a list of texts [default: a share of the corpus].
+    <<<<<<< HEAD
+            valid_share: Share of the corpus' lines held out [default: 0.02].
+    =======
+            valid_share: Share of the corpus' lines held out, without valid.
+
+        >>> unmask.HeldOut(valid_share=0.1)
+        HeldOut(valid=None, valid_share=0.1)
+    >>>>>>> main
     """
 
     valid: Annotated[

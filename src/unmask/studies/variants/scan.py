@@ -20,7 +20,7 @@ from torch import Tensor
 from unmask.common.cloze import blanked
 from unmask.common.errors import InputError, argument_name
 from unmask.common.texts import for_each
-from unmask.joints.deriving import derive
+from unmask.joints.deriving import derived
 from unmask.joints.joint import Joint
 from unmask.joints.registry import named
 from unmask.models.first_look import look_at_first
@@ -55,7 +55,7 @@ def scans(
     mutations: str | PathLike[str] | Sequence[str] | None,
     positions: str | Sequence[int] | None,
     changes: int,
-    joint: str,
+    construction: str,
     alphabet: str | PathLike[str] | Sequence[str] | None,
     top: int,
     by: str,
@@ -74,7 +74,7 @@ def scans(
     if mutations is not None and positions is not None:
         other = argument_name("positions")
         raise InputError(f"was given beside {other}", argument="mutations", use=use)
-    construction = named(joint, "joint").name
+    construction = named(construction, "construction").name
     refuse_english(model, sequences)
     names = None if mutations is None else listed(mutations)
     lm = as_model(model)
@@ -203,7 +203,7 @@ class ChosenMutants:
                 for places, tables in zip(group, tables_of_group, strict=True):
                     cells = self._cells(places)
                     changes += [self._changes(places, cell) for cell in cells.tolist()]
-                    joint = derive(tables, construction)
+                    joint = derived(tables, named(construction))
                     index = tuple(cells.T)  # a vector of token indices for each place
                     for name, of_fillings in self._effects(places, joint).items():
                         numbers[name] += of_fillings[index].tolist()
@@ -217,7 +217,7 @@ class ChosenMutants:
             sequence=self.parent.text,
             wild_type=tuple(self.parent.residues),
             alphabet=tuple(self.parent.tokens),
-            joint=construction,
+            construction=construction,
             changes=changes,
             numbers=numbers,
         )
