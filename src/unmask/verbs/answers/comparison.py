@@ -18,20 +18,26 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from unmask.common.cloze import Cloze
+from unmask.common.cloze import Cloze, ids_of_filling
 from unmask.common.errors import InputError
 from unmask.common.excerpts import around_blanks
 from unmask.common.results import Result
 from unmask.common.texts import for_each
-from unmask.joints.deriving import derive_all
+from unmask.joints.deriving import derive_blocks
 from unmask.joints.incompatibility import incompatibility
-from unmask.joints.joint import Joint, not_converged, refuse_impossible_contexts
-from unmask.joints.metrics import block_metrics
+from unmask.joints.joint import (
+    Joint,
+    most_probable,
+    not_converged,
+    refuse_impossible_contexts,
+)
+from unmask.joints.metrics import metrics_of_block
 from unmask.joints.reading import read_joints
 from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.blanks import cloze_of
 from unmask.runs.progress import Progress
 from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import lattice
@@ -106,7 +112,7 @@ class Comparison(Result):
     support          the tokens allowed in a blank, for the chain rule over all orders
 
     >>> text = "The [MASK] [MASK] at the casino."
-    >>> comparison = unmask.compare(text, joints="product,chain", candidates=32)
+    >>> comparison = unmask.compare(text, constructions="product,chain", candidates=32)
     >>> product, chain = comparison.joints['product'], comparison.joints['chain']
     >>> product.mutual_information() < chain.mutual_information()
     True
@@ -162,7 +168,7 @@ class Comparison(Result):
         else:
             measured = [
                 (m.a_kl, -m.joint_nll, m.g_kl, m.u_ppl, m.p_ppl)
-                for m in block_metrics(joints, gold).joints
+                for m in metrics_of_block(joints, gold).joints
             ]
         rows = [
             Description(j.entropy(), j.total_correlation(), *m)
@@ -175,9 +181,11 @@ class Comparison(Result):
         """The `top` most probable fillings by the construction that ranks them, and the gold
         one if known.
         """
-        rows = with_gold(self.joints[self.ranked_by].topk(self.top)[0], self.cloze).tolist()
+        rows = with_gold(
+            most_probable(self.joints[self.ranked_by], self.top)[0], self.cloze
+        ).tolist()
         sites = torch.tensor([self.cloze.block]).expand(len(rows), -1)
-        texts = torch.tensor([self.cloze.filled(row) for row in rows])
+        texts = torch.tensor([ids_of_filling(self.cloze, row) for row in rows])
         over_orders = lattice(
             Conditionals(self.model, self.support), texts, sites
         ).log_mean.tolist()
@@ -245,32 +253,38 @@ class Comparison(Result):
 def comparisons(
     texts: Sequence[str],
     model: Model,
-    joints: str | Sequence[str],
-    joint: str | None,
+    constructions: str | Sequence[str],
+    construction: str | None,
     grid: Grid,
     top: int,
     figure: str | PathLike[str] | None,
     progress: Progress | None,
 ) -> Iterator[Comparison]:
     """The answers of `compare`, one by one; everything is checked before the first."""
-    names = [construction.name for construction in all_named(joints)]
-    ranked_by = (
-        named(joint, "joint").name
-        if joint is not None
-        else DEFAULT
-        if DEFAULT in names
-        else names[-1]
-    )
+    names = [one.name for one in all_named(constructions)]
+    if construction is not None:
+        ranked_by = named(construction, "construction").name
+    elif DEFAULT in names:
+        ranked_by = DEFAULT
+    else:
+        ranked_by = names[-1]
     if ranked_by not in names:
         raise InputError(
-            f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or"
+            f"construction {ranked_by} is not among those compared ({', '.join(names)}): add it, or"
             " rank by another"
         )
     where = figure_path(figure, len(texts), (model, grid.alphabet))
     lm = as_model(model)
 
     def read(text: str) -> BlankedText:
-        blanked = BlankedText.read(lm, text, lm.cloze(text, grid.positions, grid.targets), grid)
+        cloze = cloze_of(
+            lm.words,
+            text,
+            positions=grid.positions,
+            targets=grid.targets,
+            max_length=lm.max_length,
+        )
+        blanked = BlankedText.read(lm, text, cloze, grid)
         blanks = len(blanked.cloze.block)
         if blanks < 2:
             shown = around_blanks(text, 60)
@@ -288,7 +302,7 @@ def comparisons(
     look_at_first(lm, (text.cloze.ids for text in every))
     for text, tables in with_tables(lm, every, progress):
         refuse_impossible_contexts(tables, "metrics")
-        derived = dict(zip(names, derive_all(tables, names), strict=True))
+        derived = dict(zip(names, derive_blocks([tables], names)[0], strict=True))
         comparison = Comparison(
             text.text, derived, ranked_by, lm, text.cloze, text.plan.allowed, top
         )
