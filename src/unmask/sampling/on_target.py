@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.common.border.calls import checked
@@ -97,7 +97,16 @@ class KernelOnTarget(OnTarget[Kernel]):
 
 
 class DecoderOnTarget(OnTarget[Decoder]):
-    """A decoder on a target."""
+    """A decoder on a target.
+
+    >>> model = unmask.load()
+    >>> target = unmask.Target(model, model.cloze("The [MASK] sat on the [MASK].").ids)
+    >>> decoder = unmask.Interleaved(passes=2).on(target)
+    >>> rng = unmask.ChainStreams(seed=0, chains=range(3)).at(sweep=0, step=0)
+    >>> state, passes = decoder.step(decoder.init(3, rng), rng)
+    >>> passes.tolist()
+    [1, 1, 1]
+    """
 
     @property
     def steps(self) -> int:
@@ -120,3 +129,11 @@ class DecoderOnTarget(OnTarget[Decoder]):
         each text.
         """
         return self.method.step(self, state, rng)
+
+    @checked
+    def log_law(self, ids: Int[Tensor, "n T"], rng: Randomness) -> Float[Tensor, " n"] | None:
+        """The log-probability with which each of the texts is drawn, given the random choices that
+        `init` makes with `rng`; None if it cannot be computed.
+        """
+        self.target.check(ids)
+        return self.method.log_law(self, ids, rng)

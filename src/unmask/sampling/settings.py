@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
@@ -112,7 +112,7 @@ class SampleSettings:
     2
     """
 
-    kernel: SampleMethod = MH()
+    kernel: SampleMethod = field(default_factory=MH)
     energy: EnergyKind = "norm"
     template: str | None = None
     length: tuple[Lengths, ...] = (12,)
@@ -178,7 +178,7 @@ class SampleSettings:
         """The inverse of `to_dict`; names that are not settings are ignored, and a missing one
         is a KeyError.
         """
-        values = {field.name: stored[field.name] for field in fields(cls)}
+        values = {one.name: stored[one.name] for one in fields(cls)}
         values["kernel"] = from_stored(METHODS, values["kernel"])
         start = dict(values["start"])
         # JSON has an empty list where the default is an empty tuple.
@@ -186,10 +186,14 @@ class SampleSettings:
         if "allow" in given:
             given["allow"] = dict(given["allow"])  # JSON has pairs in the place of a mapping
         values["start"] = Start(**given)
-        stored_settings = _Stored(**values)
-        return cls(**vars(stored_settings))
+        return checked_settings(**values)
 
 
 @settings
-class _Stored(SampleSettings):
-    """Settings that were read from a file: each is held to its annotation."""
+class _Checked(SampleSettings):
+    """Settings of which each is held to its annotation."""
+
+
+def checked_settings(**values: Any) -> SampleSettings:
+    """Settings that no public function has checked, such as those of a file."""
+    return SampleSettings(**vars(_Checked(**values)))

@@ -47,9 +47,11 @@ if TYPE_CHECKING:
     from unmask.sampling.on_target import DecoderOnTarget
 
     Tokens: TypeAlias = Callable[[Tensor, Categoricals, Tensor], Drawn]
-    """From texts (m), their distributions and sites (m) to a token of each and its
-    log-probabilities.
-    """
+else:
+    Tokens = Callable
+"""From texts (m), their distributions and sites (m) to a token of each and its
+log-probabilities.
+"""
 
 
 class Observed(NamedTuple):

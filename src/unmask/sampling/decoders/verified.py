@@ -12,13 +12,12 @@ from unmask.common.lazy import torch
 from unmask.common.methods.method import method
 from unmask.sampling.decoders.decoder import OWN_LAW, DecodeState, Steps, blank_sites
 from unmask.sampling.decoders.least_dependent import LeastDependent, Profiled
-from unmask.sampling.decoders.revealing import Law, Observed, Revealing
+from unmask.sampling.decoders.revealing import Law, Observed, Revealing, Tokens
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
     from torch import Tensor
 
-    from unmask.sampling.decoders.revealing import Tokens
     from unmask.sampling.engine.randomness import Randomness
     from unmask.sampling.engine.token_draw import Categoricals, Drawn
     from unmask.sampling.on_target import DecoderOnTarget
