@@ -88,8 +88,8 @@ def test_drafts_from_any_distribution_leave_the_law_as_it_is(monkeypatch):
     decoder = verified(small_target(3, 4, seed=6), sets=1)
     usual, sets = drawn(decoder)[0].rounds, Verified._choose
 
-    def uniform(self, state, texts, outputs):
-        sets(self, state, texts, outputs)
+    def uniform(self, on, state, texts, outputs):
+        sets(self, on, state, texts, outputs)
         if state.outputs is not None:
             state.outputs[texts], state.fresh[texts] = 0.0, False
 
