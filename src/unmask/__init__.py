@@ -23,31 +23,13 @@ if sys.orig_argv[1:3] == ["-m", "unmask"] or os.path.basename(sys.argv[0]) in (
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, lambda number, frame: os._exit(130))
 
-import re
-from importlib import import_module
+import lazy_loader
 
 __version__ = "0.1.0"
 
-with open(f"{__file__}i", encoding="utf-8") as _stub:
-    _HOMES = {
-        name: module
-        for module, name in re.findall(r"^from (\S+) import (\w+) as", _stub.read(), re.MULTILINE)
-    }
-__all__ = sorted(["__version__", *_HOMES])
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(
-            f"module 'unmask' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
-        )
-    if name == "lab":  # the one public name that is a module
-        value: object = import_module(f"{_HOMES[name]}.{name}")
-    else:
-        value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__, _, _names = lazy_loader.attach_stub(__name__, __file__)
+__all__ = sorted(["__version__", *_names])
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__.copy()

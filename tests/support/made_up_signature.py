@@ -10,7 +10,7 @@ import numpy.typing as npt
 from annotated_types import Interval
 
 from unmask.common.border.calls import checked, settings
-from unmask.common.border.marks import PYTHON_ONLY, Method, Only, Written
+from unmask.common.border.marks import PYTHON_ONLY, Only, TakesMethod, Written
 
 Count = Annotated[int, Interval(ge=1, le=9)]
 
@@ -74,7 +74,7 @@ def work(
     *,
     top: Count = 3,
     kind: Literal["red", "green"] = "red",
-    method: Annotated[Slow | str, Method("support.made_up_signature:METHODS")] = "slow",
+    method: Annotated[Slow | str, TakesMethod("support.made_up_signature:METHODS")] = "slow",
     group: Group = Group(),  # noqa: B008
     positions: Sequence[int] | None = None,
     path: Path | None = None,

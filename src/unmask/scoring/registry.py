@@ -32,7 +32,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Interval
 
 from unmask.common.border.calls import settings
-from unmask.common.border.marks import PYTHON_ONLY, Method
+from unmask.common.border.marks import PYTHON_ONLY, TakesMethod
 from unmask.common.checks import one_of, whole
 from unmask.common.errors import InputError, argument_name
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, comma_separated, named
@@ -303,8 +303,8 @@ DEFAULT = PLL.name
 DEFAULT_OF_HARNESS = AnyOrder.name
 """A probability: answers of the LM Evaluation Harness are compared by it."""
 METHODS: dict[str, type[Score]] = {**SCORES, f"{DECODER}NAME@PASSES": DecoderLaw}
-SCORE = Method("unmask.scoring.registry:METHODS", parse="unmask.scoring.registry:parsed")
-SEVERAL = Method(SCORE.registry, several=True, parse=SCORE.parse)
+SCORE = TakesMethod("unmask.scoring.registry:METHODS", parse="unmask.scoring.registry:parsed")
+SEVERAL = TakesMethod(SCORE.registry, several=True, parse=SCORE.parse)
 """Marks of arguments that take a score, or several: names with commas between them, entries, or
 a list of both.
 """

@@ -7,6 +7,7 @@ names; `lab` has commands of its own.
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
@@ -34,12 +35,6 @@ from unmask.common.errors import BadTexts, InputError
 from unmask.common.files import user_path
 from unmask.runs.lines import EMPTY, located_texts, place_name, refuse_file_name, source_name
 
-VERBS = {
-    name: home
-    for name, home in sorted(unmask._HOMES.items())
-    if home.rpartition(".")[0] == __name__
-}
-"""The module of each verb, by name: the files of this folder, without `answers`."""
 PathLike = str | os.PathLike[str]
 Texts = str | Sequence[str]
 TOKENS = (
@@ -69,6 +64,28 @@ Force = Annotated[bool, Written(help=LIMITS)]
 
 Options = ParamSpec("Options")
 Answer = TypeVar("Answer")
+
+
+def _modules_of_verbs() -> dict[str, str]:
+    """The module of each public function of this folder's files, by name.
+
+    They are the lines `from .verbs.texts import fill as fill` of the stub. What `answers` has are
+    results.
+    """
+    stub = Path(unmask.__file__).with_suffix(".pyi")
+    modules: dict[str, str] = {}
+    for statement in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if not isinstance(statement, ast.ImportFrom) or statement.module is None:
+            continue
+        folder, _, file = statement.module.rpartition(".")
+        if folder == "verbs":
+            for alias in statement.names:
+                modules[alias.name] = f"{__name__}.{file}"
+    return dict(sorted(modules.items()))
+
+
+VERBS = _modules_of_verbs()
+"""The module of each verb, by name."""
 
 
 def verb(name: str) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Method, Written
+from unmask.common.border.marks import TakesMethod, Written
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError
 from unmask.models.load import Model, model_name
@@ -41,7 +41,7 @@ def sample(
     template: str | None = None,
     model: Model = None,
     *,
-    kernel: Annotated[Kernel | str, Method("unmask.sampling.registry:KERNELS")] = "mh",
+    kernel: Annotated[Kernel | str, TakesMethod("unmask.sampling.registry:KERNELS")] = "mh",
     energy: EnergyKind | Energy = "norm",
     length: Lengths | Sequence[Lengths] | None = None,
     chains: Chains = 16,
@@ -194,7 +194,7 @@ def translate(
     *,
     model: Translator,
     kernel: Annotated[
-        Kernel | Auto | Beam | str, Method("unmask.studies.translation.recipe:METHODS")
+        Kernel | Auto | Beam | str, TakesMethod("unmask.studies.translation.recipe:METHODS")
     ] = "auto",
     sweeps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
     start: str | None = None,

@@ -9,7 +9,7 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Method, Written
+from unmask.common.border.marks import TakesMethod, Written
 from unmask.runs.progress import Progress
 from unmask.studies.training.recipe import (
     Causal,
@@ -35,7 +35,7 @@ def train(
     weight: Sequence[Weight] | None = None,
     init: PathLike | None = None,
     objective: Annotated[
-        Masked | Causal | str, Method("unmask.studies.training.recipe:OBJECTIVES")
+        Masked | Causal | str, TakesMethod("unmask.studies.training.recipe:OBJECTIVES")
     ] = "masked",
     shape: Shape = Shape(),  # noqa: B008
     optimisation: Optimisation = Optimisation(),  # noqa: B008

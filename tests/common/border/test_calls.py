@@ -1,6 +1,7 @@
 """The check of a call: what it makes plain, what it refuses, and in which words."""
 
 import inspect
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import torch
 
 import unmask
 from support.made_up_signature import Fast, Group, Order, Slow, work
-from unmask.common.border.calls import checked
+from unmask.common.border.calls import checked, settings
+from unmask.common.border.marks import Only, TakesMethod
 from unmask.common.errors import InputError
 
 
@@ -131,3 +133,56 @@ def test_shared_help_stands_in_the_docstring():
         """
 
     assert load.__doc__.startswith("Load.")
+
+
+@settings
+class Length:
+    """How long work takes."""
+
+    hours: int | None = None
+    minutes: Annotated[int | None, Only(without=("hours",))] = None
+    every: Annotated[int | None, Only(beside=("stop",))] = None
+
+
+@settings
+class Careful(Slow):
+    """A slow method that looks twice."""
+
+    twice: Annotated[bool, Only(beside=("stop",))] = False
+    array: object = None
+
+
+CAREFUL = {"careful": Careful}
+
+
+@checked
+def timed(
+    length: Length = Length(),  # noqa: B008
+    *,
+    method: Annotated[Careful | str, TakesMethod(f"{__name__}:CAREFUL")] = "careful",
+    stop: int | None = None,
+    unlike: Annotated[int | None, Only(without=("method",))] = None,
+) -> None:
+    """Take time."""
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Length(hours=1, minutes=1), "minutes is not used with hours: leave one of"),
+        (lambda: timed(Length(every=2)), "every is used only with stop: give stop, or leave"),
+        (lambda: timed(method=Careful(twice=True)), "twice is used only with stop: give stop"),
+        (lambda: timed(method="careful", unlike=1), "unlike is not used with method: leave"),
+    ],
+)
+def test_fields_of_groups_and_methods_conflict_too(call, message):
+    with pytest.raises(InputError) as error:
+        call()
+    assert str(error.value).startswith(message)
+
+
+def test_a_field_beside_an_argument_is_fine_and_the_group_alone_cannot_tell():
+    assert Length(every=2).every == 2  # the function that takes it may have stop
+    timed(Length(every=2), stop=3)
+    timed(method=Careful(twice=True, array=np.zeros(3)), stop=3)
+    timed(unlike=1)  # the method is the default one

@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from typing import Any, NoReturn, TypeVar, cast, dataclass_transform
 
 from unmask.common.border.declarations import Declared, hints, with_shared_help
-from unmask.common.border.marks import Loaded, Method, Only, group_of, mark
+from unmask.common.border.marks import Loaded, Only, TakesMethod, group_of, mark
 from unmask.common.border.options import OF_METHODS, title_of, unknown_argument
 from unmask.common.border.values import accepted
 from unmask.common.checks import shown
@@ -38,6 +38,7 @@ def checked(function: Function, declared: Declared | None = None) -> Function:
             bound = signature.bind(*args, **named)
         except TypeError:  # its text is Python's own and may change: the reason is found again
             _refuse_unbound(annotated, signature, args, named)
+        in_call = set(bound.arguments)
         annotations = hints(annotated)
         of_model = mark(annotations.get("model"), Loaded)
         for name, parameter in signature.parameters.items():
@@ -46,7 +47,7 @@ def checked(function: Function, declared: Declared | None = None) -> Function:
             annotation = annotations[name]
             if name in bound.arguments:
                 value = bound.arguments[name]
-            elif isinstance(parameter.default, str) and mark(annotation, Method) is not None:
+            elif isinstance(parameter.default, str) and mark(annotation, TakesMethod) is not None:
                 value = parameter.default  # the name of a method, such as "mh"
             else:
                 continue
@@ -55,7 +56,8 @@ def checked(function: Function, declared: Declared | None = None) -> Function:
                     f"{shown(value)} is a model", argument=name, use="give it as model="
                 )
             bound.arguments[name] = accepted(name, value, annotation)
-        _refuse_conflicts(annotations, bound.arguments, signature.parameters)
+        given = _given(annotations, bound.arguments, in_call, signature.parameters)
+        _refuse_conflicts(given, of_group=isinstance(annotated, type))
         return function(*bound.args, **bound.kwargs)
 
     call.__doc__ = with_shared_help(function)
@@ -98,31 +100,75 @@ def _refuse_unbound(
     raise InputError(f"{title_of(declared)}: {problem}: give {use}") from None
 
 
-def _refuse_conflicts(
+def _given(
     annotations: Mapping[str, Any],
     values: Mapping[str, Any],
+    in_call: Collection[str],
     parameters: Mapping[str, inspect.Parameter],
-) -> None:
-    """Raise for the first argument that a mark `Only` rules out."""
-    given: list[str] = []
+) -> dict[str, Only | None]:
+    """The arguments that were given, each with its mark `Only`; of a group of options, or a
+    method, the fields that were.
+
+    values    of all arguments, checked
+    in_call   the names of those that the call has; others have their defaults
+    """
+    given: dict[str, Only | None] = {}
     for name, value in values.items():
-        if value is None or value is False:
+        if name not in in_call or value is None or value is False:
             continue
+        annotation = annotations.get(name)
         default = parameters[name].default
-        given += _fields_given(annotations.get(name), value, default)
+        given |= _fields_given(annotation, value, default)
         if value is not default:
-            given.append(name)
-    for name in given:
-        only = mark(annotations.get(name), Only)
-        if only is not None:
-            only.refuse(name, given)
+            given[name] = mark(annotation, Only)
+    return given
 
 
-def _fields_given(annotation: Any, value: Any, default: Any) -> list[str]:
-    """Of an argument that is a group of options: those that differ from the parameter's default."""
+def _fields_given(annotation: Any, value: Any, default: Any) -> dict[str, Only | None]:
+    """The fields of an argument that differ from their defaults, each with its mark `Only`.
+
+    The fields of a group have the defaults of the parameter's own default; those of methods the
+    defaults of their classes.
+    """
     group = group_of(annotation)
-    if group is None or not isinstance(value, group):
-        return []
-    usual = default if isinstance(default, group) else group()
-    names = [field.name for field in fields(cast(Any, group))]
-    return [name for name in names if getattr(value, name) != getattr(usual, name)]
+    if group is not None and isinstance(value, group):
+        objects = [value]
+        usual = default if isinstance(default, group) else group()
+        defaults = vars(usual)
+    elif mark(annotation, TakesMethod) is not None:
+        objects = list(value) if isinstance(value, tuple) else [value]
+        defaults = {}
+    else:
+        return {}
+    given: dict[str, Only | None] = {}
+    for one in objects:
+        if not is_dataclass(one):
+            continue
+        annotations_of_fields = hints(type(one))
+        for field in fields(one):
+            own = getattr(one, field.name)
+            if not _equal(own, defaults.get(field.name, field.default)):
+                given[field.name] = mark(annotations_of_fields[field.name], Only)
+    return given
+
+
+def _equal(value: object, default: object) -> bool:
+    """Whether a value is its default; an array, which compares item by item, is none."""
+    try:
+        return bool(value == default)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+
+
+def _refuse_conflicts(given: Mapping[str, Only | None], of_group: bool) -> None:
+    """Raise for the first argument that its mark `Only` rules out.
+
+    of_group   the arguments are the fields of a group by itself: the arguments beside which they
+               mean something may be those of the function that takes the group
+    """
+    for name, only in given.items():
+        if only is None:
+            continue
+        if of_group:
+            only = replace(only, beside=())
+        only.refuse(name, given)

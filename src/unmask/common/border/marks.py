@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
 from unmask.common.checks import one_of, shown
 from unmask.common.errors import InputError, argument_name
+from unmask.common.methods.own_code import names_code
 
 Mark = TypeVar("Mark")
 
@@ -56,15 +57,16 @@ class Only:
 
 
 @dataclass(frozen=True)
-class Method:
-    """Marks a parameter that takes a method: an object of one of the classes of a registry, or
-    its name.
+class TakesMethod:
+    """Marks a parameter that takes a method: an object of a class of one kind, a user's own class
+    among them, or a text that names one.
 
-    registry   "module:NAME" of a mapping from names to frozen dataclasses, loaded when first read
+    registry   "module:NAME" of a `Registry`, or of a mapping from names to frozen dataclasses;
+               loaded when first read
     several    the parameter takes a sequence of methods; on the command line their names have
                commas between them
-    parse      "module:function" that makes the object of a name that is not in the registry, or
-               raises InputError
+    parse      of a mapping: "module:function" that makes the object of a name that is not in it,
+               or raises InputError
     """
 
     registry: str
@@ -73,15 +75,19 @@ class Method:
 
     @property
     def classes(self) -> dict[str, type]:
-        """The registry."""
-        return cast("dict[str, type]", resolved(self.registry))
+        """The classes whose fields are options: those of the registry, and those that the user of
+        this process brought.
+        """
+        registry = resolved(self.registry)
+        brought = getattr(registry, "with_options", registry)
+        return dict(brought)
 
     def accepted(self, argument: str, value: Any) -> Any:
         """The method, or a tuple of the methods, that a value names or is."""
         if not self.several:
             return self._one(argument, value)
         if isinstance(value, str):
-            parts: Iterable[Any] = value.split(",")
+            parts: Iterable[Any] = comma_separated(value)
         elif isinstance(value, Iterable):
             parts = value
         else:
@@ -93,8 +99,13 @@ class Method:
         return methods
 
     def _one(self, argument: str, value: Any) -> Any:
-        """An object of the registry's classes as it is; a new object of the class of a name."""
-        classes = self.classes
+        registry = resolved(self.registry)
+        if hasattr(registry, "taken"):
+            return registry.taken(argument, value)
+        return self._of_mapping(argument, value, registry)
+
+    def _of_mapping(self, argument: str, value: Any, classes: Mapping[str, type]) -> Any:
+        """An object of the mapping's classes as it is; a new object of the class of a name."""
         if isinstance(value, tuple(classes.values())):
             return value
         name = value
@@ -103,6 +114,21 @@ class Method:
             if name not in classes and self.parse:
                 return resolved(self.parse)(name)
         return classes[one_of(argument, name, classes)]()
+
+
+def comma_separated(text: str) -> list[str]:
+    """The names in a text with commas between them; a number belongs to the name before it, as in
+    family:0.5,0.25.
+    """
+    parts: list[str] = []
+    for part in text.split(","):
+        name = part.strip()
+        is_number = not name[:1].isalpha() and not names_code(name)
+        if parts and ":" in parts[-1] and is_number:
+            parts[-1] += f",{name}"
+        else:
+            parts.append(name)
+    return parts
 
 
 @dataclass(frozen=True)
@@ -218,7 +244,7 @@ def group_of(annotation: Any) -> type | None:
 
     Each of its fields has a default: other dataclasses are values, such as a table.
     """
-    if mark(annotation, Method) is not None:
+    if mark(annotation, TakesMethod) is not None:
         return None
     classes = [kind for kind in kinds(annotation) if kind is not type(None)]
     if len(classes) != 1 or not is_dataclass(classes[0]):

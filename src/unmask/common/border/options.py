@@ -2,7 +2,7 @@
 
 a parameter                    is an option
 a group of related options     a dataclass with defaults: its fields are options
-a choice of methods            a parameter marked with `Method`: its name is an option, and so
+a choice of methods            a parameter marked with `TakesMethod`: its name is an option, and so
                                is each field of each method
 a model                        a parameter marked with `Loaded`: its name is an option, and so
                                is each option of loading it
@@ -20,8 +20,8 @@ from unmask.common.border.declarations import Declared, documentation, hints
 from unmask.common.border.marks import (
     PYTHON_ONLY,
     Loaded,
-    Method,
     Only,
+    TakesMethod,
     Written,
     group_of,
     mark,
@@ -90,7 +90,7 @@ def options(function: Declared) -> tuple[Option, ...]:
             listed += [replace(option, only=option.only or only) for option in of_group]
             continue
         listed.append(_of_parameter(parameter, place, annotation, helps.get(parameter.name, "")))
-        method = mark(annotation, Method)
+        method = mark(annotation, TakesMethod)
         if method is not None:
             listed += _fields(method.classes, parameter.name)
         loaded = mark(annotation, Loaded)
@@ -224,7 +224,7 @@ def _with_fields(
     """The object that a parameter takes: its value, or else its default, with some fields
     changed.
     """
-    method = mark(annotation, Method)
+    method = mark(annotation, TakesMethod)
     if method is not None:
         methods = method.accepted(parameter, default if value is None else value)
         return _methods_with_fields(method, parameter, methods, changes)
@@ -239,7 +239,7 @@ def _with_fields(
 
 
 def _methods_with_fields(
-    method: Method, parameter: str, methods: Any, changes: Mapping[str, Any]
+    method: TakesMethod, parameter: str, methods: Any, changes: Mapping[str, Any]
 ) -> Any:
     """The methods with these values of their fields; each field must belong to one of them."""
     several = methods if method.several else (methods,)

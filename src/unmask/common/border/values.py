@@ -13,7 +13,7 @@ from dataclasses import is_dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from unmask.common.border.marks import UNIONS, Loaded, Method, kinds, mark
+from unmask.common.border.marks import UNIONS, Loaded, TakesMethod, kinds, mark
 from unmask.common.checks import one_of, plain, shown
 from unmask.common.errors import InputError
 
@@ -78,7 +78,7 @@ def accepted(name: str, value: Any, annotation: Any) -> Any:
     loaded = mark(annotation, Loaded)
     if loaded is not None:
         return loaded.accepted(name, value)
-    method = mark(annotation, Method)
+    method = mark(annotation, TakesMethod)
     if method is not None and value is not None:
         return method.accepted(name, value)
     from pydantic import ValidationError

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from cyclopts import App, Group, Parameter
 
 from unmask.common.border.declarations import description, summary
-from unmask.common.border.marks import Loaded, Method, kinds, mark
+from unmask.common.border.marks import Loaded, TakesMethod, kinds, mark
 from unmask.common.border.options import Option, arguments, options
 from unmask.common.errors import InputError
 from unmask.surfaces.cli import process
@@ -178,7 +178,7 @@ def default_text(option: Option) -> str:
 def _metavar(option: Option) -> str:
     if option.written.metavar or option.positional:
         return option.written.metavar or option.name.upper()
-    if mark(option.annotation, Method):
+    if mark(option.annotation, TakesMethod):
         return "NAME"
     for kind in kinds(option.annotation):
         if kind in NUMBERS:
@@ -202,7 +202,7 @@ def value(option: Option, typed: Any) -> Any:
     words = [_shown(word) for word in typed] if isinstance(typed, list | tuple) else _shown(typed)
     if (
         isinstance(words, bool)
-        or mark(option.annotation, Method) is not None
+        or mark(option.annotation, TakesMethod) is not None
         or mark(option.annotation, Loaded) is not None
     ):
         return words
