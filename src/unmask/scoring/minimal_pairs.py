@@ -66,8 +66,8 @@ class PairScores(OfScores):
                     if group is not None:
                         groups.setdefault(group, []).append(answer)
                 for name, answers in groups.items():
-                    rows.append({"score": score.name, "level": level, "name": name, **share(answers)})
-            rows.append({"score": score.name, "level": "all", "name": "all", **share(correct)})
+                    rows.append(_accuracy_row(score.name, level, name, answers))
+            rows.append(_accuracy_row(score.name, "all", "all", correct))
         return rows
 
     def reasons(self) -> Iterator[tuple[int, str | None]]:
@@ -137,6 +137,13 @@ def _correct(good: float | None, bad: float | None, better: int, is_same: bool) 
     if is_same or good == bad:
         return TIE
     return float(better * good > better * bad)
+
+
+def _accuracy_row(
+    score: str, level: str, name: str, answers: Sequence[float | None]
+) -> dict[str, Any]:
+    """The accuracy of a score on one set, on one phenomenon, or on all pairs."""
+    return {"score": score, "level": level, "name": name, **share(answers)}
 
 
 def share(answers: Sequence[float | None]) -> dict[str, Any]:

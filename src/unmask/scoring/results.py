@@ -19,8 +19,9 @@ from unmask.common.checks import whole
 from unmask.common.errors import InputError, argument_name
 from unmask.common.results import Result
 from unmask.runs.folder import read_parts, read_rows
-from unmask.scoring.registry import Score, about
+from unmask.scoring.registry import about
 from unmask.scoring.row_shape import Rows, RowShape
+from unmask.scoring.scores.score import Score
 
 if TYPE_CHECKING:
     import pandas

@@ -33,7 +33,8 @@ from unmask.common.files import as_json
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.scoring.encoding import Encoded, Prepared, has_places, spaced_words, word_of_site
 from unmask.scoring.items import Item, own_name
-from unmask.scoring.registry import DECODER, SCORES, Score, columns_of
+from unmask.scoring.registry import columns_of
+from unmask.scoring.scores.score import SCORES, Score
 from unmask.scoring.text_scores import TextScores
 
 if TYPE_CHECKING:
@@ -363,8 +364,8 @@ def check_rows(scores: Sequence[Score], rows: str) -> None:
     without = [score.name for score in scores if not score.by_token]
     if not without:
         return
-    with_tokens = [name for name, score in SCORES.items() if score.by_token]
-    known = ", ".join([*with_tokens, f"{DECODER}NAME@PASSES"])
+    with_tokens = [name for name, score in SCORES.items() if score.by_token]  # type: ignore[attr-defined]
+    known = ", ".join(with_tokens)
     raise InputError(
         f"{', '.join(without)} has no value per token, and {argument_name('rows', rows)} has"
         " nothing else",

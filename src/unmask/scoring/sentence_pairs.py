@@ -79,7 +79,9 @@ def pairs_of(source: PathLike | Iterable[PathLike | Mapping[str, Any]]) -> Itera
 
 
 def _pairs_of_file(file: Path) -> Iterator[SentencePair]:
-    """The pairs of one file; those without a set are of the set that the file's name begins with."""
+    """The pairs of one file. A pair that names no set is of the file's, which is its name up to the
+    first dot.
+    """
     default_set = file.name.split(".")[0]
     if file == STANDARD_INPUT:
         default_set = SET_OF_MAPPINGS

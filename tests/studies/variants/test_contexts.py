@@ -15,13 +15,14 @@ from unmask.common.cloze import blanked
 from unmask.common.errors import ModelError
 from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
-from unmask.scoring.registry import OF_VARIANTS
 from unmask.studies.variants.contexts import Contexts
 from unmask.studies.variants.effects import effects
+from unmask.studies.variants.scores.score import VARIANT_SCORES
 from unmask.tables.lattice import random_orders
 from unmask.tables.unary import unary_tables
 
-ALL = [*OF_VARIANTS, "pairs:balanced", "pairs:mrf"]
+NAMES = [name for name in VARIANT_SCORES if name != "pairs"]
+ALL = [*NAMES, "pairs:balanced", "pairs:mrf"]
 
 
 def by_hand(
@@ -122,8 +123,9 @@ def test_probabilities_sum_to_one_and_pseudo_likelihoods_do_not():
         model, [0, 1, 2, 0], [3, 0, 2], everything([0, 1, 2], 3), ALL, [0, 1, 2], orders=4
     )
     totals = {name: float(values.logsumexp(0).exp()) for name, values in scores.items()}
-    for name, score in OF_VARIANTS.items():
-        assert (totals[name] == pytest.approx(1, abs=1e-12)) is score.probability, name
+    for name in NAMES:
+        is_probability = totals[name] == pytest.approx(1, abs=1e-12)
+        assert is_probability is VARIANT_SCORES[name].probability, name
     assert totals["any_order_mean_log"] < 1
 
 

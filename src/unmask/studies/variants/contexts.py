@@ -1,6 +1,6 @@
 """The scores of many variants of one sequence, each distinct context passed once.
 
-A term of a score is log q_t(x_t | x_S) (`scoring.registry`). Its context is x_S, so the passes
+A term of a score is log q_t(x_t | x_S) (`variants.scores.score`). Its context is x_S, so the passes
 of a set S are as many as there are distinct x_S among the variants, for all terms and scores
 with that S. For all 2^k variants of k binary sites,
 
@@ -27,11 +27,11 @@ from torch import Tensor
 
 from unmask.common.batches import cut, grouped
 from unmask.common.cloze import blanked
-from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
+from unmask.joints.registry import DEFAULT_OF_MUTANTS
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.scoring.registry import OF_VARIANTS, PAIRS, chosen_of_variants
-from unmask.studies.variants.parent_scores import EPISTASIS, ParentScores
+from unmask.studies.variants.parent_scores import ParentScores
+from unmask.studies.variants.scores.score import Chain, chosen_variant_scores
 from unmask.tables.conditional_table import ROWS, enough_rows
 from unmask.tables.lattice import random_orders
 
@@ -41,7 +41,6 @@ Term = tuple[SiteSet, int]
 """S and t of a term log q_t(x_t | x_S)."""
 Sums = Float[Tensor, " n"]
 """Of one chain: for each variant the sum of the terms read so far."""
-Chain = Sequence[Term]
 VARIANTS = "variants"
 """The unit of progress."""
 MEAN_LOG = "mean_log"
@@ -77,7 +76,8 @@ class Contexts:
         self.model = model
         self.ids = list(ids)
         self.passes = 0
-        self.names = chosen_of_variants(names, joint)
+        scores = chosen_variant_scores(names, joint)
+        self.names = tuple(score.name for score in scores)
 
         # Sites are numbered from left to right; `columns` are theirs in lists of variants.
         self.columns = sorted(range(len(sites)), key=lambda column: sites[column])
@@ -91,16 +91,13 @@ class Contexts:
         (sampled,) = random_orders(1, orders, len(self.sites), generator)
         self.chains: dict[str, list[Chain]] = {}
         self.score_columns: list[str] = []
-        for name in self.names:
-            self.score_columns.append(name)
-            if name not in OF_VARIANTS:  # pairs:CONSTRUCTION
-                continue
-            score = OF_VARIANTS[name]
+        for score in scores:
+            self.score_columns.append(score.name)
             if MEAN_LOG in score.extra:
-                self.score_columns.append(f"{name}_{MEAN_LOG}")
-            chains = score.variant_chains(len(self.sites), sampled.tolist())
+                self.score_columns.append(f"{score.name}_{MEAN_LOG}")
+            chains = score.chains(len(self.sites), sampled.tolist())
             if chains:
-                self.chains[name] = list(chains)
+                self.chains[score.name] = chains
 
         self.needs_parent = len(self.chains) < len(self.names)
         wild_ids = torch.tensor([self.ids[site] for site in self.sites], device=model.device)
@@ -110,7 +107,7 @@ class Contexts:
             sites=self.sites,
             allowed=self.allowed,
             wild=self.place[wild_ids],
-            joint_of=_joints_of_scores(self.names, joint),
+            joint_of={score.name: score.joint for score in scores if score.joint is not None},
         )
         self.predicted_sites = _predicted_sites(self.chains)
 
@@ -362,17 +359,6 @@ def members(revealed: SiteSet) -> list[int]:
 
 def _length(rows: slice) -> int:
     return int(rows.stop - rows.start)
-
-
-def _joints_of_scores(names: Sequence[str], joint: str) -> dict[str, str]:
-    """The construction of each score that needs one; `joint` is that of `epistasis`."""
-    joint_of = {}
-    for name in names:
-        if name == EPISTASIS:
-            joint_of[name] = named(joint).name
-        elif name.startswith(PAIRS):
-            joint_of[name] = named(name.removeprefix(PAIRS)).name
-    return joint_of
 
 
 def _predicted_sites(chains: Mapping[str, Sequence[Chain]]) -> dict[SiteSet, list[int]]:

@@ -24,7 +24,6 @@ from unmask.common.intervals import interval, resampled
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.runs.progress import Progress
-from unmask.scoring.registry import chosen_of_variants
 from unmask.studies.variants.contexts import Contexts
 from unmask.studies.variants.limits import refuse_more
 from unmask.studies.variants.measured import Measured, Numbers
@@ -60,7 +59,6 @@ def measure(
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    names = chosen_of_variants(ranking.scores, joint)
     refuse_english(model, [sequence])
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
@@ -77,7 +75,7 @@ def measure(
         lm,
         ids=parent.ids,
         sites=parent.positions(variants.places),
-        names=names,
+        names=ranking.scores,
         allowed=allowed,
         orders=ranking.orders,
         joint=joint,
