@@ -73,7 +73,7 @@ class Row:
 
     def settings(self, chains: int, length: int) -> SampleSettings:
         """As `unmask sample` takes them."""
-        heated = {} if self.temperature == 1 else {"temperature": self.temperature}
+        heated = {} if self.temperature == 1 else {"energy_temperature": self.temperature}
         kernel = KERNELS[self.kernel](**heated, **dict(self.options))
         return SampleSettings(
             kernel=kernel, energy=self.energy, chains=chains, length=(length,), sweeps=10**6

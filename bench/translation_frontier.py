@@ -64,7 +64,7 @@ GPU_ROWS = 64
 """Rows of a call: a test set has tens of texts of one length."""
 LENGTHS = 5
 BASELINE = ("mask-predict", "10")
-GREEDY = {"surest first": "lowest-entropy", "random order": "random"}
+GREEDY = {"surest first": "lowest-entropy", "random order": "random-sets"}
 """Decoders that fill one token per pass if they are given enough of them."""
 
 
@@ -98,7 +98,9 @@ class Case:
         if self.bound is not None:
             return {"kernel": KERNELS[self.decoder](**{KERNELS[self.decoder].bound: self.bound})}
         return {
-            "kernel": KERNELS[GREEDY.get(self.decoder, self.decoder)](passes=self.passes or longest)
+            "kernel": KERNELS[GREEDY.get(self.decoder, self.decoder)].in_parts(
+                self.passes or longest
+            )
         }
 
 
@@ -264,12 +266,12 @@ def in_rounds(
     """The table of the third command."""
     rows = [["temperature", "method", "rounds", "rows", "nats per token", "BLEU", "equal texts"]]
     for temperature in (1.0, 0.0):
-        heat, alone = {"decoding_temperature": temperature}, {}
+        heat, alone = {"temperature": temperature}, {}
         cases = [(name, n) for n in sets for name in ("one by one", "verified")] + [
             ("mask-predict", n) for n in (4, 10)
         ]
         for name, n in cases:
-            kind = unmask.MaskPredict if name == "mask-predict" else unmask.Verified
+            kind: Any = unmask.MaskPredict if name == "mask-predict" else unmask.Verified
             with counted_rounds(name == "one by one") as rounds:
                 made = unmask.translate(
                     sources,
@@ -277,7 +279,7 @@ def in_rounds(
                     model=pair,
                     lengths=1,
                     seed=seed,
-                    kernel=kind(passes=n, **heat),
+                    kernel=kind.in_parts(n, **heat),
                 )
             texts = [row for row in made.rows if row["text"]]
             passes = sum(row["passes"] for row in texts) / len(texts)

@@ -495,7 +495,7 @@ def choices(
 
     ids = [tuple(one) for one in pair.spelling.encode(sources)]
     wanted = [tuple(one)[: pair.layout.longest_target] for one in pair.spelling.encode(references)]
-    decoder = MaskPredict(passes=steps, decoding_temperature=0.0)
+    decoder = MaskPredict(passes=steps, temperature=0.0)
     drafting = Drafting(pair, 0)
 
     def bleu(chosen: Sequence[Draft]) -> float:

@@ -70,8 +70,8 @@ def timed(model: MaskedLM, length: int, texts: int) -> None:
     target, first = Target(model, blank_template(model, length)), None
     methods = {
         "one by one": LowestEntropy(passes=length),
-        "verified, 4 sets": Verified(passes=4),
-        "verified, 8 sets": Verified(passes=8),
+        "verified, 4 sets": Verified(sets=4),
+        "verified, 8 sets": Verified(sets=8),
         "entropy bound, 8 passes": EntropyBound(passes=8),
     }
     for name, method in methods.items():
@@ -108,8 +108,8 @@ def judged(model: MaskedLM, judge: CausalJudge, length: int, texts: int) -> None
     target = Target(model, blank_template(model, length))
     passes = Passes(model, rows_for(model, AT_ONCE, True))
     decoders: dict[str, Decoder] = {
-        "one by one, order of 4 sets": OneByOne(target, passes, Verified(passes=4)),
-        "verified, 4 sets": Verified(passes=4).on(target, passes),
+        "one by one, order of 4 sets": OneByOne(target, passes, Verified(sets=4)),
+        "verified, 4 sets": Verified(sets=4).on(target, passes),
         "entropy bound, 8 passes": EntropyBound(passes=8).on(target, passes),
     }
     draw, base = np.random.default_rng(0), None

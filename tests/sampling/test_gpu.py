@@ -143,7 +143,7 @@ def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
     [
         *((name, {}) for name in KERNELS if name != "mh"),
         ("mh", {"proposal_temperature": 0.8}),
-        ("mask-predict", {"decoding_temperature": 0.0}),
+        ("mask-predict", {"temperature": 0.0}),
     ],
 )
 def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, options):
@@ -188,7 +188,7 @@ def test_chains_in_float64_are_those_of_the_processor(kernel, options, sites):
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decoded_texts_in_float64_are_those_of_the_processor(decoder, temperature):
     ends, table, n = [], TabularMLM.random(3, 4, 5).table, 64
-    options = {} if decoder is Ancestral else {"passes": 3, "decoding_temperature": temperature}
+    options = {} if decoder is Ancestral else {"passes": 3, "temperature": temperature}
     for device in ("cpu", "cuda"):
         model = TabularMLM(table.to(device))
         made = of(decoder, Target(model, [model.mask_id] * 4), **options)

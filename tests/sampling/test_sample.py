@@ -37,7 +37,7 @@ def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_pa
             "--chains",
             3,
         ),
-        *("--sweeps", 6, "--burn-in", 1, "--temperature", 1.5),
+        *("--sweeps", 6, "--burn-in", 1, "--energy-temperature", 1.5),
         *("--model", tiny_folder, "--device", "cpu", "--out", tmp_path / "a"),
     )
     assert ran.exit_code == 0, ran.output
@@ -47,7 +47,7 @@ def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_pa
         chains=3,
         sweeps=6,
         burn_in=1,
-        kernel=unmask.MH(temperature=1.5),
+        kernel=unmask.MH(energy_temperature=1.5),
         model=unmask.ModelSpec(tiny_folder, device="cpu"),
         out=tmp_path / "b",
     )

@@ -210,9 +210,12 @@ def test_random_sets_have_one_order_for_all_texts_which_the_seed_draws():
     model = TabularMLM.random(3, 4, seed=23)
     text = [[0, 1, 2, 0]]
     alone = [
-        float(scores(model, text, ["decoder:random@2"], seed=seed).values[0]) for seed in range(6)
+        float(scores(model, text, ["decoder:random-sets@2"], seed=seed).values[0])
+        for seed in range(6)
     ]
-    beside = float(scores(model, [[1, 1, 1, 1], *text], ["decoder:random@2"], seed=0).values[1])
+    beside = float(
+        scores(model, [[1, 1, 1, 1], *text], ["decoder:random-sets@2"], seed=0).values[1]
+    )
     assert beside == alone[0]
     assert len(set(alone)) > 1
 
@@ -236,11 +239,12 @@ def test_random_sets_have_one_order_for_all_texts_which_the_seed_draws():
             ),
         ),
         (
-            "decoder:random@0",
-            "^score decoder:random@0: the number of passes is .0.: give a whole number from 1",
+            "decoder:random-sets@0",
+            "^score decoder:random-sets@0: the number of passes is '0': give a whole number from 1",
         ),
-        ("decoder:random@two", "the number of passes is .two.: give a whole number from 1"),
-        ("decoder:random@", "^score decoder:random@: the number of passes is ''"),
+        ("decoder:random-sets@two", "the number of passes is 'two': give a whole number from 1"),
+        ("decoder:random-sets@", "^score decoder:random-sets@: the number of passes is ''"),
+        ("decoder:verified@0", "^score decoder:verified@0: the number of sets is '0'"),
         ("decoder:mh", "unknown"),
     ],
 )

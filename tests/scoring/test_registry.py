@@ -46,11 +46,11 @@ def test_columns_are_those_of_the_entry(name, pieces):
 
 
 def test_options_go_to_the_entries_that_have_them():
-    typed = {"score": "pll,any_order,decoder:random@4", "seed": 3, "orders": 8}
+    typed = {"score": "pll,any_order,decoder:random-sets@4", "seed": 3, "orders": 8}
     assert arguments(unmask.score, typed)["score"] == (
         PLL(),
         AnyOrder(orders=8, seed=3),
-        DecoderLaw("random", 4, seed=3),
+        DecoderLaw("random-sets", 4, seed=3),
     )
     assert named_scores(["pll", AnyOrder(orders=8), "pll"]) == (PLL(), AnyOrder(orders=8))
     assert PLL.name == DEFAULT

@@ -569,8 +569,8 @@ def test_rows_of_tokens_are_refused_for_scores_without_a_value_per_token(
         "one (pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left,"
         " decoder:NAME@PASSES)" in done.stderr
     )
-    law = unmask.score("a dog", "decoder:random@2", model=pieces, rows=rows).rows
-    assert law[0]["decoder:random@2_surprisal"] > 0
+    law = unmask.score("a dog", "decoder:random-sets@2", model=pieces, rows=rows).rows
+    assert law[0]["decoder:random-sets@2_surprisal"] > 0
     nested = unmask.score("a dog", score, model=pieces, rows="nested")
     assert nested[0][name] is not None
 

@@ -113,7 +113,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "data": ["the cat sat", "a dog sat"],
         "model": lm,
         "length": 3,
-        "decoders": ["random"],
+        "decoders": ["random-sets"],
     }
     work = {"model": lm, "progress": begun}
     asks = {"text": two, **work}

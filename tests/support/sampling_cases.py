@@ -158,14 +158,16 @@ class SubsetAcceptance(Acceptance):
 class Flipped(MetropolisHastings):
     @property
     def acceptance(self):
-        return FlippedAcceptance(self.target, self.passes, self.options.temperature)
+        return FlippedAcceptance(self.target, self.passes, self.options.energy_temperature)
 
 
 @dataclass(frozen=True)
 class SubsetEnergy(MetropolisHastings):
     @property
     def acceptance(self):
-        return SubsetAcceptance(self.target, self.passes, self.options.temperature, early=False)
+        return SubsetAcceptance(
+            self.target, self.passes, self.options.energy_temperature, early=False
+        )
 
 
 def block_conditionals(kernel, ids, sites):

@@ -437,7 +437,71 @@ class Rooms58(Names57):
     }
 
 
+class Methods60(Rooms58):
+    """Names of issue 60, which renamed options of kernels and decoders, and one decoder."""
+
+    OPTIONS: Mapping[str, Sequence[str]] = {
+        "temperature": ("energy_temperature",),
+        "proposal_temperature": ("temperature",),
+        "decoding_temperature": ("temperature",),
+        "passes": ("sets",),
+    }
+    """Options at the end of issue 57, and what a class that has not this one calls it."""
+    KEYS: Mapping[str, str] = {
+        "energy_temperature": "temperature",
+        "temperature": "decoding_temperature",
+    }
+
+    def argument(self, value: Any) -> Any:
+        """An argument; the law of the decoder `random` is that of `random-sets`."""
+        if isinstance(value, str) and value.startswith("decoder:random@"):
+            return value.replace("random", "random-sets")
+        return super().argument(value)
+
+    def key(self, name: str) -> str:
+        """The name of a value; a number of sets was one of passes."""
+        old = super().key(name)
+        if old.endswith("/kernel/sets") or old.endswith("settings/sets"):
+            return f"{old.removesuffix('sets')}passes"
+        return old
+
+    def mark_method(self, name: str, **options: Any) -> Any:
+        """An object of a public class, by the names that its options have now."""
+        cls = self.public(name)
+        known = set(vars(cls).get("__dataclass_fields__", ()))
+        renamed = {}
+        for option, value in options.items():
+            now = [other for other in self.OPTIONS.get(option, ()) if other in known]
+            is_known = option in known
+            renamed[now[0] if now and not is_known else option] = value
+        if renamed.get("decoder") == "random":
+            renamed["decoder"] = "random-sets"
+        return cls(**renamed)
+
+    def do_frontier(self, decoders: Sequence[str] | None = None, **options: Any) -> Result:
+        """The frontier of decoders by their names now."""
+        if decoders is not None:
+            decoders = ["random-sets" if name == "random" else name for name in decoders]
+            if decoders == ["verified"]:
+                options["sets"] = options.pop("passes")
+        return self.public("frontier")(decoders=decoders, **options)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by the names of its options now."""
+        now = list(words)
+        for place, word in enumerate(words[:-1]):
+            follows = words[place + 1]
+            if word == "--kernel" and follows == "random":
+                now[place + 1] = "random-sets"
+            if word == "--passes" and "verified" in words:
+                now[place] = "--sets"
+        return super().do_command(now, standard_input, process)
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask:Verified.sets", Methods60),
     ("unmask.surfaces.cli.app:run", Rooms58),
     ("unmask.joints.incompatibility:incompatibility", Names57),
     ("unmask.joints.metrics:compatibility", Before57),
@@ -448,8 +512,13 @@ GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
 def adapter_of_checkout() -> Names57:
     """The adapter of the checkout that this process imports."""
     for offered, adapter in GENERATIONS:
-        module, _, name = offered.partition(":")
-        if module_exists(module) and hasattr(import_module(module), name):
+        module, _, path = offered.partition(":")
+        if not module_exists(module):
+            continue
+        found: Any = import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name, None)
+        if found is not None:
             return adapter()
     raise SystemExit(
         "no adapter reads this checkout: it offers none of"

@@ -58,11 +58,11 @@ class Acceleration:
         self.max_reads = max_reads
         self.growth_limit = growth_limit
         self.ends_before = ends_before
-        self.z = log_p
-        self.accepted_g = log_p  # G of the last accepted point; before any, the start
-        self.changes = Changes(log_p)
-        self.ends = [FixedPoint(row) for row in log_p]
-        self.running = list(range(len(log_p)))
+        self.z: Tensor = log_p
+        self.accepted_g: Tensor = log_p  # G of the last accepted point; before any, the start
+        self.changes: Changes = Changes(log_p)
+        self.ends: list[FixedPoint] = [FixedPoint(row) for row in log_p]
+        self.running: list[int] = list(range(len(log_p)))
         if max_reads < 1:
             every_place = range(len(log_p))
             self._end(every_place, points=log_p)

@@ -44,11 +44,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
 from math import exp, isfinite
+from typing import Annotated
 
 import torch
+from annotated_types import Interval
 from torch import Tensor
 
-from unmask.common.checks import real, whole
 from unmask.common.errors import UnmaskWarning
 from unmask.joints.enclosure import Balance, dense
 from unmask.joints.fixed_point import IN_A_ROW, FixedPoint
@@ -165,8 +166,8 @@ def family(
     tables: Tables,
     alpha: float,
     restart: float = 0.0,
-    steps: int | None = None,
-    tolerance: float = TOLERANCE,
+    steps: Annotated[int, Interval(ge=1, le=MAX_STEPS)] | None = None,
+    tolerance: Annotated[float, Interval(ge=0, le=1)] = TOLERANCE,
     max_reads: int = MAX_READS,
     initial: Marginals | None = None,
     name: str = "",
@@ -177,14 +178,11 @@ def family(
     `initial`: log marginals to start from, by default those of the product joint, or uniform
     ones with `steps`.
     """
-    construction, member = family_construction(alpha, restart), Member(alpha, restart)
-    real("tolerance", tolerance, 0, 1)
+    member = Member(alpha, restart)
+    name = name or family_construction(alpha, restart).name
     if steps is None:
-        return members_of(
-            [tables], {name or construction.name: member}, tolerance, max_reads, initial
-        )[0][0]
-    whole("steps", steps, 1, MAX_STEPS)
-    refuse_impossible_contexts(tables, name or construction.name)
+        return members_of([tables], {name: member}, tolerance, max_reads, initial)[0][0]
+    refuse_impossible_contexts(tables, name)
     log_mu, change = start(tables, uniform=True) if initial is None else initial, float("nan")
     for _ in range(steps - 1):
         new = plain_step(tables, log_mu, member)
@@ -200,7 +198,7 @@ def family(
         "change": change,
         "converged": False,
     }
-    return _joint(name or construction.name, tables, report, rule, reading)
+    return _joint(name, tables, report, rule, reading)
 
 
 def members_of(

@@ -53,7 +53,7 @@ from unmask.common.errors import InputError
 from unmask.joints.joint import Joint, refuse_impossible_contexts
 from unmask.joints.rules import MeanRule, SumRule
 from unmask.joints.tiles import along
-from unmask.tables.unary import Tables
+from unmask.tables.unary import Tables, token_ids
 
 
 def product(tables: Tables) -> Joint:
@@ -96,18 +96,20 @@ def _pivot_places(tables: Tables, pivot: Sequence[int] | Sequence[str] | None) -
         return [int(m.argmax()) for m in tables.log_masked]
     if len(pivot) != tables.sites:
         raise InputError(
-            f"pivot {list(pivot)} has {len(pivot)} tokens for {tables.sites} blanks: give one token"
-            " per blank"
+            f"{list(pivot)} has {len(pivot)} tokens for {tables.sites} blanks",
+            argument="pivot",
+            use="give one token per blank",
         )
     places = []
     for token, candidates in zip(
-        tables.ids_of(pivot, range(tables.sites)), tables.candidates, strict=True
+        token_ids(tables, pivot, range(tables.sites)), tables.candidates, strict=True
     ):
         place = torch.nonzero(candidates == token).flatten()
         if not len(place):
             raise InputError(
-                f"pivot token {token} is not among the candidates: add it to them, or choose"
-                " another pivot"
+                f"token {token} is not among the candidates",
+                argument="pivot",
+                use="add it to them, or choose another pivot",
             )
         places.append(int(place[0]))
     return places

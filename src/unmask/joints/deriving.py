@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from unmask.common import checks
 from unmask.common.border.calls import checked
+from unmask.common.border.declarations import hints
+from unmask.common.border.values import accepted
+from unmask.common.checks import one_of
 from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.closed_forms import product
 from unmask.joints.joint import Joint
@@ -27,7 +29,8 @@ def derive(tables: Tables, construction: str = DEFAULT, **options: object) -> Jo
     >>> unmask.derive(tables, "chain").shape
     (16, 16)
     """
-    return _derived(tables, named(construction), options)
+    wanted = named(construction)
+    return derived(tables, wanted, _accepted_options(wanted, options))
 
 
 @checked
@@ -47,7 +50,12 @@ def derive_all(
     >>> [joint.name for joint in unmask.derive_all(tables, ["product", "mrf"])]
     ['product', 'mrf']
     """
-    return derive_blocks([tables], constructions, options)[0]
+    wanted = {construction.name: construction for construction in map(named, constructions)}
+    accepted_options = {}
+    for name, of_construction in (options or {}).items():
+        construction = wanted[one_of("options of construction", name, wanted)]
+        accepted_options[name] = _accepted_options(construction, of_construction)
+    return derive_blocks([tables], constructions, accepted_options)[0]
 
 
 def derive_blocks(
@@ -59,23 +67,29 @@ def derive_blocks(
     a list for each block.
     """
     wanted, options = [named(name) for name in constructions], options or {}
-    for name in options:
-        checks.one_of(
-            "options of construction", name, [construction.name for construction in wanted]
-        )
     members = {c.name: c.member for c in wanted if c.member is not None and not options.get(c.name)}
     solved: list[dict[str, Joint]] = [{} for _ in blocks]
     if members and blocks[0].sites > 1:
         solved = [{joint.name: joint for joint in joints} for joints in members_of(blocks, members)]
     return [
-        [joints.get(c.name) or _derived(tables, c, options.get(c.name, {})) for c in wanted]
+        [joints.get(c.name) or derived(tables, c, options.get(c.name, {})) for c in wanted]
         for tables, joints in zip(blocks, solved, strict=True)
     ]
 
 
-def _derived(tables: Tables, construction: Construction, options: Mapping[str, object]) -> Joint:
-    """The joint of one construction, by its rule; of one blank always the model's conditional."""
+def _accepted_options(
+    construction: Construction, options: Mapping[str, object]
+) -> dict[str, object]:
+    """A user's options of a construction, each held to the annotation that its rule has."""
     construction.check(options)
+    annotations = hints(construction.rule())
+    return {name: accepted(name, value, annotations[name]) for name, value in options.items()}
+
+
+def derived(
+    tables: Tables, construction: Construction, options: Mapping[str, object] | None = None
+) -> Joint:
+    """The joint of one construction, by its rule; of one blank always the model's conditional."""
     if tables.sites == 1:
         return replace(product(tables), name=construction.name)
     parameters = (
@@ -83,4 +97,5 @@ def _derived(tables: Tables, construction: Construction, options: Mapping[str, o
         if construction.member is None
         else {"name": construction.name, **construction.member._asdict()}
     )
-    return checked(construction.rule())(tables, **parameters, **options)
+    rule = construction.rule()
+    return rule(tables, **parameters, **(options or {}))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from annotated_types import Interval
 from torch import Tensor
 from torch._C import _disabled_torch_function_impl
 
-from unmask.common import checks
 from unmask.common.border.calls import checked
 
 if TYPE_CHECKING:
@@ -54,9 +54,8 @@ class Distribution(Tensor):
         return pandas.DataFrame({"token": self.tokens, "prob": self.tolist()})
 
     @checked
-    def top(self, n: int = 10) -> pandas.DataFrame:
+    def top(self, n: Annotated[int, Interval(ge=1, le=MOST_ROWS)] = 10) -> pandas.DataFrame:
         """The n most probable candidates, best first: token, prob."""
-        n = checks.whole("n", n, 1, MOST_ROWS)
         best_first = self.to_frame().sort_values(
             "prob",
             ascending=False,

@@ -32,6 +32,7 @@ from torch import Tensor
 
 from unmask.joints.members import LOWEST, Members, shaped
 from unmask.joints.without_mass import context_numbers
+from unmask.tables.unary import Tables
 
 DENSE = 1600  # Marginals of a block up to which M is made: 20 MB in float64
 NEWTON_STEPS = 60
@@ -66,15 +67,16 @@ class Balance:
     """
 
     def __init__(self, members: Members) -> None:
-        (self.tables,) = members.blocks
+        (tables,) = members.blocks
+        self.tables: Tables = tables
         self.members = members
         device = members.alpha.device
-        self.context_numbers = context_numbers(self.tables.shape).to(device)
-        self.q = [log_q.double().exp() for log_q in self.tables.log_q]
-        self.contexts = sum(members.sizes)
+        self.context_numbers: Tensor = context_numbers(self.tables.shape).to(device)
+        self.q: list[Tensor] = [log_q.double().exp() for log_q in self.tables.log_q]
+        self.contexts: int = sum(members.sizes)
         every = torch.arange(self.contexts, device=device)
         if members.dead is None:
-            self.kept = every
+            self.kept: Tensor = every
         else:
             holds_mass = ~members.dead[0]
             self.kept = every[holds_mass]

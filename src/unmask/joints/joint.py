@@ -14,20 +14,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from math import exp, isfinite, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
+from annotated_types import Interval
 from torch import Tensor
 
 from unmask.common import checks
 from unmask.common.border.calls import checked
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.formats import percent_at_least, percent_at_most
 from unmask.joints.distribution import Distribution
 from unmask.joints.registry import SEARCHED
 from unmask.joints.rules import Rule
 from unmask.joints.tiles import Index, Tile, tiles
-from unmask.tables.unary import Tables
+from unmask.tables.unary import Tables, token_ids
 
 if TYPE_CHECKING:
     import pandas
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 MOST_FILLINGS = 10**9  # Of one call of `topk`, `sample` or `to_frame`
 LARGEST_SEED = 2**63 - 1  # The same for every seed of unmask
 SHOWN = 10  # Fillings in a notebook
+Count = Annotated[int, Interval(ge=1, le=MOST_FILLINGS)]
+Seed = Annotated[int, Interval(ge=0, le=LARGEST_SEED)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,7 +145,7 @@ class Joint:
         has_spelled = any(isinstance(token, str) for token in values)
         if not has_spelled:
             return values
-        return self.tables.ids_of(values, range(self.sites))
+        return token_ids(self.tables, values, range(self.sites))
 
     def _id_tensor(self, values: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Tensor:
         """Token ids of one filling, shape (k,), or of one per row; raises for other values."""
@@ -158,9 +161,13 @@ class Joint:
     def _not_ids(self, values: object) -> InputError:
         k = self.sites
         return InputError(
-            f"values {checks.shown(values)} are not token ids of {k} blanks: "
-            f"give {k} whole numbers, or rows of {k}"
+            f"{checks.shown(values)} are not token ids of {k} blanks",
+            argument="values",
+            use=f"give {k} whole numbers, or rows of {k}",
         )
+
+    def _refuse_no_site(self, argument: str, site: int) -> None:
+        checks.whole(argument, site, 0, self.sites - 1)
 
     def _places(self, fillings: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         """Where n fillings are in the tables, and which of them are there.
@@ -208,7 +215,7 @@ class Joint:
     @checked
     def marginal(self, site: int) -> Distribution:
         """mu(x_site), the other sites of the block summed out, over the candidates of `site`."""
-        checks.whole("site", site, 0, self.sites - 1)
+        self._refuse_no_site("site", site)
         return self.marginals()[site]
 
     @checked
@@ -217,14 +224,17 @@ class Joint:
 
         `given` are token ids or spelled tokens, in the order of the block.
         """
-        site = checks.whole("site", site, 0, self.sites - 1)
+        self._refuse_no_site("site", site)
         if len(given) != self.sites - 1:
             raise InputError(
                 f"{len(given)} tokens were given for {self.sites - 1} other sites: "
                 "give one for each"
             )
+        return self._conditional(site, given)
+
+    def _conditional(self, site: int, given: Sequence[int] | Sequence[str]) -> Distribution:
         other_sites = [t for t in range(self.sites) if t != site]
-        filling = self.tables.ids_of(given, other_sites)
+        filling = token_ids(self.tables, given, other_sites)
         any_candidate = int(self.tables.candidates[site][0])
         filling.insert(site, any_candidate)  # `_places` reads whole fillings
         places, known = self._places(self._id_tensor([filling]))
@@ -249,9 +259,12 @@ class Joint:
         return Distribution.of(probabilities, lambda: [self.tables.spelled(site, i) for i in ids])
 
     @checked
-    def topk(self, n: int) -> tuple[Tensor, Tensor]:
+    def topk(self, n: Count) -> tuple[Tensor, Tensor]:
         """The n most probable fillings, best first: token ids (n, k) and log-probabilities (n,)."""
-        n = min(checks.whole("n", n, 1, MOST_FILLINGS), prod(self.shape))
+        return self._most_probable(n)
+
+    def _most_probable(self, n: int) -> tuple[Tensor, Tensor]:
+        n = min(n, prod(self.shape))
         best = torch.empty(0, device=self._device)  # log-probabilities of the n best so far,
         cells = torch.empty(0, dtype=torch.long, device=self._device)  # and the cells they are of
         cells_per_row = prod(self.shape[1:])
@@ -277,13 +290,11 @@ class Joint:
         return torch.stack(columns, -1)
 
     @checked
-    def sample(self, n: int, seed: int) -> Tensor:
+    def sample(self, n: Count, seed: Seed) -> Tensor:
         """n independent draws, token ids (n, k).
 
         The first site is drawn from its marginal. The others are drawn together, given the first.
         """
-        n = checks.whole("n", n, 1, MOST_FILLINGS)
-        seed = checks.whole("seed", seed, 0, LARGEST_SEED)
         generator = torch.Generator().manual_seed(seed)  # of the CPU, where all draws are made
         first_marginal = self._log_marginals[0].double().exp().cpu()
         first_places = first_marginal.multinomial(n, replacement=True, generator=generator)
@@ -315,12 +326,17 @@ class Joint:
     @checked
     def mutual_information(self, site: int = 0, other: int = 1) -> float:
         """I(x_site; x_other) under mu, in nats, the block's other sites summed out."""
-        site = checks.whole("site", site, 0, self.sites - 1)
-        other = checks.whole("other", other, 0, self.sites - 1)
+        self._refuse_no_site("site", site)
+        self._refuse_no_site("other", other)
         if other == site:
             raise InputError(
-                f"site and other are both {site}: name two sites of the block's {self.sites}"
+                f"and {argument_name('other')} are both {site}",
+                argument="site",
+                use=f"name two sites of the block's {self.sites}",
             )
+        return self._mutual_information(site, other)
+
+    def _mutual_information(self, site: int, other: int) -> float:
         if self.sites == 2:
             return self.total_correlation()
         pair_shape = (self.shape[site], self.shape[other])
@@ -334,12 +350,14 @@ class Joint:
         return _entropy(pair.sum(0)) + _entropy(pair.sum(1)) - _entropy(pair)
 
     @checked
-    def to_frame(self, top: int = 20) -> pandas.DataFrame:
+    def to_frame(self, top: Count = 20) -> pandas.DataFrame:
         """The `top` fillings, best first: one column per site with its tokens, log_prob, prob."""
+        return self._frame(top)
+
+    def _frame(self, top: int) -> pandas.DataFrame:
         import pandas
 
-        top = checks.whole("top", top, 1, MOST_FILLINGS)  # an error of `topk` would call it n
-        ids, log_probs = self.topk(top)
+        ids, log_probs = self._most_probable(top)
         rows = []
         for filling in ids.tolist():
             rows.append([self.tables.spelled(site, i) for site, i in enumerate(filling)])
@@ -354,10 +372,28 @@ class Joint:
             share = percent_at_least(exp(self.tables.log_mass))
             about += f"; the candidates hold {share} of the product joint"
         heading = f"<p><b>{escape(self.name)}</b> joint over {about}</p>"
-        return heading + self.to_frame(SHOWN).to_html(index=False)
+        return heading + self._frame(SHOWN).to_html(index=False)
 
     def __repr__(self) -> str:
         return f"Joint({self.name}, shape={self.shape})"
+
+
+# ---- what rooms call: the methods of the same meaning, whose arguments rooms need not check ----
+
+
+def most_probable(joint: Joint, n: int) -> tuple[Tensor, Tensor]:
+    """The n most probable fillings, as `Joint.topk` has them; fewer if the block has fewer."""
+    return joint._most_probable(n)
+
+
+def conditional(joint: Joint, site: int, given: Sequence[int] | Sequence[str]) -> Distribution:
+    """mu(x_site | the other sites have the tokens `given`), as `Joint.conditional` has it."""
+    return joint._conditional(site, given)
+
+
+def mutual_information(joint: Joint, site: int = 0, other: int = 1) -> float:
+    """I(x_site; x_other) in nats, as `Joint.mutual_information` has it."""
+    return joint._mutual_information(site, other)
 
 
 def _log_sum_of_others(tile: Tensor, axis: int) -> Tensor:

@@ -38,7 +38,7 @@ from unmask.joints.reading import JointReading, Weights, read_joints, read_rules
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.joints.tiles import Tile, at
 from unmask.models.batching import on_device
-from unmask.tables.unary import Tables
+from unmask.tables.unary import Tables, token_ids
 
 if TYPE_CHECKING:
     import pandas
@@ -119,12 +119,18 @@ def block_metrics(joints: Sequence[Joint], gold: Sequence[int] | Sequence[str]) 
         )
     tables = joints[0].tables
     _refuse_another_number(tables, gold)
+    return metrics_of_block(joints, gold)
+
+
+def metrics_of_block(joints: Sequence[Joint], gold: Sequence[int] | Sequence[str]) -> BlockMetrics:
+    """`block_metrics` for rooms: the joints are of one block, and `gold` has a token per blank."""
+    tables = joints[0].tables
     refuse_impossible_contexts(tables, "metrics")
     readings = read_joints(joints)  # `metrics_of_blocks` does not read these rules again
     for joint, reading in zip(joints, readings, strict=True):
         if not isfinite(reading.log_z):
             raise no_joint(joint.name)
-    gold_ids = tables.ids_of(gold, range(tables.sites))
+    gold_ids = token_ids(tables, gold, range(tables.sites))
     return metrics_of_blocks([joints], [gold_ids])[0]
 
 

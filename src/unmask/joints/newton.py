@@ -44,7 +44,7 @@ from torch.nn import functional
 from unmask.joints.members import Members, Site
 from unmask.joints.pair_flows import column_flows, row_flows
 from unmask.joints.stacks import Stack, triton_serves
-from unmask.joints.strips import strips
+from unmask.joints.strips import Strips, strips
 from unmask.models.batching import on_device
 
 NEWTON_STEPS = 20  # At most, in one solve
@@ -126,12 +126,14 @@ class LikelyTokens:
     """
 
     def __init__(self, members: Members) -> None:
-        self.strips = strips(members.blocks)
-        self.members = members
-        self.all_likely = self.strips.share(0) == 0  # for all blocks or none: they have one shape
-        self.stacks = self._stacks()
+        self.strips: Strips = strips(members.blocks)
+        self.members: Members = members
+        # for all blocks or none: they have one shape
+        self.all_likely: bool = self.strips.share(0) == 0
+        self.stacks: list[Stack] = self._stacks()
         self.factors: _Factors | None = None  # of all rows, once there was a Newton step
-        self.factorised = [False] * len(members.owner)  # the rows whose factors can be used
+        # the rows whose factors can be used
+        self.factorised: list[bool] = [False] * len(members.owner)
 
     def _stacks(self) -> list[Stack]:
         """The strips of each row's pair, for Triton: rows of A, of B, columns of A, of B."""

@@ -87,17 +87,17 @@ class PairFlows:
         rows = part[0][0]
         shape = (rows.stop - rows.start, table.shape[1])
         members = len(u.log_m)
-        self.inverse_k = table.new_empty(shape)
-        self.work = table.new_empty(shape)
-        self.row_sums = table.new_zeros((3, members, shape[0]))
-        self.column_sums = table.new_zeros((3, members, shape[1]))
+        self.inverse_k: Tensor = table.new_empty(shape)
+        self.work: Tensor = table.new_empty(shape)
+        self.row_sums: Tensor = table.new_zeros((3, members, shape[0]))
+        self.column_sums: Tensor = table.new_zeros((3, members, shape[1]))
         # Of each member: with alpha = 1, scale does not depend on the marginal, and k is the same
         # in all cells
         self.constant: list[bool] = (u.alpha == 1).flatten().tolist()
         self.restarts: list[bool] = (u.kappa > 0).flatten().tolist()
-        self.scale_u = u.scale.to(table.dtype)
-        self.scale_v = v.scale.to(table.dtype)
-        self.terms_of_v = self._terms(v)
+        self.scale_u: Tensor = u.scale.to(table.dtype)
+        self.scale_v: Tensor = v.scale.to(table.dtype)
+        self.terms_of_v: _Terms = self._terms(v)
 
     def _terms(self, site: Site) -> _Terms:
         dtype = self.work.dtype

@@ -115,10 +115,10 @@ class Weights:
     """
 
     def __init__(self, log_q: Tensor) -> None:
-        self.tiny = torch.finfo(log_q.dtype).tiny
-        self.weights = log_q.exp().clamp_(min=self.tiny)
+        self.tiny: float = torch.finfo(log_q.dtype).tiny
+        self.weights: Tensor = log_q.exp().clamp_(min=self.tiny)
         zeros = log_q == -torch.inf
-        self.zeros = zeros if bool(zeros.any()) else None
+        self.zeros: Tensor | None = zeros if bool(zeros.any()) else None
 
     @cached_property
     def exact(self) -> bool:

@@ -203,6 +203,8 @@ FORMS = (
 
 def named(name: object, argument: str = "construction") -> Construction:
     """The construction of that name; `argument` is what the caller's argument is called."""
+    if isinstance(name, str) and name in CONSTRUCTIONS:
+        return CONSTRUCTIONS[name]
     if isinstance(name, str) and name.startswith("family:"):
         try:
             return family_construction(*map(float, name.removeprefix("family:").split(",")))

@@ -21,7 +21,7 @@ from torch import Tensor
 from unmask.common.errors import ModelError
 from unmask.runs import memory
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -202,7 +202,7 @@ class RowBatches:
     """Cuts rows into batches of at most `budget` bytes; the budget only ever shrinks."""
 
     def __init__(self, budget: int) -> None:
-        self.budget = budget
+        self.budget: int = budget
 
     def rows(self, bytes_per_row: int) -> int:
         """The number of rows of this cost that fit into one batch; at least one."""

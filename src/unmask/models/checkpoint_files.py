@@ -59,9 +59,9 @@ class Source:
     """
 
     def __init__(self, name: str) -> None:
-        self.name = os.path.expanduser(name)
-        self.folder = Path(self.name)
-        self.local = os.path.isdir(self.name)
+        self.name: str = os.path.expanduser(name)
+        self.folder: Path = Path(self.name)
+        self.local: bool = os.path.isdir(self.name)
         if self.local:
             return
         if os.path.isfile(self.name):

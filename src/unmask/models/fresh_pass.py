@@ -25,8 +25,8 @@ class FreshPass:
         kind = getattr(config, "model_type", None)
         self.base_model: Any = network.base_model
         self.config = config
-        self.device = next(network.parameters()).device
-        self.is_sparse = kind == "big_bird" and config.attention_type == "block_sparse"
+        self.device: torch.device = next(network.parameters()).device
+        self.is_sparse: bool = kind == "big_bird" and config.attention_type == "block_sparse"
         self.hashing: list[Any] = []  # Reformer's layers that hash
         if kind == "reformer":
             self.hashing = [part for part in network.modules() if hasattr(part, "hash_seed")]
@@ -34,7 +34,7 @@ class FreshPass:
             if layer.hash_seed is None:  # each pass would draw other hashes
                 layer.hash_seed = DEFAULT_HASH_SEED
         # Asked here, since the first pass writes its number into the configuration.
-        self.chooses_buckets = bool(self.hashing) and config.num_buckets is None
+        self.chooses_buckets: bool = bool(self.hashing) and config.num_buckets is None
 
     @contextmanager
     def __call__(self, tokens: int) -> Iterator[None]:

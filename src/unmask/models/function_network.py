@@ -48,7 +48,7 @@ class FunctionNetwork(nn.Module):
         if isinstance(function, nn.Module):
             first_parameter = next(function.parameters(), None)
         if device is not None:
-            self.device = device
+            self.device: torch.device = device
         elif first_parameter is not None:
             self.device = first_parameter.device
         else:
@@ -60,19 +60,19 @@ class FunctionNetwork(nn.Module):
                 "the function gave NaN logits: return finite logits, or -inf for tokens that"
                 " cannot be"
             )
-        self.outputs = logits.shape[-1]
+        self.outputs: int = logits.shape[-1]
         if first_parameter is None:  # models take their device and dtype from a parameter
             stand_in = nn.Parameter(logits.new_zeros(1), requires_grad=False)
             self.register_parameter("stand_in", stand_in)
         stated = getattr(function, "config", None)
-        self.config = SimpleNamespace(
+        self.config: SimpleNamespace = SimpleNamespace(
             model_type="function",
             hidden_size=getattr(stated, "hidden_size", None) or ASSUMED_WIDTH,
             max_position_embeddings=getattr(stated, "max_position_embeddings", None),
         )
         known_ids = max(self.outputs, mask_id + 1)
         without_numbers = torch.empty((known_ids, 1), device="meta")
-        self.input_embeddings = SimpleNamespace(weight=without_numbers)
+        self.input_embeddings: SimpleNamespace = SimpleNamespace(weight=without_numbers)
 
     @property
     def base_model(self) -> nn.Module:

@@ -26,13 +26,13 @@ from torch import Tensor, nn
 from unmask.common.errors import ModelError
 from unmask.common.files import first_line
 from unmask.models.batching import is_out_of_memory
-from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.encoder.bert import BertEncoder, BertMaskedLM
 from unmask.models.encoder.linear_maps import HALF_TYPES
 from unmask.models.float32_logits import widened
 from unmask.models.fresh_pass import FreshPass
 from unmask.models.function_network import FunctionNetwork
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 LARGEST_ERROR = 1e-3
 LARGEST_RELATIVE_ERROR = 1e-2
 """A head mixes positions if its logits at wanted positions alone differ by more than
@@ -84,8 +84,8 @@ class OwnHead(Head):
 
     def __init__(self, network: BertMaskedLM) -> None:
         self.network = network
-        self.base_model = network.base_model
-        self.vocab_size = network.outputs
+        self.base_model: BertEncoder = network.base_model
+        self.vocab_size: int = network.outputs
 
     def __call__(
         self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
@@ -105,8 +105,8 @@ class FunctionHead(Head):
 
     def __init__(self, network: FunctionNetwork) -> None:
         self.network = network
-        self.base_model = network.base_model
-        self.vocab_size = network.outputs
+        self.base_model: nn.Module = network.base_model
+        self.vocab_size: int = network.outputs
 
     def __call__(
         self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
@@ -141,8 +141,8 @@ class TransformersHead(Head):
         with torch.no_grad():
             at_all = self._everywhere(ids)
             gathered = self._gathered(ids, positions)
-        self.vocab_size = at_all.shape[-1]
-        self.position_by_position = _are_close(gathered, rows_at(at_all, positions))
+        self.vocab_size: int = at_all.shape[-1]
+        self.position_by_position: bool = _are_close(gathered, rows_at(at_all, positions))
         if not self.position_by_position:
             logger.warning(
                 "the head of %s mixes positions: it runs on all of them", type(network).__name__

@@ -34,9 +34,9 @@ class LengthHead(nn.Module):
 
     def __init__(self, width: int, longest_source: int, longest: int) -> None:
         super().__init__()
-        self.hidden = nn.Linear(2 * width, width)
-        self.out = nn.Linear(width, longest)
-        self.by_source = nn.Parameter(torch.zeros(longest_source + 1, longest))
+        self.hidden: nn.Linear = nn.Linear(2 * width, width)
+        self.out: nn.Linear = nn.Linear(width, longest)
+        self.by_source: nn.Parameter = nn.Parameter(torch.zeros(longest_source + 1, longest))
 
     def forward(
         self, pooled: Float[Tensor, "n D"], tokens: Int[Tensor, " n"]

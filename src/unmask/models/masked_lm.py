@@ -80,29 +80,31 @@ class MaskedLM(ConditionalModel):
         refuse_tokenizer(tokenizer)
         refuse_type(network.config, name)
         self.name = name
-        self.network = network.eval()
+        self.network: nn.Module = network.eval()
         self.tokenizer = tokenizer
         first_parameter = next(network.parameters())
-        self.device = first_parameter.device
-        self.dtype = first_parameter.dtype
-        self.max_length = longest_text(network, tokenizer)
+        self.device: torch.device = first_parameter.device
+        self.dtype: torch.dtype = first_parameter.dtype
+        self.max_length: int | None = longest_text(network, tokenizer)
         self.input_size = input_size(network)
         refuse_foreign_tokenizer(tokenizer, self.input_size, name)
-        self.head = head_of(network, name, tokenizer.mask_token_id)
-        self.vocab_size = self.head.vocab_size
-        self.caution = caution_about(network.config, name, self.dtype)
-        self.words = TextTokenizer(tokenizer, self.vocab_size)  # from texts to ids, and back
-        self.mask_id = self.words.mask_id
-        self.special_ids = self.words.special_ids
+        self.head: Head = head_of(network, name, tokenizer.mask_token_id)
+        self.vocab_size: int = self.head.vocab_size
+        self.caution: str | None = caution_about(network.config, name, self.dtype)
+        # from texts to ids, and back
+        self.words: TextTokenizer = TextTokenizer(tokenizer, self.vocab_size)
+        self.mask_id: int = self.words.mask_id
+        self.special_ids: tuple[int, ...] = self.words.special_ids
         if not self.regular_ids:
             raise ModelError(
                 f"the tokenizer of {name} has only special tokens: use the one that the model was"
                 " trained with"
             )
-        self.batches = RowBatches(default_budget(self.device))  # cuts rows by their memory
+        # cuts rows by their memory
+        self.batches: RowBatches = RowBatches(default_budget(self.device))
         # A function gives logits at all tokens of a text, also if one position is wanted.
         everywhere = isinstance(network, FunctionNetwork)
-        self.cost = RowCost.of(network, self.vocab_size, everywhere=everywhere)
+        self.cost: RowCost = RowCost.of(network, self.vocab_size, everywhere=everywhere)
         # Our faster passes of this network; None if there are none. It becomes None as soon as
         # one of them differs from the network's own logits. Another thread may find this out at
         # any time.

@@ -19,12 +19,12 @@ class TabularMLM(ConditionalModel):
 
     def __init__(self, table: Tensor) -> None:
         self.table = table
-        self.length = table.shape[0]
-        self.max_length = self.length
-        self.vocab_size = table.shape[-1]
-        self.mask_id = self.vocab_size
-        self.device = table.device
-        self.dtype = table.dtype
+        self.length: int = table.shape[0]
+        self.max_length: int = self.length
+        self.vocab_size: int = table.shape[-1]
+        self.mask_id: int = self.vocab_size
+        self.device: torch.device = table.device
+        self.dtype: torch.dtype = table.dtype
 
     @classmethod
     def random(cls, vocab_size: int, length: int, seed: int, scale: float = 1.5) -> TabularMLM:

@@ -78,12 +78,15 @@ class Processes:
     """
 
     def __init__(self, devices: tuple[str, ...]) -> None:
-        self.count, self.device = len(devices), devices[0].partition(":")[0]
+        self.count: int = len(devices)
+        self.device: str = devices[0].partition(":")[0]
         visible, numbers = (
             os.environ.get("CUDA_VISIBLE_DEVICES"),
             [device.partition(":")[2] or "0" for device in devices],
         )
-        self.free = [visible.split(",")[int(number)] if visible else number for number in numbers]
+        self.free: list[str] = [
+            visible.split(",")[int(number)] if visible else number for number in numbers
+        ]
         self._threads = ThreadPoolExecutor(self.count)
 
     def start(self) -> Any:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from unmask import __version__
 from unmask.common import files
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow
     from filelock import BaseFileLock
 
-FORMAT = 1
+FORMAT = 2
 """The format of run folders. Whoever renames a setting, or changes what a run computes from the
 same settings, raises it: a folder of another format is refused, instead of one that holds rows
 of two kinds of mathematics."""
@@ -60,13 +60,14 @@ class RunFolder:
     REMEDY     what the user can do about a damaged part
     """
 
-    MAY_GROW: tuple[str, ...] = ()
+    MAY_GROW: ClassVar[tuple[str, ...]] = ()
     REMEDY = DELETE_PART
 
     def __init__(
         self, path: str | os.PathLike[str], kind: str, settings: Mapping[str, Any]
     ) -> None:
-        self.path, self.kind = files.user_path(path, "out"), kind
+        self.path: Path = files.user_path(path, "out")
+        self.kind: str = kind
         self.settings: dict[str, Any] = files.plain(settings)
         self._lock: BaseFileLock | None = None
         self._new = [

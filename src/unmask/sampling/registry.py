@@ -9,7 +9,7 @@ and `step` that computes it. A new one is that file and a class here.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Interval
 
@@ -65,8 +65,11 @@ class Method:
     bound: ClassVar[str] = (
         ""  # the option that bounds a set, for decoders that take a bound or a number of steps
     )
+    parts: ClassVar[str] = (
+        ""  # of a decoder, the option that says in how many passes, or sets, it fills a text
+    )
     one_by_one: ClassVar[bool] = (
-        False  # whether its law has one token per pass; `passes` are sets that are drafted together
+        False  # whether its law has one token per pass; `parts` are sets that are drafted together
     )
     corrects: ClassVar[bool] = (
         # whether it asks about tokens that the model sees, which takes training (--refinement)
@@ -86,6 +89,11 @@ class Method:
     def sites_per_step(self) -> int:
         """How many sites one step redraws."""
         return int(getattr(self, "block_size", 1))
+
+    @classmethod
+    def in_parts(cls, number: int | None, **options: Any) -> Self:
+        """A decoder that fills a text in this many passes, or sets; None: its own bound decides."""
+        return cls(**{cls.parts: number}, **options)
 
     def conditionals_at_once(self, sites: int) -> int:
         """Conditionals of one text of `sites` free tokens that are drawn from at once."""
@@ -114,29 +122,15 @@ class Method:
 
 
 @settings
-class Proposing(Method):
-    """Draws tokens from the model's conditionals.
+class Markov(Method):
+    """A Markov kernel, which draws tokens from the model's conditionals.
 
     Parameters:
         proposal_temperature: Of the proposed tokens.
-    """
-
-    proposal_temperature: Temperature = 1.0
-
-    @property
-    def token_temperature(self) -> float:
-        """The temperature at which tokens are drawn."""
-        return self.proposal_temperature
-
-
-@settings
-class Markov(Proposing):
-    """A Markov kernel.
-
-    Parameters:
         scan: Order of the updates of a sweep.
     """
 
+    proposal_temperature: Temperature = 1.0
     scan: Scan = "permutation"
 
 
@@ -145,17 +139,17 @@ class MH(Markov):
     """One token from its conditional, accepted or not.
 
     Parameters:
-        temperature: Of the energy: exp(-E / temperature).
+        energy_temperature: Of the energy: exp(-E / energy_temperature).
     """
 
     name, label, colour = "mh", "Metropolis-Hastings", "#0072B2"
     computed_by = "kernels.metropolis:MetropolisHastings"
-    invariant, uses_terms = "exp(-E / temperature)", True
+    invariant, uses_terms = "exp(-E / energy_temperature)", True
     verdict = (
         "The chain leaves exp(-E / T) invariant: E the {energy} energy and what was added to it, T"
         " = {temperature:g}."
     )
-    temperature: Temperature = 1.0
+    energy_temperature: Temperature = 1.0
 
 
 @settings
@@ -195,7 +189,27 @@ class SequentialBlock(Block):
 
 
 @settings
-class Ancestral(Proposing):
+class Decoding(Method):
+    """A decoder.
+
+    Parameters:
+        temperature: Of the tokens that a decoder draws; 0 takes the likeliest [default: 1;
+            translate: 0].
+    """
+
+    invariant = "nothing named"
+    verdict = "Decoded texts, independent of each other; they are samples of no named distribution."
+    decodes = True
+    temperature: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
+
+    @property
+    def token_temperature(self) -> float:
+        """The temperature at which tokens are drawn."""
+        return 1.0 if self.temperature is None else self.temperature
+
+
+@settings
+class Ancestral(Decoding):
     """A new text: blanks filled one by one.
 
     Parameters:
@@ -209,28 +223,8 @@ class Ancestral(Proposing):
         "Independent draws with exact log-probabilities, given each text's order; no chain, so"
         " nothing has to mix."
     )
-    decodes, conditionals = True, 1
+    conditionals = 1
     order: Order = "random"
-
-
-@settings
-class Decoding(Method):
-    """A decoder that predicts many blanks in a step.
-
-    Parameters:
-        decoding_temperature: Of the predicted tokens; 0 takes the likeliest [default: 1;
-            translate: 0].
-    """
-
-    invariant = "nothing named"
-    verdict = "Decoded texts, independent of each other; they are samples of no named distribution."
-    decodes = True
-    decoding_temperature: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
-
-    @property
-    def token_temperature(self) -> float:
-        """The temperature at which tokens are drawn."""
-        return 1.0 if self.decoding_temperature is None else self.decoding_temperature
 
 
 @settings
@@ -241,6 +235,7 @@ class InSteps(Decoding):
         passes: Steps to a whole text.
     """
 
+    parts = "passes"
     passes: Steps = 10
 
 
@@ -286,7 +281,7 @@ class Bounded(Decoding):
             [default: 1; least-dependent: 0.1].
     """
 
-    bound, usual_bound = "gamma", 1.0
+    parts, bound, usual_bound = "passes", "gamma", 1.0
     invariant, verdict = OWN_LAW, REVEALED
     passes: Steps | None = None
     gamma: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
@@ -328,7 +323,7 @@ class LowestEntropy(InSteps):
 class RandomSets(InSteps):
     """A new text: random blanks filled, equal numbers per step."""
 
-    name, label, colour = "random", "random sets", "#999933"
+    name, label, colour = "random-sets", "random sets", "#999933"
     computed_by = "decoders.revealing:RandomSets"
     invariant, verdict = OWN_LAW, REVEALED
     law = "blanks in a random order that the seed draws, equal numbers per pass"
@@ -377,12 +372,12 @@ class LeastDependent(Profiled, Bounded):
 
 
 @settings
-class Verified(Profiled, InSteps):
+class Verified(Profiled, Decoding):
     """A new text: sets of blanks drafted together, verified, and drawn again from the first
     rejection on.
 
     Parameters:
-        passes: Steps to a whole text; of verified sets, their number.
+        sets: Of verified: sets that a whole text is drafted in.
     """
 
     name, label, colour = "verified", "verified sets", "#225522"
@@ -395,11 +390,12 @@ class Verified(Profiled, InSteps):
     )
     law = "one token, in the order of sets that are drafted together and verified"
     one_by_one = True
-    passes: Steps = 4
+    parts = "sets"
+    sets: Steps = 4
 
     def conditionals_at_once(self, sites: int) -> int:
         """Every row of a set has those of all sites."""
-        return sites * (-(-sites // self.passes) + 2)
+        return sites * (-(-sites // self.sets) + 2)
 
 
 KERNELS: dict[str, type[Method]] = {

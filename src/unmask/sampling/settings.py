@@ -126,9 +126,9 @@ class SampleSettings:
                 f"{name} was given, which kernel {self.kernel.name} does not use: leave it out, or"
                 " use a Markov kernel"
             )
-        has_no_temperature = getattr(self.kernel, "decoding_temperature", 0) is None
+        has_no_temperature = getattr(self.kernel, "temperature", 0) is None
         if has_no_temperature:  # settings that are written say every number
-            kernel = replace(self.kernel, decoding_temperature=1.0)  # type: ignore[call-arg]
+            kernel = replace(self.kernel, temperature=1.0)  # type: ignore[call-arg]
             object.__setattr__(self, "kernel", kernel)
         if len(self.start.init) > self.chains:  # the rest has no chain
             used = self.start.init[: self.chains]

@@ -195,9 +195,9 @@ class Target:
         given: Sequence[int] = (),
     ) -> None:
         self.model = model
-        self.device = model.device
-        self.template = tuple(template)
-        self.energy = (energy or Energy()).on(model)
+        self.device: torch.device = model.device
+        self.template: tuple[int, ...] = tuple(template)
+        self.energy: Energy = (energy or Energy()).on(model)
         allowed = dict(allowed or {})
         refuse_too_long(len(self.template), model.max_length)
         for ids in (self.template, *allowed.values()):
@@ -208,16 +208,16 @@ class Target:
         free = [column for column, t in enumerate(scored) if self.template[t] == model.mask_id]
         if not free:
             raise InputError("the template has no blank: put [MASK] where tokens should be sampled")
-        self.sites = len(free)
-        self.columns = len(scored)
-        self.template_ids = self._tensor(self.template)
-        self.given = self._tensor(given)
-        self.positions = self._tensor(scored)
-        self.free = self._tensor(free)
-        self.free_positions = self.positions[self.free]
-        self.site_of_column = torch.full((self.columns,), -1, device=self.device)
+        self.sites: int = len(free)
+        self.columns: int = len(scored)
+        self.template_ids: Tensor = self._tensor(self.template)
+        self.given: Tensor = self._tensor(given)
+        self.positions: Tensor = self._tensor(scored)
+        self.free: Tensor = self._tensor(free)
+        self.free_positions: Tensor = self.positions[self.free]
+        self.site_of_column: Tensor = torch.full((self.columns,), -1, device=self.device)
         self.site_of_column[self.free] = torch.arange(self.sites, device=self.device)
-        self.support = self._support(allowed)
+        self.support: Tensor = self._support(allowed)
 
     def _refuse_outside(self, given: Sequence[int]) -> None:
         tokens = len(self.template)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from unmask.common.files import write_json
 from unmask.common.intervals import wilson
@@ -40,8 +40,8 @@ class PairScores(OfScores):
     1.0
     """
 
-    KEYS = ("scores", "unit", "accuracy", "pairs=rows")
-    ROWS = "accuracy"
+    KEYS: ClassVar[tuple[str, ...]] = ("scores", "unit", "accuracy", "pairs=rows")
+    ROWS: ClassVar[str] = "accuracy"
 
     shape: RowShape
     rows: Rows

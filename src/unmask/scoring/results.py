@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from unmask.common.checks import whole
 from unmask.common.errors import InputError, argument_name
@@ -72,7 +72,7 @@ class Scores(OfScores):
     ('are', 'is')
     """
 
-    KEYS = ("scores", "unit", "rows")
+    KEYS: ClassVar[tuple[str, ...]] = ("scores", "unit", "rows")
 
     shape: RowShape
     in_memory: tuple[dict[str, Any], ...] = ()

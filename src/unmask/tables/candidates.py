@@ -17,14 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
 
 from jaxtyping import Int
 from torch import Tensor
 
-from unmask.common import checks
 from unmask.common.cloze import Cloze
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.tables.candidate_scores import NEIGHBOURS, best_tokens, score_passes, token_scores
@@ -32,8 +30,6 @@ from unmask.tables.conditionals import regular_tokens
 from unmask.tables.default_effort import Effort, default_effort
 from unmask.tables.joint_limits import check_feasible, largest_feasible
 from unmask.tables.named_tokens import alphabet_tokens, own_sets
-
-MOST_CANDIDATES = 10**7  # that an argument may name
 
 
 @dataclass(frozen=True)
@@ -107,22 +103,21 @@ def plan_candidates(
     vocabulary = len(allowed)
     if exact and candidates is not None:
         raise InputError(
-            "exact and candidates were both given: exact takes every regular token, so leave"
-            " candidates out"
+            f"and {argument_name('candidates')} were both given",
+            argument="exact",
+            use=f"{argument_name('exact')} takes every regular token, so leave"
+            f" {argument_name('candidates')} out",
         )
-    if _are_sets(candidates):
+    if isinstance(candidates, Sequence):  # of token ids for each blank
         sets = own_sets(candidates, allowed, sites)
         sizes = [len(tokens) for tokens in sets]
         check_feasible(sizes, vocabulary, force)
         return CandidatePlan(cloze=cloze, allowed=allowed, sets=sets, size=max(sizes))
 
-    number = None
-    if candidates is not None:
-        number = checks.whole("candidates", candidates, 1, MOST_CANDIDATES)
     if exact or sites == 1:  # a single blank takes 2 passes, whatever its candidates
         effort = Effort(size=vocabulary)
-    elif number is not None:
-        effort = Effort(size=min(number, vocabulary))
+    elif candidates is not None:
+        effort = Effort(size=min(candidates, vocabulary))
     elif alphabet is not None:  # taken whole, if the limits allow it, however slow the model is
         effort = Effort(size=largest_feasible(sites, vocabulary))
     else:
@@ -136,13 +131,6 @@ def plan_candidates(
         size=effort.size,
         neighbours=effort.neighbours,
     )
-
-
-def _are_sets(candidates: object) -> TypeGuard[Sequence[Sequence[int]]]:
-    """Whether the argument is a set for each blank: whatever has a length and is no text. All
-    else must be a number.
-    """
-    return hasattr(candidates, "__len__") and not isinstance(candidates, str)
 
 
 def find_candidates(

@@ -103,11 +103,13 @@ class ConditionalTable:
         self.clozes = clozes
         self.t = t
         self.revealed = revealed
-        self.axis = axes[t]
-        self.tokens = self.axis.tokens
+        self.axis: Axis = axes[t]
+        self.tokens: Tensor = self.axis.tokens
         if revealed:
             values = torch.cartesian_prod(*[axes[s].tokens for s in revealed])
-            self.contexts = values.reshape(-1, len(revealed))  # of one site they come as a vector
+            self.contexts: Tensor = values.reshape(
+                -1, len(revealed)
+            )  # of one site they come as a vector
         else:
             self.contexts = self.tokens.new_empty((1, 0))
         self._sizes = [len(axes[s]) if s in revealed else 1 for s in range(len(axes))]
@@ -116,9 +118,9 @@ class ConditionalTable:
         rows = len(clozes) * len(self.contexts)
         device = self.tokens.device
         cells = (len(clozes) * before, len(self.tokens), after)
-        self.log_q = torch.empty(cells, dtype=dtype, device=device)
-        self.total = torch.empty(rows, dtype=dtype, device=device)
-        self.mass = torch.zeros_like(self.total)
+        self.log_q: Tensor = torch.empty(cells, dtype=dtype, device=device)
+        self.total: Tensor = torch.empty(rows, dtype=dtype, device=device)
+        self.mass: Tensor = torch.zeros_like(self.total)
 
     @property
     def length(self) -> int:

@@ -23,7 +23,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.common import checks
 from unmask.common.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
@@ -63,7 +62,7 @@ class Conditionals:
         planned: int = 0,
     ) -> None:
         self.model = model
-        self.passes = 0
+        self.passes: int = 0
         self.planned = planned
         self.progress = progress
         if support is None:
@@ -140,7 +139,7 @@ def outside(model: ConditionalModel, support: Int[Tensor, " s"]) -> Int[Tensor, 
 
 def token_sets(
     what: str,
-    sets: Sequence[Tensor | Sequence[int]],
+    sets: Sequence[Sequence[int]],
     sites: int,
     check: Callable[[int, int], object],
 ) -> list[Int[Tensor, " n"]]:
@@ -152,16 +151,15 @@ def token_sets(
     """
     if len(sets) != sites:
         raise InputError(f"{len(sets)} {what} sets for {sites} blanks: give one set per blank")
-    checked = []
+    of_blanks = []
     for blank, tokens in enumerate(sets, 1):
         name = f"the {what}s of blank {blank}"
-        ids = checks.wholes(name, tokens)
-        for token in ids:
+        for token in tokens:
             check(blank, token)
-        if not ids or len(set(ids)) < len(ids):
+        if not tokens or len(set(tokens)) < len(tokens):
             raise InputError(f"{name} are empty or name a token twice: name each token once")
-        checked.append(torch.tensor(ids))
-    return checked
+        of_blanks.append(torch.tensor(tokens))
+    return of_blanks
 
 
 def lost_nats(

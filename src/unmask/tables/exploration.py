@@ -109,19 +109,19 @@ class Exploration:
         larger.
         """
         self.conditionals = conditionals
-        self.rounding = rounding or Rounding.of(conditionals.model.dtype)
-        self.most_listed = max(MOST_LISTED, listed)
-        self.least_flow = LEAST_FLOW
-        self.variants = list(variants)
+        self.rounding: Rounding = rounding or Rounding.of(conditionals.model.dtype)
+        self.most_listed: int = max(MOST_LISTED, listed)
+        self.least_flow: float = LEAST_FLOW
+        self.variants: list[Variant] = list(variants)
         self.states: list[State] = []
         self.index: dict[State, int] = {}
-        self.hidden = array("b")
-        self.passed = bytearray()
-        self.bytes = 0
+        self.hidden: array[int] = array("b")
+        self.passed: bytearray = bytearray()
+        self.bytes: int = 0
         self._allowed = [self._allowed_tokens(variant) for variant in self.variants]
         self._log_q: dict[int, NDArray[Any]] = {}  # (h, V) of each passed state
         self._moves = Moves()
-        self.roots = [
+        self.roots: list[int] = [
             self.number((v, *[HIDDEN] * variant.sites)) for v, variant in enumerate(self.variants)
         ]
         self._flow = np.zeros(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.tables.unary import pass_count
 
 MAX_PASSES = 200_000  # of the model, for the tables; more take hours on a CPU
@@ -50,12 +50,13 @@ def check_feasible(
     if feasible == 1:  # which it also is if not even 1 candidate is feasible
         advice = "use fewer blanks"
     elif exact:
-        advice = f"leave out exact and use candidates={feasible} or fewer"
+        fewer = argument_name("candidates", feasible)
+        advice = f"leave out {argument_name('exact')} and use {fewer} or fewer"
     else:
-        advice = f"use candidates={feasible} or fewer"
+        advice = f"use {argument_name('candidates', feasible)} or fewer"
     shape = " x ".join(f"{size:,}" for size in sizes)
     raise InputError(
         f"{len(sizes)} blanks with {shape} candidates need {pass_count(sizes):,} passes of the"
         f" model and {prod(sizes):,} cells per table (limits {MAX_PASSES:,} and {MAX_CELLS:,}):"
-        f" {advice}, or force=True"
+        f" {advice}, or {argument_name('force', True)}"
     )

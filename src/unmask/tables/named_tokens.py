@@ -53,5 +53,5 @@ def own_sets(
                 " it out"
             )
 
-    checked = token_sets("candidate", sets, sites, refuse_special)
-    return tuple(tokens.to(regular.device) for tokens in checked)
+    of_blanks = token_sets("candidate", sets, sites, refuse_special)
+    return tuple(tokens.to(regular.device) for tokens in of_blanks)

@@ -149,12 +149,20 @@ class Tables:
         """How a candidate of a blank is shown, given its id."""
         return self.labels[site][token] if self.labels else self.label(token)
 
+    @checked
     def ids_of(self, tokens: Sequence[int] | Sequence[str], sites: Sequence[int]) -> list[int]:
         """The ids of tokens at these blanks, one for each; a text is a candidate as `spelled`
         shows it.
         """
-        ids_or_texts: Sequence[int | str] = tokens  # else mypy reads objects from zip
-        return [self._id_of(token, site) for token, site in zip(ids_or_texts, sites, strict=True)]
+        if len(tokens) != len(sites):
+            raise InputError(
+                f"are {len(tokens)} for {len(sites)} sites",
+                argument="tokens",
+                use="give one for each site",
+            )
+        for site in sites:
+            checks.whole("sites", site, 0, self.sites - 1)
+        return token_ids(self, tokens, sites)
 
     def _id_of(self, token: int | str, site: int) -> int:
         if not isinstance(token, str):
@@ -176,6 +184,14 @@ class Tables:
         candidate sets.
         """
         return min(0.0, sum(self.log_masked_inside) + sum(self.log_masked_support))
+
+
+def token_ids(
+    tables: Tables, tokens: Sequence[int] | Sequence[str], sites: Sequence[int]
+) -> list[int]:
+    """The ids of tokens at these blanks, as `Tables.ids_of` has them."""
+    ids_or_texts: Sequence[int | str] = tokens  # else mypy reads objects from zip
+    return [tables._id_of(token, site) for token, site in zip(ids_or_texts, sites, strict=True)]
 
 
 def not_a_candidate(label: Callable[[int], str], word: str, blank: int) -> str:
@@ -233,7 +249,9 @@ def unary_tables(
     refuse_too_long(len(cloze.ids), model.max_length, "the cloze")
     if dtype is not None and (not dtype.is_floating_point or dtype.itemsize < 2):
         raise InputError(
-            f"dtype {dtype} does not hold log-probabilities: give torch.float32 or torch.float64"
+            f"{dtype} does not hold log-probabilities",
+            argument="dtype",
+            use="give torch.float32 or torch.float64",
         )
 
     def read_sets(what: str, sets: Sequence[Tensor | Sequence[int]] | None) -> list[Tensor] | None:
@@ -242,7 +260,11 @@ def unary_tables(
 
         if sets is None:
             return None
-        return token_sets(what, sets, len(cloze.block), check)
+        whole_numbers = [
+            checks.wholes(f"the {what}s of blank {blank}", tokens)
+            for blank, tokens in enumerate(sets, 1)
+        ]
+        return token_sets(what, whole_numbers, len(cloze.block), check)
 
     (tables,) = tables_of(
         model,

@@ -17,13 +17,15 @@ from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
 from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
-from unmask.sampling.registry import refuse_no_law, with_law
+from unmask.sampling.registry import KERNELS, refuse_no_law, with_law
 from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
 from unmask.scoring.scores.score import Score
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
 
 PAPER_STEPS, MOST_TOKENS = 50, 100_000
 """Steps of Arnold-Gokhale from uniform in the paper; the longest text of a frontier."""
+USUAL_NUMBERS = (2, 4, 8, 16)
+"""Of passes, or sets, that a frontier measures decoders at."""
 Count = Annotated[int, Interval(ge=1, le=10_000_000)]
 if TYPE_CHECKING:
     ScoredTexts = str | Path | Iterable[str | Mapping[str, Any]]
@@ -81,12 +83,19 @@ def evaluate(
     if paper:
         if joints != "all" or support != "regular" or alphabet is not None:
             raise InputError(
-                "paper was given, which chooses joints and support itself: leave these out"
+                f"was given, which chooses {argument_name('joints')} and"
+                f" {argument_name('support')} itself",
+                argument="paper",
+                use="leave these out",
             )
         joints, support = PUBLISHED, "all"
     constructions = [construction.name for construction in all_named(joints)]
     if alphabet is not None and support != "regular":
-        raise InputError(f"alphabet and support {support} exclude each other: leave one out")
+        raise InputError(
+            f"and {argument_name('support')} {support} exclude each other",
+            argument="alphabet",
+            use="leave one out",
+        )
     settings = {
         "constructions": constructions,
         "arnold_gokhale_steps": PAPER_STEPS if paper else None,
@@ -103,7 +112,8 @@ def frontier(
     model: Model = None,
     *,
     decoders: Sequence[str] | None = None,
-    passes: Sequence[Annotated[int, Interval(ge=1, le=MOST_TOKENS)]] = (2, 4, 8, 16),
+    passes: Sequence[Annotated[int, Interval(ge=1, le=MOST_TOKENS)]] | None = None,
+    sets: Sequence[Annotated[int, Interval(ge=1, le=MOST_TOKENS)]] | None = None,
     length: Annotated[int, Interval(ge=2, le=MOST_TOKENS)] = 16,
     first: bool = False,
     sentences: Count = 256,
@@ -120,7 +130,8 @@ def frontier(
         data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard
             input), or snli or xsum. In Python also a list of texts.
         decoders: Decoders with a law [default: all].
-        passes: Passes of each, below length; of verified, its sets.
+        passes: Passes of each, below length [default: 2, 4, 8 and 16].
+        sets: Of verified: its sets, below length [default: the numbers of passes].
         length: Tokens of a text; texts of another length are skipped.
         first: Take the first tokens of longer texts, too.
         sentences: The most texts to measure.
@@ -138,14 +149,21 @@ def frontier(
         refuse_no_law(f"decoders {name}", name)
         one_of("decoders", name, with_law())
     folder = None if out is None else output_folder(out, KIND)
-    names = dict.fromkeys(with_law() if decoders is None else decoders)
+    names = list(dict.fromkeys(with_law() if decoders is None else decoders))
+    numbers = _parts_of_decoders(names, passes, sets)
     points = [
-        Point(name, number) for name in names for number in sorted(set(passes)) if number < length
+        Point(name, number)
+        for name in names
+        for number in sorted(set(numbers[KERNELS[name].parts]))
+        if number < length
     ]
     if not points:
+        option = KERNELS[names[0]].parts
+        given = ", ".join(map(str, numbers[option]))
         raise InputError(
-            f"passes {', '.join(map(str, passes))}: none is below the length, {length}: give"
-            " smaller numbers"
+            f"{given}: none is below the length, {length}",
+            argument=option,
+            use="give smaller numbers",
         )
     return measured_frontier(
         data,
@@ -158,6 +176,23 @@ def frontier(
         folder=folder,
         progress=progress,
     )
+
+
+def _parts_of_decoders(
+    decoders: Sequence[str], passes: Sequence[int] | None, sets: Sequence[int] | None
+) -> dict[str, Sequence[int]]:
+    """The numbers of passes, and of sets, that `decoders` are measured at; a number that none of
+    them uses is refused.
+    """
+    used = {KERNELS[decoder].parts for decoder in decoders}
+    given = {"passes": passes, "sets": sets}
+    for option, numbers in given.items():
+        if numbers is not None and option not in used:
+            raise InputError(
+                f"is not used by {', '.join(decoders)}", argument=option, use="leave it out"
+            )
+    of_passes = USUAL_NUMBERS if passes is None else passes
+    return {"passes": of_passes, "sets": of_passes if sets is None else sets}
 
 
 @checked
@@ -225,7 +260,10 @@ def score(
         )
         raise InputError(f"{both}: give one of the two")
     if minimal_pairs is not None and (rows != "texts" or sink is not None):
-        raise InputError("minimal pairs are compared by whole sentences: leave out rows")
+        raise InputError(
+            "minimal pairs are compared by whole sentences",
+            use=f"leave out {argument_name('rows')}",
+        )
     if is_shared(model, engine) and out is None:
         raise InputError(
             "workers need a folder, where their rows are kept", use=f"give {argument_name('out')}"

@@ -60,9 +60,9 @@ def sample(
     Parameters:
         template: Text with [MASK] where tokens are sampled; the rest is held.
         kernel: What moves the chains: mh, gibbs, block or sequential-block; or a decoder:
-            ancestral, mask-predict, confidence, revise, entropy-bound, lowest-entropy, random,
-            interleaved, least-dependent or verified. In Python also an object with its options,
-            such as unmask.Block(block_size=3).
+            ancestral, mask-predict, confidence, revise, entropy-bound, lowest-entropy,
+            random-sets, interleaved, least-dependent or verified. In Python also an object with
+            its options, such as unmask.Block(block_size=3).
         energy: Which energy the chains sample. In Python also one with terms of your own:
             unmask.Energy("norm", text_terms=[...]).
         length: Tokens per text in the place of a template, or several lengths such as 8,12,16
@@ -217,7 +217,7 @@ def translate(
     Parameters:
         data: Sources, one per line; - reads standard input. Or a list of texts.
         model: A folder of `unmask train --parallel`.
-        kernel: A decoder, at temperature 0 unless decoding_temperature is given, or a Markov
+        kernel: A decoder, at temperature 0 unless another one is given, or a Markov
             kernel of `sample`; of a causal model beam; auto is mask-predict, of a causal model
             beam.
         sweeps: Of a Markov kernel: how often each token is redrawn [default: 10].

@@ -137,7 +137,7 @@ def test_the_verdict_says_when_chains_have_not_mixed():
         ({"kernel": "gibbs"}, "not exp(-E)"),
         ({"kernel": "mask-predict"}, "no named distribution"),
         ({"kernel": "ancestral"}, "exact log-probabilities"),
-        ({"temperature": 0.8}, "norm energy and what was added to it, T = 0.8"),
+        ({"energy_temperature": 0.8}, "norm energy and what was added to it, T = 0.8"),
     ],
 )
 def test_the_verdict_says_what_is_sampled(settings, said):

@@ -24,7 +24,7 @@ from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.target import Target
 
 
-@pytest.mark.parametrize("proposal", [{}, {"proposal_temperature": 0.7}])
+@pytest.mark.parametrize("proposal", [{}, {"temperature": 0.7}])
 def test_ancestral_probabilities_sum_to_one_for_every_order(proposal):
     target = small_target(seed=4)
     decoder, texts = of(Ancestral, target, **proposal), all_texts(target)
@@ -79,7 +79,7 @@ def test_steps_leave_fewer_and_fewer_blanks():
 def test_decoders_fill_everything_inside_the_support(tiny, decoder_class, temperature):
     template = tiny.cloze("the cat [MASK] [MASK] [MASK] [MASK] .").ids
     target = Target(tiny, template, allowed={4: [7, 8]})
-    decoder = of(decoder_class, target, passes=3, decoding_temperature=temperature)
+    decoder = of(decoder_class, target, passes=3, temperature=temperature)
     state, passes = decode(decoder, 4, ChainStreams(0, range(4)).at(0, 0))
     target.check(state.ids)
     assert int(passes.max()) <= 3
@@ -92,7 +92,7 @@ def test_decoders_fill_everything_inside_the_support(tiny, decoder_class, temper
 def test_confidence_order_with_one_site_a_step_is_easy_first():
     target = small_target(seed=8)
     model = target.model
-    decoder = of(ConfidenceOrder, target, passes=3, decoding_temperature=0.0)
+    decoder = of(ConfidenceOrder, target, passes=3, temperature=0.0)
     state, passes = decode(decoder, 1, ChainStreams(0, [0]).at(0, 0))
     ids = [3, 3, 3]
     for _ in range(3):
@@ -106,7 +106,7 @@ def test_confidence_order_with_one_site_a_step_is_easy_first():
 
 def test_mask_predict_masks_the_least_sure_again():
     target = small_target(seed=8)
-    decoder = of(MaskPredict, target, passes=2, decoding_temperature=0.0)
+    decoder = of(MaskPredict, target, passes=2, temperature=0.0)
     rng = ChainStreams(0, [0]).at(0, 0)
     state = decoder.init(1, rng)
     first = [int(target.model.table[(t, 3, 3, 3)].argmax()) for t in range(3)]
@@ -133,7 +133,7 @@ def test_revision_predicts_every_token_from_the_whole_text_until_nothing_changes
     still = next((s for s in range(1, 8) if wanted[s] == wanted[s - 1]), 7)
     for steps in (1, 2, 8):
         state, passes = decode(
-            of(Revise, target, passes=steps, decoding_temperature=0.0),
+            of(Revise, target, passes=steps, temperature=0.0),
             1,
             ChainStreams(0, [0]).at(0, 0),
         )
@@ -147,16 +147,14 @@ def test_revision_mends_a_first_guess_if_the_model_corrects_what_it_sees_and_not
     table[:, :2, :2, :] = 0.0
     table[:, 0, :2, 0] = table[:, 1, :2, 1] = 2.0  # corrects: both follow the first token
     target = small_target(model=TabularMLM(table))
-    state, passes = decode(
-        of(Revise, target, decoding_temperature=0.0), 1, ChainStreams(0, [0]).at(0, 0)
-    )
+    state, passes = decode(of(Revise, target, temperature=0.0), 1, ChainStreams(0, [0]).at(0, 0))
     assert state.ids[0].tolist() == [0, 0]
     assert passes.tolist() == [3]
     copies = table.clone()
     for x, y in ((x, y) for x in range(2) for y in range(2)):
         copies[:, x, y] = torch.eye(2, dtype=torch.float64)[[x, y]]
     state, _ = decode(
-        of(Revise, small_target(model=TabularMLM(copies)), decoding_temperature=0.0),
+        of(Revise, small_target(model=TabularMLM(copies)), temperature=0.0),
         1,
         ChainStreams(0, [0]).at(0, 0),
     )
@@ -171,6 +169,6 @@ def test_logits_that_are_no_numbers_are_an_error_and_no_token(decoder_class, hea
     target = small_target(
         model=TabularMLM(torch.full((3, 4, 4, 4, 3), torch.nan, dtype=torch.float64))
     )
-    options = {} if decoder_class is Ancestral else {"decoding_temperature": heat}
+    options = {} if decoder_class is Ancestral else {"temperature": heat}
     with pytest.raises(ModelError, match="not numbers"):
         decode(of(decoder_class, target, **options), 2, ChainStreams(0, [0, 1]).at(0, 0))

@@ -62,8 +62,8 @@ def test_draws_follow_the_law_of_one_token_per_pass(profile, steps, temperature,
     decoder = verified(
         small_target(3, 4, seed=seed),
         profile=profile,
-        passes=steps,
-        decoding_temperature=temperature,
+        sets=steps,
+        temperature=temperature,
     )
     state, _ = drawn(decoder)
     assert p_value(decoder, state.ids) > 1e-4
@@ -73,7 +73,7 @@ def test_draws_follow_the_law_of_one_token_per_pass(profile, steps, temperature,
 
 def test_a_wrong_twin_fails(monkeypatch):
     """Redrawing from p in place of (p - d)_+ gives another law."""
-    decoder = verified(small_target(3, 4, seed=5), passes=1)
+    decoder = verified(small_target(3, 4, seed=5), sets=1)
 
     def from_p(self, of_p, of_d, uniform):
         return of_p.draw(uniform).tokens
@@ -84,7 +84,7 @@ def test_a_wrong_twin_fails(monkeypatch):
 
 def test_drafts_from_any_distribution_leave_the_law_as_it_is(monkeypatch):
     """Uniform drafts: only the number of rounds grows."""
-    decoder = verified(small_target(3, 4, seed=6), passes=1)
+    decoder = verified(small_target(3, 4, seed=6), sets=1)
     usual, sets = drawn(decoder)[0].rounds, Verified._choose
 
     def uniform(self, state, texts, outputs):
@@ -131,7 +131,7 @@ def test_independent_sites_are_accepted_whole():
     q = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6]], dtype=torch.float64)
     joint = q[0][:, None, None] * q[1][None, :, None] * q[2][None, None, :]
     model = TabularMLM.from_joint(joint)
-    state, rows = drawn(verified(Target(model, [3, 3, 3]), passes=1), 500)
+    state, rows = drawn(verified(Target(model, [3, 3, 3]), sets=1), 500)
     assert state.rounds.tolist() == [2] * 500
     assert rows.tolist() == [3] * 500
     assert (counted(verified(Target(model, [3, 3, 3])), state.ids) > 0).sum() > 20
@@ -139,7 +139,7 @@ def test_independent_sites_are_accepted_whole():
 
 def test_at_temperature_0_the_text_is_that_of_one_token_per_pass():
     for seed in range(8):
-        decoder = verified(small_target(4, 4, seed=seed), passes=2, decoding_temperature=0.0)
+        decoder = verified(small_target(4, 4, seed=seed), sets=2, temperature=0.0)
         state, _ = drawn(decoder, 3)
         one_by_one = decoder.init(3, ChainStreams(5, range(3)).at(1, 0))
 
@@ -158,7 +158,7 @@ def test_computing_everything_changes_nothing(monkeypatch, heat):
     """A round of one shape, as a GPU records it: every draft and row that there may be, and
     those that are not needed unused.
     """
-    decoder = verified(small_target(4, 4, seed=3), passes=2, decoding_temperature=heat)
+    decoder = verified(small_target(4, 4, seed=3), sets=2, temperature=heat)
     some, rows = drawn(decoder, 60)
     round_of = Verified._round
     monkeypatch.setattr(
@@ -175,7 +175,7 @@ def test_the_confidence_of_a_text_is_its_probability_at_temperature_1(seed):
     """The probability of each token when it was chosen: together that of the text, in the order
     of the draws.
     """
-    state, _ = drawn(verified(small_target(3, 4, seed=seed), passes=2), 300)
+    state, _ = drawn(verified(small_target(3, 4, seed=seed), sets=2), 300)
     assert bool((state.confidence < 1).all())
     assert torch.allclose(state.confidence.log().sum(1), state.log_prob, atol=1e-9)
 
@@ -190,7 +190,7 @@ def test_the_confidence_is_the_models_own_at_every_temperature(heat):
     )
     joint = torch.einsum("a,b,c->abc", *marginals)
     target = small_target(model=TabularMLM.from_joint(joint))
-    decoder = verified(target, passes=2, decoding_temperature=heat)
+    decoder = verified(target, sets=2, temperature=heat)
     state, _ = drawn(decoder, 200)
     tokens = state.ids[:, target.free_positions]
     expected = marginals.expand(len(tokens), -1, -1).gather(2, tokens[:, :, None])[:, :, 0]

@@ -41,7 +41,7 @@ def test_single_site_scans_keep_the_target(seed, kind, temperature, proposal_tem
     kernel = of(
         MetropolisHastings,
         target,
-        temperature=temperature,
+        energy_temperature=temperature,
         proposal_temperature=proposal_temperature,
     )
     matrices = site_matrices(kernel)
@@ -117,12 +117,14 @@ def test_constraints_and_user_terms_are_part_of_the_target():
     assert torch.allclose(law, weights.softmax(0), atol=1e-14), (
         "the free model given the constraints"
     )
-    matrix = fixed_sweep(site_matrices(of(MetropolisHastings, target, temperature=1.3)))
+    matrix = fixed_sweep(site_matrices(of(MetropolisHastings, target, energy_temperature=1.3)))
     assert gap_to_invariance(law, matrix) < EXACT
     assert (
         gap_to_invariance(
             law,
-            transition_matrix(of(SequentialBlock, target, temperature=1.3), torch.tensor([0, 1])),
+            transition_matrix(
+                of(SequentialBlock, target, energy_temperature=1.3), torch.tensor([0, 1])
+            ),
         )
         < EXACT
     )

@@ -30,7 +30,7 @@ TEXTS = [
     "He is here.",
 ]
 """Three of seven tokens, and one of four."""
-CHEAP = {"decoders": ["interleaved", "random"], "passes": [1, 2], "length": 7}
+CHEAP = {"decoders": ["interleaved", "random-sets"], "passes": [1, 2], "length": 7}
 
 
 def test_left_to_right_is_the_chain_rule_and_all_orders_sum_to_one():
@@ -71,7 +71,7 @@ def test_numbers_are_those_of_the_scores_and_of_the_chain_rule(frontier):
     assert by_name["interleaved", 1]["passes"] == 1
     assert by_name["surest first", None]["passes"] == 7
     assert by_name["interleaved", 1]["nats"]["value"] == pytest.approx(
-        by_name["random", 1]["nats"]["value"], abs=1e-6
+        by_name["random-sets", 1]["nats"]["value"], abs=1e-6
     )
     assert by_name["interleaved", 1]["nats"]["value"] == pytest.approx(
         frontier.rows.query("asked == 1").nats.mean() / 7
@@ -99,12 +99,12 @@ def test_differences_are_paired_by_text():
             "rows": 10,
             "nats": nats + more,
         }
-        for name, asked, more in (("random", 2, 1.0), ("surest first", None, 0.0))
+        for name, asked, more in (("random-sets", 2, 1.0), ("surest first", None, 0.0))
         for i, nats in enumerate(texts)
     ]
     settings = {"length": 10, "seed": 0, "data": "x", "model": "y"}
     first, second = Frontier(settings, pandas.DataFrame(rows).sample(frac=1, random_state=1)).points
-    point = first if first["decoder"] == "random" else second
+    point = first if first["decoder"] == "random-sets" else second
     assert point["difference"]["low"] == pytest.approx(0.1) == point["difference"]["high"]
     assert point["nats"]["high"] - point["nats"]["low"] > 0.2
 
@@ -136,7 +136,7 @@ def test_the_command_writes_files_and_continues(frontier, tmp_path):
         "--data",
         tmp_path / "texts.txt",
         "--decoders",
-        "interleaved,random",
+        "interleaved,random-sets",
         "--passes",
         "1,2",
         "--length",

@@ -270,7 +270,7 @@ def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(
 def test_passes_without_a_kernel_are_those_of_mask_predict() -> None:
     kernel = arguments(unmask.translate, {"data": [], "model": "x", "passes": 4})["kernel"]
     assert settle(False, kernel, *[None] * 4, 0).kernel == unmask.MaskPredict(
-        passes=4, decoding_temperature=0.0
+        passes=4, temperature=0.0
     )
     with pytest.raises(
         InputError,
@@ -389,12 +389,12 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
 
 def test_a_temperature_that_is_given_is_the_temperature(masked: Path) -> None:
     usual = translated(masked, lengths=2, seed=1)
-    assert usual.settings.to_dict()["decoding_temperature"] == 0.0
+    assert usual.settings.to_dict()["temperature"] == 0.0
     hot = [
-        translated(masked, kernel="mask-predict", decoding_temperature=t, lengths=2, seed=1)
+        translated(masked, kernel="mask-predict", temperature=t, lengths=2, seed=1)
         for t in (0.0, 1.0, 3.0)
     ]
-    assert [result.settings.to_dict()["decoding_temperature"] for result in hot] == [0.0, 1.0, 3.0]
+    assert [result.settings.to_dict()["temperature"] for result in hot] == [0.0, 1.0, 3.0]
     assert hot[0].rows == usual.rows
     assert hot[2].texts != usual.texts
 
@@ -414,13 +414,13 @@ def test_verified_drafts_translate_as_one_token_per_pass_does_in_fewer_rounds(
 
     init = Verified.init
     monkeypatch.setattr(Verified, "init", recorded)
-    verified = translated(masked, kernel="verified", passes=2, lengths=2)
+    verified = translated(masked, kernel="verified", sets=2, lengths=2)
     rounds, tokens = (
         sum(int(state.rounds.sum()) for state in states),
         sum(state.order.numel() for state in states),
     )
     monkeypatch.setattr(Verified, "step", RevealingDecoder.step)
-    one_by_one = translated(masked, kernel="verified", passes=2, lengths=2)
+    one_by_one = translated(masked, kernel="verified", sets=2, lengths=2)
     assert verified.texts == one_by_one.texts
     assert share_right(verified.texts, TARGETS) > 0.6
     assert rounds < 0.8 * tokens, "one token per pass has as many rounds as tokens"

@@ -10,12 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.all_at_once import variant_scores
+from support.all_at_once import contexts_of, variant_scores
 from unmask.common.cloze import blanked
 from unmask.common.errors import ModelError
 from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
-from unmask.studies.variants.contexts import Contexts
 from unmask.studies.variants.effects import effects
 from unmask.studies.variants.scores.score import VARIANT_SCORES
 from unmask.tables.lattice import random_orders
@@ -104,7 +103,7 @@ def test_every_score_is_that_summed_by_hand(seed, positions, k, joint):
     ids = torch.randint(0, 2, (4,), generator=torch.Generator().manual_seed(seed)).mul(2).tolist()
     variants = everything(allowed, k)
     scores = variant_scores(
-        model, ids, sites, variants, ALL, allowed, orders=3, seed=seed, joint=joint
+        model, ids, sites, variants, ALL, allowed, orders=3, seed=seed, construction=joint
     )
     assert [name for name in scores if name != "any_order_mean_log"] == ALL
     drawn = random_orders(1, 3, k, torch.Generator().manual_seed(seed))[0].tolist()
@@ -147,12 +146,12 @@ def test_passes_are_the_distinct_contexts_exactly():
     }
     for name, passes in expected.items():
         rows.clear()
-        contexts = Contexts(model, [0] * 6, range(k), name, [0, 1])
+        contexts = contexts_of(model, [0] * 6, range(k), name, [0, 1])
         assert contexts.pass_count(variants) == passes
         contexts.scores(variants)
         assert contexts.passes == passes
         assert sum(rows) >= passes
-    several = Contexts(model, [0] * 6, range(k), "pll,left_to_right,product", [0, 1])
+    several = contexts_of(model, [0] * 6, range(k), "pll,left_to_right,product", [0, 1])
     shared = (
         k * 2 ** (k - 1) + 2**k - 1 - 2 ** (k - 1)
     )  # the last step of the chain is a term of pll, the first the product's
@@ -163,7 +162,7 @@ def test_passes_are_the_distinct_contexts_exactly():
 
 def test_any_orders_share_prefixes():
     k = 4
-    contexts = Contexts(
+    contexts = contexts_of(
         TabularMLM.random(2, k, 3), [0] * k, range(k), "any_order", [0, 1], orders=5, seed=2
     )
     prefixes = {
@@ -178,7 +177,7 @@ def test_any_orders_share_prefixes():
 
 
 def test_only_pairs_that_a_variant_changes_are_asked_for():
-    contexts = Contexts(TabularMLM.random(2, 4, 3), [0] * 4, range(4), "pairs", [0, 1])
+    contexts = contexts_of(TabularMLM.random(2, 4, 3), [0] * 4, range(4), "pairs", [0, 1])
     assert contexts.pass_count(torch.tensor([[1, 1, 0, 0], [0, 0, 1, 0]])) == 4 + 5
 
 

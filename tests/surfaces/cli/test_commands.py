@@ -357,7 +357,7 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
     [
         (
             "evaluate --data {file} --support all --alphabet cat,dog",
-            "--alphabet and support all exclude each other",
+            "--alphabet and --support all exclude each other",
         ),
         ("score 'a cat' --file {file}", "a text and --file were both given"),
         (
@@ -381,8 +381,8 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
         ("score --pairs {file}", "did you mean --minimal-pairs?"),
         ("sample --decoding-steps 3", "did you mean --passes?"),
         ("sample --decoder verified", "did you mean --kernel?"),
-        ("diagnose", "FOLDER... is missing: give FOLDER..., see unmask diagnose --help"),
-        ("translate --model m", "FILE is missing: give FILE, see unmask translate --help"),
+        ("diagnose", "RUN is missing: give RUN, see unmask diagnose --help"),
+        ("translate --model m", "DATA is missing: give DATA, see unmask translate --help"),
         ("evaluate", "--data is missing: give --data, see unmask evaluate --help"),
         ("evaluate {file}", "--data is missing: give --data {file}"),
         ("score 'a cat' --score surprisal", "use left_to_right"),

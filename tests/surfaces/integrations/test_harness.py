@@ -147,7 +147,7 @@ def test_tasks_have_the_numbers_of_score(tasks, model):
         bits, rel=1e-4
     )
 
-    greedy = unmask.Confidence(passes=3, decoding_temperature=0)
+    greedy = unmask.Confidence(passes=3, temperature=0)
     filled = unmask.sample(
         f"{QUESTIONS[0]} [MASK] [MASK] [MASK]", model=model, kernel=greedy, chains=1, sweeps=1
     )

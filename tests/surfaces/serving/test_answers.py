@@ -361,9 +361,11 @@ def test_a_chain_starts_from_the_sentence(client, events):
 
 
 def test_settings_that_nothing_uses_are_refused_before_the_stream(client):
-    answer = client.post("/api/sample", json={"template": TWO, "kernel": "gibbs", "temperature": 2})
+    answer = client.post(
+        "/api/sample", json={"template": TWO, "kernel": "gibbs", "energy_temperature": 2}
+    )
     assert answer.status_code == 422
-    assert "temperature" in answer.json()["error"]
+    assert "energy_temperature" in answer.json()["error"]
 
 
 def test_words(client):

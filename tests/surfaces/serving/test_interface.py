@@ -210,15 +210,13 @@ def test_a_start_is_passed_by_a_pipe():
         "template": "A [MASK].",
         "init": "It's.",
         "kernel": "mh",
-        "temperature": 0.5,
+        "energy_temperature": 0.5,
         "chains": 2,
         "seed": 0,
     }
     copy = Copies(None, {}).of("sample", values)
-    assert (
-        'kernel=unmask.MH(temperature=0.5), chains=2, start=unmask.Start(init=["It\'s."])).last'
-        in copy["python"]
-    )
+    kernel = "kernel=unmask.MH(energy_temperature=0.5)"
+    assert f'{kernel}, chains=2, start=unmask.Start(init=["It\'s."])).last' in copy["python"]
     assert copy["command"].startswith(
         "printf '%s\\n' 'It'\"'\"'s.' | unmask sample 'A [MASK].' --init -"
     )

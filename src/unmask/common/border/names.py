@@ -28,10 +28,19 @@ FAMILIAR = {
     "pairs": "minimal_pairs",
     "decoding_steps": "passes",
     "decoder": "kernel",
+    "decoding_temperature": "temperature",
 }
 """Names that other tools have for arguments of ours; used only where the function has ours and
 not theirs.
 """
+OF_OTHER_METHODS = {
+    "temperature": ("energy_temperature", "proposal_temperature"),
+    "energy_temperature": ("temperature",),
+    "proposal_temperature": ("temperature",),
+    "passes": ("sets",),
+    "sets": ("passes",),
+}
+"""Options of some methods, and what is meant where a method does not have them."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

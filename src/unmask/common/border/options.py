@@ -27,7 +27,7 @@ from unmask.common.border.marks import (
     mark,
     marks,
 )
-from unmask.common.border.names import nearest
+from unmask.common.border.names import OF_OTHER_METHODS, nearest
 from unmask.common.errors import InputError, argument_name
 
 HIDDEN = ("progress", "ready", "sink")
@@ -248,10 +248,15 @@ def _methods_with_fields(
             continue
         chosen = ", ".join(one.name for one in several)
         readers = [reader for reader, cls in method.classes.items() if name in hints(cls)]
+        use = f"leave it out, or use {' or '.join(readers)}"
+        for meant in OF_OTHER_METHODS.get(name, ()):
+            if any(meant in hints(one.__class__) for one in several):
+                use = f"did you mean {argument_name(meant)}?"
+                break
         raise InputError(
             f"was given, which {argument_name(parameter)} {chosen} does not use",
             argument=name,
-            use=f"leave it out, or use {' or '.join(readers)}",
+            use=use,
         )
     changed = []
     for one in several:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unmask.models.encoder.linear_maps import HALF_TYPES
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 LARGEST_DIFFERENCE = 1e-3
 """Of a log-probability; above it the fast path is given up."""
 ROUNDING_UNITS = 32

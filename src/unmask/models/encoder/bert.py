@@ -22,9 +22,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from unmask.models.encoder.architectures import BERT, layer_of
-from unmask.models.encoder.layers import Stream
+from unmask.models.encoder.layers import Layer, Stream
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, nn.Module] = {
     "gelu": nn.GELU(),
     "gelu_new": nn.GELU("tanh"),
     "gelu_pytorch_tanh": nn.GELU("tanh"),
@@ -112,9 +112,9 @@ class BertMaskedLM(nn.Module):
     def __init__(self, config: BertShape) -> None:
         super().__init__()
         self.config = config
-        self.outputs = config.vocab_size
+        self.outputs: int = config.vocab_size
         with torch.device("meta"):
-            self.bert = BertEncoder(config)
+            self.bert: BertEncoder = BertEncoder(config)
             self.cls: Any = nn.Module()
             self.cls.predictions = Predictions(config)
 
@@ -218,7 +218,7 @@ class BertEncoder(nn.Module):
     def __init__(self, config: BertShape) -> None:
         super().__init__()
         self.unseen: int | None = None
-        self.embeddings = Embeddings(config)
+        self.embeddings: Embeddings = Embeddings(config)
         self.encoder: Any = nn.Module()
         self.encoder.layer = nn.ModuleList(
             BertLayer(config) for _ in range(config.num_hidden_layers)
@@ -252,10 +252,14 @@ class Embeddings(nn.Module):
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
-        self.word_embeddings = _table(config.vocab_size, config.hidden_size)
-        self.position_embeddings = _table(config.max_position_embeddings, config.hidden_size)
-        self.token_type_embeddings = _table(config.type_vocab_size, config.hidden_size)
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.word_embeddings: nn.Embedding = _table(config.vocab_size, config.hidden_size)
+        self.position_embeddings: nn.Embedding = _table(
+            config.max_position_embeddings, config.hidden_size
+        )
+        self.token_type_embeddings: nn.Embedding = _table(
+            config.type_vocab_size, config.hidden_size
+        )
+        self.LayerNorm: nn.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, input_ids: Int[Tensor, "n t"], first: int = 0) -> Float[Tensor, "n t d"]:
         """The first layer's input, for tokens from position `first` on."""
@@ -279,11 +283,11 @@ class BertLayer(nn.Module):
             {name: nn.Linear(width, width) for name in ("query", "key", "value")}
         )
         self.attention.output = _dense_and_norm(width, config)
-        self.intermediate = nn.ModuleDict(
+        self.intermediate: nn.ModuleDict = nn.ModuleDict(
             {"dense": inner, "intermediate_act_fn": ACTIVATIONS[config.hidden_act]}
         )
-        self.output = _dense_and_norm(config.intermediate_size, config)
-        self.parts = layer_of(self, BERT, config.num_attention_heads, fused=False)
+        self.output: nn.ModuleDict = _dense_and_norm(config.intermediate_size, config)
+        self.parts: Layer = layer_of(self, BERT, config.num_attention_heads, fused=False)
 
 
 class Predictions(nn.Module):
@@ -293,10 +297,10 @@ class Predictions(nn.Module):
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
-        self.transform = _dense_and_norm(config.hidden_size, config)
-        self.activation = ACTIVATIONS[config.hidden_act]
-        self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
-        self.bias = nn.Parameter(self.decoder.bias.detach().clone())
+        self.transform: nn.ModuleDict = _dense_and_norm(config.hidden_size, config)
+        self.activation: nn.Module = ACTIVATIONS[config.hidden_act]
+        self.decoder: nn.Linear = nn.Linear(config.hidden_size, config.vocab_size)
+        self.bias: nn.Parameter = nn.Parameter(self.decoder.bias.detach().clone())
 
     def forward(self, hidden: Float[Tensor, "... d"]) -> Float[Tensor, "... V"]:
         """Logits."""

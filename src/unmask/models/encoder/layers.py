@@ -43,7 +43,7 @@ from unmask.models.encoder.linear_maps import (
 COMPILED_LENGTHS = (16, 32, 64)
 """Lengths in tokens for which the program for attention of short texts is compiled on a GPU."""
 SHORT = COMPILED_LENGTHS[-1]  # Longest text, in tokens, that this program takes
-HEAD_WIDTHS = {
+HEAD_WIDTHS: dict[torch.dtype, tuple[int, ...]] = {
     torch.float32: (16, 32, 64),
     torch.float16: (16, 32, 64, 128),
     torch.bfloat16: (16, 32, 64, 128),

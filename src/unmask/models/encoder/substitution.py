@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.models.encoder.encoder import Encoder
+from unmask.models.encoder.encoder import Encoder, Turns
 from unmask.models.encoder.layers import Stream
 
 NO_TOKEN = -1  # Is no token's id
@@ -35,22 +35,25 @@ class Substitution:
         self.ids = ids
         self.vary = vary
         self.predict = predict
-        self.length = len(ids)
+        self.length: int = len(ids)
         if encoder.dropped is None:
             sets = 1
-            self.mask = NO_TOKEN
+            self.mask: int = NO_TOKEN
         else:
             sets = len(vary) + 1  # 0, 1, ..., v masks among the values
             self.mask = encoder.dropped
-        self.fixed_masks = (ids == self.mask).index_fill(0, vary, False).sum()  # of those that stay
+        # of those that stay
+        self.fixed_masks: Tensor = (ids == self.mask).index_fill(0, vary, False).sum()
         masks_of_sets = self.fixed_masks + torch.arange(sets, device=ids.device)
-        self.shared = encoder.embed(
+        self.shared: Stream = encoder.embed(
             ids.repeat(sets, 1),
             torch.arange(self.length, device=ids.device),
             masks_of_sets.float() / self.length,
         )
-        self.shared_projections = encoder.layers[0].project(self.shared.normed)
-        self.turns = encoder.turns(self.length, self.shared.total)
+        self.shared_projections: tuple[Tensor, Tensor, Tensor] = encoder.layers[0].project(
+            self.shared.normed
+        )
+        self.turns: Turns = encoder.turns(self.length, self.shared.total)
 
     def hidden(self, values: Int[Tensor, "n v"]) -> Float[Tensor, "n d"]:
         """The encoder's last hidden state at `predict`, a row of `values` each."""

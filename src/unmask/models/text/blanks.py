@@ -32,7 +32,7 @@ from unmask.models.text.text_tokenizer import (
     shortened,
 )
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 WORD = "[WORD]"
 MODEL_MASKS = re.compile(r"<mask>|\[mask\]|\{mask\}|<extra_id_\d+>", re.IGNORECASE)
 """Masks as models spell them."""

@@ -40,8 +40,8 @@ class FolderTokenizer:
         core.no_truncation()  # a tokenizer.json may ask for it, and texts would be cut silently
         core.no_padding()
         self.backend_tokenizer = core
-        self.named = dict(named)
-        self.config = dict(config)
+        self.named: dict[str, str] = dict(named)
+        self.config: dict[str, Any] = dict(config)
         self.model_max_length: int = config.get("model_max_length") or UNLIMITED
         in_order = [named[kind] for kind in SPECIAL_KINDS if kind in named]
         self.all_special_tokens: list[str] = list(dict.fromkeys(in_order))

@@ -108,22 +108,24 @@ class TextTokenizer:
             self.core.no_truncation()
             self.core.no_padding()
         self.mask_id: int = tokenizer.mask_token_id
-        self.mask_token = str(tokenizer.mask_token)
+        self.mask_token: str = str(tokenizer.mask_token)
         self.unknown_id: int | None = tokenizer.unk_token_id
         by_id = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
         vocabulary: dict[str, int] = dict(by_id)
-        self.size = len(vocabulary)
+        self.size: int = len(vocabulary)
         unused = {i for token, i in vocabulary.items() if UNUSED.fullmatch(token)}
         # of all tokens of the tokenizer, also those beyond `vocab_size`
         self._special_or_unused = set(tokenizer.all_special_ids) | self._marked_special() | unused
-        self.special_tokens = tuple(str(token) for token in tokenizer.all_special_tokens)
-        self.nameless = set(range(vocab_size)) - set(vocabulary.values())
+        self.special_tokens: tuple[str, ...] = tuple(
+            str(token) for token in tokenizer.all_special_tokens
+        )
+        self.nameless: set[int] = set(range(vocab_size)) - set(vocabulary.values())
         without_text = self._special_or_unused | self.nameless
         self.special_ids: tuple[int, ...] = tuple(sorted(i for i in without_text if i < vocab_size))
-        self.regular_tokens = {
+        self.regular_tokens: dict[str, int] = {
             token: i for token, i in vocabulary.items() if i not in self._special_or_unused
         }
-        self.by_character = are_letters(self.regular_tokens)
+        self.by_character: bool = are_letters(self.regular_tokens)
         self._already_named: set[str] = set()  # unknown words in earlier warnings
         # how many start and end tokens a text has, once a text has shown it
         self._ends: tuple[int, int] | None = None

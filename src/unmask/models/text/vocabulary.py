@@ -29,7 +29,7 @@ from unmask.models.text.folder_tokenizer import FolderTokenizer
 from unmask.models.text.tokenizer_config import SPECIAL_KINDS
 from unmask.runs.fingerprint import content_hash
 
-SPELLINGS = {
+SPELLINGS: dict[str, tuple[str, ...]] = {
     "mask": ("[MASK]", "<mask>"),
     "pad": ("[PAD]", "<pad>"),
     "unk": ("[UNK]", "<unk>"),

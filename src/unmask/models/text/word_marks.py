@@ -45,7 +45,7 @@ class WordMarks:
         self.tokenizer = tokenizer
         self.vocab_size = vocab_size
         if not tokenizer.spaces_in_tokens:
-            self.space = ""
+            self.space: str = ""
         elif tokenizer.byte_level:
             self.space = "Ġ"
         else:

@@ -25,7 +25,7 @@ from unmask.sampling.chains.starts import drawn_starts
 from unmask.sampling.decoders.decoder import Decoder, DecodeState, decoding
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
+from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo, SweepPlan
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 
@@ -64,14 +64,14 @@ class GroupRun(ABC):
         self.passes = passes
         n = len(group.chains)
         target = group.target
-        self.starts = target.template_ids.repeat(n, 1)
-        self.spent = torch.zeros(n, dtype=torch.long, device=target.device)
-        self.counts = torch.zeros(
+        self.starts: Tensor = target.template_ids.repeat(n, 1)
+        self.spent: Tensor = torch.zeros(n, dtype=torch.long, device=target.device)
+        self.counts: Tensor = torch.zeros(
             (len(COUNTS), target.sites), dtype=torch.long, device=target.device
         )
-        self.streams = ChainStreams(settings.seed, group.chains, target.device)
-        self.done = 0
-        self.scoring_passes = 0
+        self.streams: ChainStreams = ChainStreams(settings.seed, group.chains, target.device)
+        self.done: int = 0
+        self.scoring_passes: int = 0
 
     def begin(self) -> None:  # noqa: B027
         """Put the chains at their starts; those of decoders are blank, and there already."""
@@ -181,8 +181,8 @@ class MarkovRun(GroupRun):
     def __init__(self, settings: SampleSettings, group: Group, kernel: Kernel) -> None:
         super().__init__(settings, group, kernel.passes)
         self.kernel = kernel
-        self.plan = kernel.plan  # raises if its blocks do not fit the target
-        self.state = ChainState.blank(group.target, len(group.chains))
+        self.plan: SweepPlan = kernel.plan  # raises if its blocks do not fit the target
+        self.state: Any = ChainState.blank(group.target, len(group.chains))
 
     def begin(self) -> None:
         target = self.group.target
@@ -256,7 +256,7 @@ class DecoderRun(GroupRun):
     def __init__(self, settings: SampleSettings, group: Group, decoder: Decoder) -> None:
         super().__init__(settings, group, decoder.passes)
         self.decoder = decoder
-        self.state = DecodeState.blank(group.target, len(group.chains))
+        self.state: Any = DecodeState.blank(group.target, len(group.chains))
 
     def steps(self) -> Iterator[DecodeState]:
         n = len(self.group.chains)

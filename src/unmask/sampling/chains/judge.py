@@ -10,6 +10,7 @@ that nobody would write, and the judge shows it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,13 +35,14 @@ class CausalJudge:
 
     def __init__(self, name: str, device: str = "auto") -> None:
         self.name = name
-        network, self.tokenizer = load_causal(name)
-        self.network = network.to(resolve_device(device)).eval()
+        network, tokenizer = load_causal(name)
+        self.tokenizer: Any = tokenizer
+        self.network: Any = network.to(resolve_device(device)).eval()
         start = self.tokenizer.bos_token_id
         end = self.tokenizer.eos_token_id
         first = end if start is None else start
-        self.before = [] if first is None else [first]
-        self.after = [] if end is None else [end]
+        self.before: list[Any] = [] if first is None else [first]
+        self.after: list[Any] = [] if end is None else [end]
         self._refuse_one_that_looks_ahead()
 
     @torch.no_grad()

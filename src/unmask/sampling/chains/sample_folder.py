@@ -19,7 +19,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class SampleFolder(RunFolder):
     about         entries of settings.json besides the settings
     """
 
-    MAY_GROW = ("sweeps",)
+    MAY_GROW: ClassVar[tuple[str, ...]] = ("sweeps",)
     REMEDY = "delete it and its group's file in checkpoints, and give the same command again"
 
     def __init__(

@@ -52,7 +52,7 @@ class ChainWorker:
         self, load: Callable[[], MaskedLM], settings: SampleSettings, energy: Energy | None
     ) -> None:
         self.settings = settings
-        self.model = load()
+        self.model: MaskedLM = load()
         self.energy = energy
         self.latest: tuple[int, GroupRun] | None = None
 

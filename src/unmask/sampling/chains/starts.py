@@ -66,8 +66,8 @@ def drawn_starts(
     if settings.start.random_start:
         no_passes = torch.zeros(n, dtype=torch.long, device=target.device)
         return random_texts(target, n, rng), no_passes
-    assert isinstance(settings.kernel, registry.Proposing)
-    options = registry.Ancestral(proposal_temperature=settings.kernel.proposal_temperature)
+    assert isinstance(settings.kernel, registry.Markov)
+    options = registry.Ancestral(temperature=settings.kernel.proposal_temperature)
     state, spent = decode(Ancestral(target, passes, options), n, rng)
     return state.ids, spent
 

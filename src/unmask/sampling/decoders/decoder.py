@@ -198,7 +198,8 @@ class Ancestral(Decoder):
 
     @property
     def exact(self) -> bool:
-        return True
+        """False at temperature 0, where the law is a point mass."""
+        return float(self.options.token_temperature) > 0
 
     @property
     def steps(self) -> int:

@@ -6,7 +6,7 @@ their tokens drawn.
     law(x) = prod_t prod_{i in K_t} q(x_i | x_{S_t}),   K_t found by revealing x itself
 
 The law sums to 1 over all texts (induction on the last pass), whatever the conditionals are,
-and costs as many passes as decoding. q runs over the allowed tokens, at the decoding
+and costs as many passes as decoding. q runs over the allowed tokens, at the decoder's
 temperature. Where `choose` follows a random order, this is the law given the order. At
 temperature 0 the law is a point mass on one text, which is not a score. A decoder that looks at
 the tokens it drew before it keeps them (mask-predict, confidence) has no such law: the same
@@ -215,8 +215,9 @@ def law(decoder: RevealingDecoder, ids: Int[Tensor, "n T"], rng: Randomness) -> 
     """
     if not decoder.exact:
         raise InputError(
-            "decoding_temperature 0 takes the likeliest tokens, and its law is one text: give a"
-            " number above 0"
+            "0 takes the likeliest tokens, and its law is one text",
+            argument="temperature",
+            use="give a number above 0",
         )
     target = decoder.target
     target.check(ids)

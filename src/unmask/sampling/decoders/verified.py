@@ -98,7 +98,7 @@ class Verified(RevealingDecoder):
     @cached_property
     def chooser(self) -> LeastDependent:
         """The decoder that chooses sets."""
-        options = registry.LeastDependent(passes=self.options.passes, profile=self.options.profile)
+        options = registry.LeastDependent(passes=self.options.sets, profile=self.options.profile)
         return LeastDependent(self.target, self.passes, options)
 
     @property

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 WARM_UPS = 2  # Calls before one is recorded
 
 
@@ -78,8 +78,10 @@ class Recorded:
     ) -> None:
         self.function = function
         self.rows = rows
-        self.inputs = [value[:1].repeat(rows, *[1] * (value.dim() - 1)) for value in examples]
-        self.shared = [value.clone() for value in shared]
+        self.inputs: list[Tensor] = [
+            value[:1].repeat(rows, *[1] * (value.dim() - 1)) for value in examples
+        ]
+        self.shared: list[Tensor] = [value.clone() for value in shared]
         self.graph: torch.cuda.CUDAGraph | None = None
         self.outputs: tuple[Tensor, ...] = ()
         self._warm_up()

@@ -68,9 +68,9 @@ class Passes:
         usual_rows = GPU_ROWS if on_gpu else CPU_ROWS
         usual_form: OutputForm = "states" if on_gpu else "logits"
         self.model = model
-        self.rows = rows or usual_rows
+        self.rows: int = rows or usual_rows
         self.form: OutputForm = form or usual_form
-        self.count = 0
+        self.count: int = 0
         self._offered: dict[int, bool] = {}  # whether the model offers states, by tokens of a text
         self._recorded: dict[tuple[object, ...], Recorded] = {}
         self._pool: list[Any] = []

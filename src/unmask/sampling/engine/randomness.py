@@ -120,7 +120,7 @@ class Randomness:
         self.chains = chains
         self.sweep = sweep
         self.step = step
-        self.calls = 0
+        self.calls: int = 0
 
     def uniform(self, rows: Int[Tensor, " m"], places: Int[Tensor, "#m p"]) -> Float[Tensor, "m p"]:
         """A number on (0, 1) for each row and place, in float64; the next call of the step."""
@@ -191,7 +191,9 @@ class ChainStreams:
         self, seed: Seed, chains: Sequence[Number], device: torch.device | str = "cpu"
     ) -> None:
         self.seed = seed
-        self.chains = torch.tensor(list(chains), dtype=torch.long, device=resolve_device(device))
+        self.chains: Tensor = torch.tensor(
+            list(chains), dtype=torch.long, device=resolve_device(device)
+        )
 
     def at(self, sweep: int, step: int) -> Randomness:
         """The random numbers of one step of one sweep; the same at every call."""

@@ -322,7 +322,9 @@ class SweepPlan:
                 f"blocks of {block_size} in a text of {sites} free positions: give a block size"
                 f" from 1 to {sites}"
             )
-        self.sites, self.scan, self.block_size = sites, scan, block_size
+        self.sites: int = sites
+        self.scan = scan
+        self.block_size: int = block_size
 
     @property
     def steps(self) -> int:

@@ -64,7 +64,7 @@ from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 from unmask.sampling.target import Target
 
-COLUMNS_PER_ROUND = {"cpu": (2,), "cuda": (2, 2, 4, 8)}
+COLUMNS_PER_ROUND: dict[str, tuple[int, ...]] = {"cpu": (2,), "cuda": (2, 2, 4, 8)}
 """Columns of each undecided chain that the rounds of early rejection compute, the last number
 from then on: a GPU is given larger rounds as fewer chains are left, since it waits for each."""
 NEARNESS = (
@@ -223,7 +223,7 @@ class MetropolisKernel(Kernel):
     @cached_property
     def acceptance(self) -> Acceptance:
         """The rule that accepts or rejects proposals."""
-        return Acceptance(self.target, self.passes, self.options.temperature)
+        return Acceptance(self.target, self.passes, self.options.energy_temperature)
 
     def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " n"]]:
         """The whole energy of each text: S passes per chain."""

@@ -12,13 +12,14 @@ for all texts of a length: an order that depended on the text would not give a p
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Interval
 
 from unmask.common.border.marks import PYTHON_ONLY
 from unmask.common.checks import one_of, shown
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.lazy import torch
 from unmask.common.methods.method import method
 from unmask.sampling.registry import KERNELS, refuse_no_law, with_law
@@ -49,13 +50,15 @@ class DecoderLaw(Score):
 
     Parameters:
         decoder: Decoder that chooses positions before it draws their tokens.
-        passes: Passes in which it fills a text; of verified, its sets. By default its bound
-            decides, or the decoder's own number.
+        passes: Passes in which it fills a text. By default its bound decides, or the decoder's
+            own number.
+        sets: Of verified: sets of a text. By default the decoder's own number.
         seed: Seed of a random order, which is the same for all texts of a length.
     """
 
     decoder: Annotated[str, PYTHON_ONLY]
-    passes: Annotated[int | None, PYTHON_ONLY, Interval(ge=1, le=MOST_PASSES)] = None
+    passes: Annotated[int, PYTHON_ONLY, Interval(ge=1, le=MOST_PASSES)] | None = None
+    sets: Annotated[int, PYTHON_ONLY, Interval(ge=1, le=MOST_PASSES)] | None = None
     seed: Seed = 0
 
     name = f"{DECODER}NAME@PASSES"  # of the kind; an object has its own
@@ -71,36 +74,53 @@ class DecoderLaw(Score):
         name = f"{DECODER}{self.decoder}"
         refuse_no_law(f"score {name}", self.decoder)
         one_of("score", name, [f"{DECODER}{decoder}" for decoder in with_law()])
-        if self.passes is not None:
-            name = f"{name}@{self.passes}"
+        option = KERNELS[self.decoder].parts
+        for other in ("passes", "sets"):
+            if other != option and getattr(self, other) is not None:
+                raise InputError(
+                    f"is not used by decoder {self.decoder}",
+                    argument=other,
+                    use=f"give {argument_name(option)}",
+                )
+        if self.parts is not None:
+            name = f"{name}@{self.parts}"
         # A frozen dataclass sets its own attributes in this way.
         object.__setattr__(self, "name", name)
+
+    @property
+    def parts(self) -> int | None:
+        """The number of passes, or of sets; None: by default."""
+        if self.sets is not None:
+            return self.sets
+        return self.passes
 
     @classmethod
     def spelled(cls, text: str) -> DecoderLaw | None:
         """The law that decoder:NAME or decoder:NAME@PASSES spells."""
         if not text.startswith(DECODER):
             return None
-        decoder, at, passes = text.removeprefix(DECODER).partition("@")
+        decoder, at, number = text.removeprefix(DECODER).partition("@")
+        law = cls(decoder)
         if not at:
-            return cls(decoder)
-        is_number = passes.isascii() and passes.isdigit() and len(passes) <= MOST_DIGITS
-        if not is_number or not 1 <= int(passes) <= MOST_PASSES:
+            return law
+        option = KERNELS[decoder].parts
+        is_number = number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS
+        if not is_number or not 1 <= int(number) <= MOST_PASSES:
             raise InputError(
-                f"{DECODER}{decoder}@{passes[:MOST_DIGITS]}: the number of passes is"
-                f" {shown(passes)}",
+                f"{DECODER}{decoder}@{number[:MOST_DIGITS]}: the number of {option} is"
+                f" {shown(number)}",
                 argument="score",
                 use=f"give a whole number from 1 to {MOST_PASSES}",
             )
-        return cls(decoder, int(passes))
+        return replace(law, **{option: int(number)})
 
     @property
     def definition(self) -> str:
         """What is revealed in each pass, and how many passes there are."""
         entry = KERNELS[self.decoder]
-        number = self.passes
-        if number is None and not entry.bound:
-            number = entry().passes  # type: ignore[attr-defined]
+        number = self.parts
+        if number is None:
+            number = getattr(entry(), entry.parts)  # None where a bound decides
         if number is None:
             passes = f"the default {entry.bound}"
         else:
@@ -116,7 +136,7 @@ class DecoderLaw(Score):
         """The decoder's own passes."""
         if KERNELS[self.decoder].one_by_one:
             return sites
-        return min(sites, self.passes or USUAL_PASSES)
+        return min(sites, self.parts or USUAL_PASSES)
 
     def compute(
         self, model: ConditionalModel, batch: TextBatch, progress: Progress | None = None
@@ -141,10 +161,10 @@ class DecoderLaw(Score):
         return Scored(by_site.sum(1), by_site)
 
     def _decoder(self) -> Any:
-        """The decoder, with its own number of passes if none is given."""
-        if self.passes is None:
+        """The decoder, with its own number of passes or sets if none is given."""
+        if self.parts is None:
             return KERNELS[self.decoder]()
-        return KERNELS[self.decoder](passes=self.passes)  # type: ignore[call-arg]
+        return KERNELS[self.decoder].in_parts(self.parts)
 
 
 def _by_sites(

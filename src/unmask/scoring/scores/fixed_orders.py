@@ -122,7 +122,7 @@ def _with_blanks_after(
             blanks = ids.new_full((len(rows), 1 + right), model.mask_id)
             before = torch.cat([ids[:, :first], ids[:, begin:position]], 1)
             column = torch.full_like(rows, before.shape[1])[:, None]
-            logits = model.logits(torch.cat([before, blanks, ids[:, after:]], 1), column)[:, 0]
+            logits = model.logits_at(torch.cat([before, blanks, ids[:, after:]], 1), column)[:, 0]
             log_total = logits.logsumexp(1)
             token = logits.gather(1, ids[:, position : position + 1])[:, 0]
             lost = lost_nats(logits, special, log_total).double()

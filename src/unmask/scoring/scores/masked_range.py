@@ -131,7 +131,7 @@ def _read(
         )
         rows = batch.ids[text.unsqueeze(1), places].masked_fill(is_masked, model.mask_id)
         column = (places == position.unsqueeze(1)).int().argmax(1, keepdim=True)
-        logits = model.logits(rows, column)[:, 0]
+        logits = model.logits_at(rows, column)[:, 0]
         token = batch.ids[text, position].unsqueeze(1)
         logit_of_token = logits.gather(1, token).squeeze(1)
         log_total = logits.logsumexp(1)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -51,19 +51,25 @@ class Frontier(Result):
     """Nats per token of every decoder at every number of passes.
 
     settings   of the call, with the model's fingerprint and a hash of the data
-    rows       one row per text and decoder: decoder, asked (passes asked for; missing: one
-               token per pass), text, passes of its law, rounds and rows of a text that is drawn
+    rows       one row per text and decoder: decoder, asked (passes or sets asked for; missing:
+               one token per pass), text, passes of its law, rounds and rows of a text that is drawn
                (of verified for the first 64 texts), nats
     skipped    how many texts were left out, by reason
     about      when, where and with which versions it was made
 
     >>> texts = ["Two men are in a park."]
-    >>> frontier = unmask.frontier(texts, decoders=["random"], passes=[2], length=7)
+    >>> frontier = unmask.frontier(texts, decoders=["random-sets"], passes=[2], length=7)
     >>> [point["passes"] for point in frontier.points]
     [2.0, 7.0, 7.0, 7.0]
     """
 
-    KEYS = ("texts", "best", "points", "settings", "skipped_texts=skipped")
+    KEYS: ClassVar[tuple[str, ...]] = (
+        "texts",
+        "best",
+        "points",
+        "settings",
+        "skipped_texts=skipped",
+    )
 
     settings: dict[str, Any]
     rows: pandas.DataFrame

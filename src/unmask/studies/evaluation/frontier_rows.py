@@ -87,18 +87,18 @@ SEQUENTIAL: Mapping[str, type[RevealingDecoder]] = {
 
 @dataclass(frozen=True)
 class Point:
-    """A decoder at a number of passes; `passes` None: one token per pass."""
+    """A decoder at a number of parts, its passes or sets; `parts` None: one token per pass."""
 
     decoder: str
-    passes: int | None
+    parts: int | None
 
     def build(self, target: Target, passes: Passes) -> RevealingDecoder:
         """The decoder for texts of the target's length."""
-        if self.passes is None:
+        if self.parts is None:
             reference = SEQUENTIAL[self.decoder]
             return reference(target, passes, replace(reference.options, passes=target.sites))
-        kernel = KERNELS[self.decoder](passes=self.passes)  # type: ignore[call-arg]
-        decoder: RevealingDecoder = kernel.on(target, passes)
+        method = KERNELS[self.decoder].in_parts(self.parts)
+        decoder: RevealingDecoder = method.on(target, passes)
         return decoder
 
 
@@ -141,7 +141,8 @@ def measured_frontier(
         "first": first,
         "sentences": most_texts,
         "decoders": list(dict.fromkeys(point.decoder for point in points)),
-        "passes": sorted({point.passes for point in points if point.passes is not None}),
+        "passes": _numbers(points, "passes"),
+        "sets": _numbers(points, "sets"),
         "profile": None if profile is None else profile.to_dict(),
         "seed": seed,
     }
@@ -160,6 +161,12 @@ def measured_frontier(
         frontier = Frontier(settings, run.rows(columns).to_pandas(), skipped)
         frontier.save(run.path)
     return frontier
+
+
+def _numbers(points: Sequence[Point], option: str) -> list[int]:
+    """The numbers of the points whose decoders call them `option`."""
+    numbers = {point.parts for point in points if KERNELS[point.decoder].parts == option}
+    return sorted(number for number in numbers if number is not None)
 
 
 def texts_of_length(
@@ -216,13 +223,13 @@ def _measured(
     target = Target(model, blank_template(model, length))
     network = Passes(model, form="logits")
     texts_at_once = logit_rows(model, length)
-    passes_in_all = len(ids) * sum(point.passes or length for point in points)
+    passes_in_all = len(ids) * sum(point.parts or length for point in points)
     passes_done = 0
     for point in points:
         decoder = point.build(target, network)
-        passes_per_text = point.passes or length
+        passes_per_text = point.parts or length
         pending = [
-            text for text in range(len(ids)) if (point.decoder, point.passes, text) not in done
+            text for text in range(len(ids)) if (point.decoder, point.parts, text) not in done
         ]
         passes_done += (len(ids) - len(pending)) * passes_per_text
         if progress:
@@ -252,7 +259,7 @@ def _rows_of(
     return [
         {
             "decoder": point.decoder,
-            "asked": point.passes,
+            "asked": point.parts,
             "text": text,
             "passes": passes[i],
             "rounds": rounds[i],

@@ -32,6 +32,7 @@ from threading import Thread
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError, UnmaskError
@@ -68,7 +69,7 @@ FLOAT32 = 4
 FLOAT64 = 8
 """Bytes of a float64."""
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,9 @@ class Measurer:
         longest: int = 0,
     ) -> None:
         self.model = model
-        self.constructions = tuple(constructions)
+        self.constructions: tuple[str, ...] = tuple(constructions)
         self.steps = steps
-        self.support = None if support is None else torch.tensor(support)
+        self.support: Tensor | None = None if support is None else torch.tensor(support)
         self.longest = longest
         self.size: int | None = None
         self.precompilation: Thread | None = None

@@ -11,7 +11,7 @@ from unmask.common.files import first_line, user_path
 from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, plain_texts, source_name
 from unmask.studies.evaluation.conllu import Parse, read_conllu
 
-HUB_DATASETS = {
+HUB_DATASETS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "snli": ("stanfordnlp/snli", "validation", ("premise", "hypothesis")),
     "xsum": ("EdinburghNLP/xsum", "test", ("summary",)),
 }

@@ -66,13 +66,13 @@ class StoredRows:
         import pyarrow
 
         self.folder = folder
-        self.columns = pyarrow.schema([*COLUMNS.items()])
-        self.tables = [self.columns.empty_table()]
+        self.columns: Any = pyarrow.schema([*COLUMNS.items()])
+        self.tables: list[Any] = [self.columns.empty_table()]
         if folder is not None:
             self.tables += [read_rows([part], self.columns) for part in read_parts(folder.path)]
-        self.done = {pair for table in self.tables for pair in table["pair"].to_pylist()}
+        self.done: set[Any] = {pair for table in self.tables for pair in table["pair"].to_pylist()}
         self.waiting: list[Row] = []
-        self.last_written = time.monotonic()
+        self.last_written: float = time.monotonic()
 
     def add(self, rows: Sequence[Row]) -> None:
         """The rows of pairs that were measured together."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Number = dict[str, float | None]
 """{"value", "low", "high"}: a mean and its interval. Low and high are None if there are fewer than
 two pairs, or if the mean is not finite."""
-MEASURES = {
+MEASURES: dict[str, tuple[str, ...]] = {
     "u_ppl": ("unary_nll_first", "unary_nll_second"),
     "p_ppl": ("pair_nll",),
     "a_kl": ("a_kl",),

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import entr, rel_entr
 
 from unmask.studies.lab.dynamics import MaskLaw
@@ -25,7 +26,7 @@ class Entropies:
 
     def __init__(self, model: LabModel) -> None:
         self.model = model
-        self.cells = model.p.reshape(model.space.sizes)
+        self.cells: NDArray[np.float64] = model.p.reshape(model.space.sizes)
         self._entropy_of: dict[frozenset[int], float] = {frozenset(): 0.0}
 
     def __call__(self, sites: Iterable[int]) -> float:

@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Num
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from unmask.common.errors import InputError
@@ -62,7 +63,7 @@ class MaskedLoss:
         self.family = family
         self.law = law
         with np.errstate(divide="ignore"):  # log 0 = -inf: this mask never comes with this state
-            self.log_probability = np.log(law.probability)
+            self.log_probability: NDArray[np.float64] = np.log(law.probability)
 
     @cached_property
     def groups(self) -> list[Members]:

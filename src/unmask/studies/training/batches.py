@@ -35,7 +35,7 @@ class BatchPlan:
             raise InputError("the corpus is empty: no line gave a segment of tokens")
         self.packed = packed
         self.seed = seed
-        self.rows = batch_tokens // length
+        self.rows: int = batch_tokens // length
         """Rows of a batch."""
         if not 1 <= self.rows <= rows:
             raise InputError(
@@ -43,7 +43,7 @@ class BatchPlan:
                 f" ({batch_tokens} tokens, {self.rows} rows): give more text, or --batch-tokens"
                 f" between {length} and {rows * length}"
             )
-        self.steps_per_epoch = rows // self.rows
+        self.steps_per_epoch: int = rows // self.rows
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
 
     def batch(self, step: int) -> Int[np.ndarray, "rows length"]:

@@ -236,8 +236,8 @@ class PackedBert:
         self.dtype = dtype
         self.compiled = compile
         self.causal = causal
-        self.heads = int(model.config.num_attention_heads)
-        self.eps = float(model.config.layer_norm_eps)
+        self.heads: int = int(model.config.num_attention_heads)
+        self.eps: float = float(model.config.layer_norm_eps)
         self._embed: Callable[..., Any] = embed
         self._layer: Callable[..., Any] = encoder_layer
         self._head: Callable[..., Any] = head
@@ -248,8 +248,10 @@ class PackedBert:
             self._layer = compiled(encoder_layer)
             self._head = compiled(head)
             self._head_loss = compiled(head_loss)
-        self.layer_weights = [LayerWeights.of(layer) for layer in model.bert.encoder.layer]
-        self.head_weights = HeadWeights.of(model)
+        self.layer_weights: list[LayerWeights] = [
+            LayerWeights.of(layer) for layer in model.bert.encoder.layer
+        ]
+        self.head_weights: HeadWeights = HeadWeights.of(model)
 
     def hidden(
         self, ids: Int[Tensor, "R L"], text: PackedText, dropout: float = 0.0

@@ -41,11 +41,11 @@ class RunLog:
         self.trainer = trainer
         self.checkpoint = checkpoint
         self.progress = progress
-        self.training_in_words = "steps"
-        self.validation_in_words = ""
+        self.training_in_words: str = "steps"
+        self.validation_in_words: str = ""
         self.unwritten: list[tuple[int, StepNumbers]] = []
-        self.began = time.monotonic()
-        self.last_record = self.began
+        self.began: float = time.monotonic()
+        self.last_record: float = self.began
         if trainer.processes.leads and path.exists():
             # Steps that a killed run logged after its last checkpoint are made again.
             kept = [record for record in read_log(path) if record["step"] <= start]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from unmask.common.results import Result
 from unmask.studies.training.log import read_log
@@ -30,7 +30,7 @@ class TrainingRun(Result):
                  (`validation.unigram`)
     """
 
-    KEYS = (
+    KEYS: ClassVar[tuple[str, ...]] = (
         "out",
         "status",
         "step",

@@ -47,7 +47,7 @@ from unmask.studies.training.steps import run_steps
 from unmask.studies.training.text_sources import TextSource, one_source, parallel_sides, sources
 from unmask.studies.training.trainer import Trainer
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 def train_model(

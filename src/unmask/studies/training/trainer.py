@@ -14,14 +14,16 @@ the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt
-from torch import Tensor
+from torch import Tensor, nn
 
+from unmask.models.encoder.bert import BertMaskedLM
 from unmask.studies.training.batches import BatchPlan, seed_for
 from unmask.studies.training.corpus import TrainingData
 from unmask.studies.training.encoder import PackedBert, Slots
@@ -102,30 +104,36 @@ class Trainer:
         self.settings = settings
         self.device = device
         self.processes = processes
-        self.vocabulary = Vocabulary.of(prepared.tokenizer, device, settings.source_length)
-        self.packed = prepared.packed
-        self.plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
+        self.vocabulary: Vocabulary = Vocabulary.of(
+            prepared.tokenizer, device, settings.source_length
+        )
+        self.packed: PackedRows = prepared.packed
+        self.plan: BatchPlan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
         if init is None:
             network = new_model(settings, self.vocabulary.size, self.vocabulary.pad)
         else:
             network = init.network
-        self.model = network.to(device)
-        self.objective = objective_of(settings)
+        self.model: BertMaskedLM = network.to(device)
+        self.objective: Objective = objective_of(settings)
         on_gpu = device.type == "cuda"
-        self.bert = PackedBert(
+        self.bert: PackedBert = PackedBert(
             self.model,
             dtype=torch.bfloat16 if on_gpu else torch.float32,
             compile=on_gpu,
             causal=self.objective.causal,
         )
-        self.optimisers = make_optimisers(self.model, settings.optimiser, settings.lr)
-        self.reduced_loss = processes.reduced(self.model, self._loss)
+        self.optimisers: list[torch.optim.Optimizer] = make_optimisers(
+            self.model, settings.optimiser, settings.lr
+        )
+        self.reduced_loss: Callable[..., Any] = processes.reduced(self.model, self._loss)
         """`_loss`, with gradients that are averaged over the processes."""
-        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.parameters: list[nn.Parameter] = [
+            p for p in self.model.parameters() if p.requires_grad
+        ]
         most_rows = -(-self.plan.rows // processes.size)  # of one process, rounded up
-        self.capacity = self._capacity(self.objective, most_rows, self.packed)
+        self.capacity: int = self._capacity(self.objective, most_rows, self.packed)
         """Slots for the targets of this process' rows of a training batch."""
-        self.log_unigram = log_unigram(prepared, self.vocabulary, self.objective.causal)
+        self.log_unigram: Tensor = log_unigram(prepared, self.vocabulary, self.objective.causal)
 
     def _capacity(self, objective: Objective, rows: int, packed: PackedRows) -> int:
         """The number of slots for the targets of `rows` of the packed rows."""

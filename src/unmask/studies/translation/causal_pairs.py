@@ -52,16 +52,16 @@ class CausalPairs(PairTranslator):
         name: str = "",
     ) -> None:
         """`spelling` is needed for texts alone, not for tokens."""
-        self.network = network.eval()
+        self.network: BertMaskedLM = network.eval()
         self.layout = layout
         self.spelling = spelling
         self.name = name
         network.bert.unseen = layout.pad  # no position attends to padding
-        self.device = next(network.parameters()).device
+        self.device: torch.device = next(network.parameters()).device
         excluded = torch.zeros(network.config.vocab_size, dtype=torch.bool)
         excluded[special] = True
         excluded[layout.end] = False
-        self.excluded = excluded.to(self.device)
+        self.excluded: Tensor = excluded.to(self.device)
 
     @classmethod
     def load(cls, folder: Path, device: str, dtype: str) -> CausalPairs:

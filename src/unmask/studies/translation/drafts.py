@@ -92,7 +92,7 @@ class Drafting:
     def __init__(self, pair: PairModel, seed: int) -> None:
         self.pair = pair
         self.seed = seed
-        self.moves = dict.fromkeys(COUNTS, 0)
+        self.moves: dict[str, int] = dict.fromkeys(COUNTS, 0)
 
     def at_random(self, drafts: Sequence[Draft]) -> list[Draft]:
         """The drafts with tokens drawn uniformly from the vocabulary."""

@@ -37,7 +37,7 @@ else:
         Written(short="-m"),
     ]
 
-RANDOM = "random"  # A start: tokens drawn uniformly. The decoder of this name is not a start.
+RANDOM = "random"  # A start: tokens drawn uniformly.
 STEPS = 10  # Of the decoder that a kernel starts from, unless the start names them
 MOST_STEPS = 10**6 - 1
 SWEEPS = 10  # Of a Markov kernel, unless they are given
@@ -177,9 +177,9 @@ class TranslateSettings:
     energy    of kernels, and of the output
     """
 
-    kernel: Method | Beam = field(default_factory=lambda: MaskPredict(decoding_temperature=0.0))
+    kernel: Method | Beam = field(default_factory=lambda: MaskPredict(temperature=0.0))
     sweeps: int = SWEEPS
-    start: Method | None = field(default_factory=lambda: MaskPredict(decoding_temperature=0.0))
+    start: Method | None = field(default_factory=lambda: MaskPredict(temperature=0.0))
     lengths: int = LENGTHS
     energy: EnergyKind = "norm"
     seed: int = 0
@@ -288,17 +288,18 @@ def starting(start: str | None) -> Method | None:
     if start == RANDOM:
         return None
     name, at, steps = (start or MaskPredict.name).partition("@")
-    decoders = {one.name: one for one in KERNELS.values() if one.decodes and one.name != RANDOM}
+    decoders = {one.name: one for one in KERNELS.values() if one.decodes}
     decoder = decoders.get(name)
-    takes_steps = decoder is not None and hasattr(decoder, "passes")
+    takes_steps = decoder is not None and decoder.parts != ""
     understood = not at or (takes_steps and _is_number_of_steps(steps))
     if decoder is None or not understood:
         known = ", ".join([*decoders, RANDOM])
         raise InputError(
             f"start {start!r} is not known: give one of {known}, with steps as mask-predict@4"
         )
-    options = {"passes": int(steps or STEPS)} if takes_steps else {}
-    return likeliest(decoder(**options))
+    if takes_steps:
+        return likeliest(decoder.in_parts(int(steps or STEPS)))
+    return likeliest(decoder())
 
 
 def _is_number_of_steps(text: str) -> bool:
@@ -306,9 +307,7 @@ def _is_number_of_steps(text: str) -> bool:
 
 
 def likeliest(decoder: Method) -> Method:
-    """The decoder at temperature 0, unless another one was given or the decoder has none
-    (ancestral).
-    """
-    if getattr(decoder, "decoding_temperature", 0.0) is not None:
+    """The decoder at temperature 0, unless another one was given."""
+    if getattr(decoder, "temperature", 0.0) is not None:
         return decoder
-    return replace(decoder, decoding_temperature=0.0)  # type: ignore[call-arg]
+    return replace(decoder, temperature=0.0)  # type: ignore[call-arg]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from unmask.common.errors import InputError
 from unmask.common.files import as_json
@@ -88,8 +88,14 @@ class Translations(Result):
     figures   against the references
     """
 
-    KEYS = ("settings", "translations=rows", "seconds", "moves", "figures")
-    ROWS = "translations"
+    KEYS: ClassVar[tuple[str, ...]] = (
+        "settings",
+        "translations=rows",
+        "seconds",
+        "moves",
+        "figures",
+    )
+    ROWS: ClassVar[str] = "translations"
     settings: TranslateSettings
     rows: list[dict[str, Any]]
     seconds: float

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from tokenizers import Tokenizer
+
 from unmask.common.errors import InputError
 from unmask.models.checkpoint_files import Source
 from unmask.models.text.folder_tokenizer import FolderTokenizer
@@ -33,8 +35,8 @@ class Spelling:
                 f"model {str(folder)!r} is not a folder: give one of `unmask train --parallel`"
             )
         self.folder = folder
-        self.core = load_word_pieces(folder)
-        self.unknown = self.core.token_to_id(UNKNOWN)
+        self.core: Tokenizer = load_word_pieces(folder)
+        self.unknown: int | None = self.core.token_to_id(UNKNOWN)
 
     @cached_property
     def tokenizer(self) -> FolderTokenizer:

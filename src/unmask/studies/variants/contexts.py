@@ -27,11 +27,10 @@ from torch import Tensor
 
 from unmask.common.batches import cut, grouped
 from unmask.common.cloze import blanked
-from unmask.joints.registry import DEFAULT_OF_MUTANTS
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.studies.variants.parent_scores import ParentScores
-from unmask.studies.variants.scores.score import Chain, chosen_variant_scores
+from unmask.studies.variants.scores.score import Chain, VariantScore
 from unmask.tables.conditional_table import ROWS, enough_rows
 from unmask.tables.lattice import random_orders
 
@@ -54,11 +53,10 @@ class Contexts:
 
     ids       the parent's token ids
     sites     the positions that vary, each once
-    names     of scores
+    scores    the scores, each once
     allowed   the token ids that q is normalised over; the variants' are among them, and for
               singles and pairs the parent's
     orders    sampled orders of `any_order`, from `seed`
-    joint     the construction of `epistasis`, and of `pairs` without a name
     passes    rows passed so far
     """
 
@@ -67,24 +65,23 @@ class Contexts:
         model: ConditionalModel,
         ids: Sequence[int],
         sites: Sequence[int],
-        names: str | Sequence[str],
+        scores: Sequence[VariantScore],
         allowed: Sequence[int],
         orders: int = 8,
         seed: int = 0,
-        joint: str = DEFAULT_OF_MUTANTS,
     ) -> None:
         self.model = model
-        self.ids = list(ids)
+        self.ids: list[int] = list(ids)
         self.passes = 0
-        scores = chosen_variant_scores(names, joint)
-        self.names = tuple(score.name for score in scores)
 
         # Sites are numbered from left to right; `columns` are theirs in lists of variants.
-        self.columns = sorted(range(len(sites)), key=lambda column: sites[column])
-        self.sites = [sites[column] for column in self.columns]
-        self.allowed = torch.tensor(list(allowed), dtype=torch.long, device=model.device)
+        self.columns: list[int] = sorted(range(len(sites)), key=lambda column: sites[column])
+        self.sites: list[int] = [sites[column] for column in self.columns]
+        self.allowed: Tensor = torch.tensor(list(allowed), dtype=torch.long, device=model.device)
         # The place of each token id in `allowed`, -1 of others.
-        self.place = torch.full((model.input_size,), -1, dtype=torch.long, device=model.device)
+        self.place: Tensor = torch.full(
+            (model.input_size,), -1, dtype=torch.long, device=model.device
+        )
         self.place[self.allowed] = torch.arange(len(self.allowed), device=model.device)
 
         generator = torch.Generator().manual_seed(seed)
@@ -99,9 +96,9 @@ class Contexts:
             if chains:
                 self.chains[score.name] = chains
 
-        self.needs_parent = len(self.chains) < len(self.names)
+        self.needs_parent: bool = len(self.chains) < len(scores)
         wild_ids = torch.tensor([self.ids[site] for site in self.sites], device=model.device)
-        self.parent_scores = ParentScores(
+        self.parent_scores: ParentScores = ParentScores(
             model=model,
             ids=self.ids,
             sites=self.sites,
@@ -109,7 +106,7 @@ class Contexts:
             wild=self.place[wild_ids],
             joint_of={score.name: score.joint for score in scores if score.joint is not None},
         )
-        self.predicted_sites = _predicted_sites(self.chains)
+        self.predicted_sites: dict[SiteSet, list[int]] = _predicted_sites(self.chains)
 
     def pass_count(self, variants: Int[Tensor, "n k"]) -> int:
         """How many passes these variants take, exactly."""
@@ -320,17 +317,17 @@ class RevealedSet:
         self.readers = readers
         sites = members(revealed)
         distinct = contexts.distinct(cells, revealed)
-        self.context = distinct.context
-        self.values = contexts.allowed[cells[distinct.example][:, sites]]
-        self.revealed_positions = [contexts.sites[site] for site in sites]
-        self.revealed_index = torch.tensor(
+        self.context: Tensor = distinct.context
+        self.values: Tensor = contexts.allowed[cells[distinct.example][:, sites]]
+        self.revealed_positions: list[int] = [contexts.sites[site] for site in sites]
+        self.revealed_index: Tensor = torch.tensor(
             [self.revealed_positions], dtype=torch.long, device=cells.device
         )
         predicted_positions = [contexts.sites[site] for site in predicted]
-        self.positions = torch.tensor([predicted_positions], device=cells.device)
+        self.positions: Tensor = torch.tensor([predicted_positions], device=cells.device)
         # The variants sorted by context, and where those of each context begin among them.
-        self.by_context = self.context.argsort()
-        self.first = [0, *distinct.counts.cumsum(0).tolist()]
+        self.by_context: Tensor = self.context.argsort()
+        self.first: list[int] = [0, *distinct.counts.cumsum(0).tolist()]
 
     def texts(self, rows: slice) -> Int[Tensor, "b T"]:
         """These contexts as token ids."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from unmask.common.border.calls import checked
 from unmask.common.excerpts import excerpt
@@ -51,7 +51,7 @@ class Measured(Result):
     ('singles', 'spearman')
     """
 
-    KEYS = (
+    KEYS: ClassVar[tuple[str, ...]] = (
         "sequence",
         "variants",
         "places",

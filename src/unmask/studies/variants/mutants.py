@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from unmask.common.border.calls import checked
 from unmask.common.excerpts import excerpt
@@ -40,7 +40,7 @@ class Mutants(Result):
     (('the', 'cat', 'sat'), 2)
     """
 
-    KEYS = ("sequence", "joint", "alphabet", "mutants")
+    KEYS: ClassVar[tuple[str, ...]] = ("sequence", "joint", "alphabet", "mutants")
 
     sequence: str
     wild_type: tuple[str, ...]

@@ -35,8 +35,8 @@ class Parent:
         refuse_hopeless(text, model.max_length, "the sequence")
         self.model = model
         self.text = text
-        self.ids = model.words.encode(text)
-        self.allowed = list(allowed)
+        self.ids: list[int] = model.words.encode(text)
+        self.allowed: list[int] = list(allowed)
         if model.mask_id in self.ids:
             raise InputError("the sequence has a blank: give it whole, and the positions to change")
         if model.max_length is not None and len(self.ids) > model.max_length:
@@ -45,11 +45,13 @@ class Parent:
                 " shorten it"
             )
         refuse_gaps(model, text)
-        self.where = [t for t, token in enumerate(self.ids) if token not in model.special_ids]
-        self.residues = [model.token(self.ids[t]).strip() for t in self.where]
-        self.tokens = [model.token(i).strip() for i in self.allowed]
-        self.index = {token: i for i, token in enumerate(self.tokens)}
-        self.letters = all(len(residue) == 1 for residue in self.residues)
+        self.where: list[int] = [
+            t for t, token in enumerate(self.ids) if token not in model.special_ids
+        ]
+        self.residues: list[str] = [model.token(self.ids[t]).strip() for t in self.where]
+        self.tokens: list[str] = [model.token(i).strip() for i in self.allowed]
+        self.index: dict[str, int] = {token: i for i, token in enumerate(self.tokens)}
+        self.letters: bool = all(len(residue) == 1 for residue in self.residues)
 
     def positions(self, places: Iterable[int]) -> list[int]:
         """The positions of residues in the text."""

@@ -59,7 +59,7 @@ class ParentScores:
         self.allowed = allowed
         self.wild = wild
         self.joint_of = joint_of
-        self.joints = list(dict.fromkeys(joint_of.values()))  # each construction once
+        self.joints: list[str] = list(dict.fromkeys(joint_of.values()))  # each construction once
 
     def pass_count(self, cells: Int[Tensor, "n k"]) -> int:
         """How many passes `scores` takes: one per site, and those of the pairs."""

@@ -20,7 +20,7 @@ from torch import Tensor
 from unmask.common.cloze import blanked
 from unmask.common.errors import InputError
 from unmask.common.texts import for_each
-from unmask.joints.deriving import derive
+from unmask.joints.deriving import derived
 from unmask.joints.joint import Joint
 from unmask.joints.registry import named
 from unmask.models.first_look import look_at_first
@@ -118,7 +118,7 @@ class ChosenMutants:
         self.named_cells = named_cells
         changing = {place for places in sets for place in places}
         parent.refuse_foreign(changing)
-        self.passes = self._pass_count(sets)
+        self.passes: int = self._pass_count(sets)
 
     @classmethod
     def of_names(cls, parent: Parent, names: Sequence[str], force: bool) -> ChosenMutants:
@@ -199,7 +199,7 @@ class ChosenMutants:
                 for places, tables in zip(group, tables_of_group, strict=True):
                     cells = self._cells(places)
                     changes += [self._changes(places, cell) for cell in cells.tolist()]
-                    joint = derive(tables, construction)
+                    joint = derived(tables, named(construction))
                     index = tuple(cells.T)  # a vector of token indices for each place
                     for name, of_fillings in self._effects(places, joint).items():
                         numbers[name] += of_fillings[index].tolist()

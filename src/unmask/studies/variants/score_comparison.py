@@ -31,6 +31,7 @@ from unmask.studies.variants.parent import Parent, refuse_english, residue_ids
 from unmask.studies.variants.rank_statistics import Column, Target, rank_statistics
 from unmask.studies.variants.ranking import Ranking
 from unmask.studies.variants.recommendation import FEWER_CHANGES, PER_CHANGE, recommendation
+from unmask.studies.variants.scores.score import chosen_variant_scores
 from unmask.studies.variants.variant_lists import Variants, read_variants
 from unmask.tables.joint_limits import MAX_PASSES
 
@@ -59,6 +60,7 @@ def measure(
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
+    chosen = chosen_variant_scores(ranking.scores, joint)
     refuse_english(model, [sequence])
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
@@ -75,10 +77,9 @@ def measure(
         lm,
         ids=parent.ids,
         sites=parent.positions(variants.places),
-        names=ranking.scores,
+        scores=chosen,
         allowed=allowed,
         orders=ranking.orders,
-        joint=joint,
     )
     # The parent is the last row: its scores are taken away from all others.
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))

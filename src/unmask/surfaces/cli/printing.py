@@ -324,9 +324,9 @@ def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -
     console.print("", *result.notes, result.sentence, sep="\n", soft_wrap=True)
 
 
-fill = partial(_answers, "fill", _show_filling)
-compare = partial(_answers, "compare", _show_comparison)
-mutants = partial(_answers, "mutants", _show_variants)
+fill: partial[int] = partial(_answers, "fill", _show_filling)
+compare: partial[int] = partial(_answers, "compare", _show_comparison)
+mutants: partial[int] = partial(_answers, "mutants", _show_variants)
 
 
 def dependence(options: dict[str, Any]) -> int:

@@ -117,13 +117,13 @@ class Writer:
     """A decoder that fills blanks. Equal texts are decoded once.
 
     decoder   a name of `KERNELS`
-    steps     of the decoder; None: one per blank, or by the decoder's bound
+    parts     passes of the decoder, or its sets; None: one per blank, or by the decoder's bound
     """
 
-    def __init__(self, model: MaskedLM, decoder: str, steps: int | None) -> None:
+    def __init__(self, model: MaskedLM, decoder: str, parts: int | None) -> None:
         self.model = model
         self.decoder = KERNELS[decoder]
-        self.steps = steps
+        self.parts = parts
         self._written: dict[Blanks, tuple[int, ...]] = {}
 
     def write(self, texts: Sequence[Blanks]) -> list[tuple[int, ...]]:
@@ -153,10 +153,10 @@ class Writer:
         sites = list(first.sites)
         fixed = [t for t in range(len(first.ids)) if t not in set(sites)]
         target = Target(self.model, first.ids, given=fixed)
-        steps = self.steps
-        if steps is None and not self.decoder.bound:
-            steps = len(sites)
-        decoder = self.decoder(passes=steps, decoding_temperature=first.temperature)  # type: ignore[call-arg]
+        parts = self.parts
+        if parts is None and not self.decoder.bound:
+            parts = len(sites)
+        decoder = self.decoder.in_parts(parts, temperature=first.temperature)
         # the number of a text's random stream: a hash that is the same in every process
         numbers = [crc32(repr(blanks.ids).encode()) for blanks in alike]
         rng = ChainStreams(first.seed, numbers, self.model.device).at(0, 0)

@@ -31,10 +31,11 @@ from unmask.common.border.calls import checked
 from unmask.common.border.options import arguments
 from unmask.common.checks import one_of, whole
 from unmask.common.cloze import blanked
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, as_model
+from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import BLANK, Tokens, WordsAndSpans, shortened
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.registry import KERNELS, Steps
 from unmask.scoring.encoding import Encoded, encode
 from unmask.scoring.items import Item
 from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, SCORE
@@ -43,15 +44,15 @@ from unmask.scoring.scores.score import Score
 from unmask.scoring.text_scores import begin
 from unmask.surfaces.integrations.blanks import Blanks, Writer, blanks_of, written_text
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 AUTO = 512
 """Requests at once with `--batch_size auto`: they are sorted by length, so most of them share
 their passes.
 """
 HARNESS_DEVICE = "cuda:0"
 """The default device of `lm_eval`; on a machine without a GPU it means the CPU."""
-DECODERS = [name for name, entry in KERNELS.items() if hasattr(entry, "decoding_temperature")]
-"""The decoders that can take the likeliest token, which the harness calls greedy."""
+DECODERS = [name for name, entry in KERNELS.items() if entry.parts]
+"""The decoders that take a number of passes, or sets."""
 Answer = TypeVar("Answer")
 
 
@@ -62,7 +63,8 @@ def model_args(
     score: Annotated[str | Score, SCORE] = DEFAULT_OF_HARNESS,
     unscored: Literal["refuse", "zero"] = "refuse",
     decoder: str = "confidence",
-    passes: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
+    passes: Steps | None = None,
+    sets: Steps | None = None,
     max_gen_toks: Annotated[int, Interval(ge=1, le=10**5)] = 32,
 ) -> tuple[Score, str, str, int | None, int]:
     """Arguments of `lm_eval --model_args`, beside those that load the model and the options of
@@ -75,11 +77,21 @@ def model_args(
         unscored: A text without a score: refuse (one line), or zero (probability 0).
         decoder: What fills the blanks of generated texts.
         passes: Steps of the decoder [default: one per blank, or by the decoder's bound].
+        sets: Of verified: its sets [default: one per blank].
         max_gen_toks: Blanks of a generated text, if the task does not say.
     """
     one_of("decoder", decoder, DECODERS)
+    parts = KERNELS[decoder].parts
+    given = {"passes": passes, "sets": sets}
+    for name, number in given.items():
+        if number is not None and name != parts:
+            raise InputError(
+                f"is not used by decoder {decoder}",
+                argument=name,
+                use=f"give {argument_name(parts)}",
+            )
     assert isinstance(score, Score)  # `checked` reads a name as the score itself
-    return score, unscored, decoder, passes, max_gen_toks
+    return score, unscored, decoder, given[parts], max_gen_toks
 
 
 class UnmaskLM(LM):
@@ -101,17 +113,17 @@ class UnmaskLM(LM):
         if is_absent or is_loaded:
             options.pop("device", None)
         typed = arguments(model_args, {"pretrained": pretrained, **options})
-        score, unscored, decoder, passes, most_blanks = model_args(**typed)
+        score, unscored, decoder, parts, most_blanks = model_args(**typed)
         self.score = score
         self.unscored = unscored
         self.most_blanks = most_blanks
         if str(batch_size).startswith("auto"):
-            self.at_once = max_batch_size or AUTO
+            self.at_once: int = max_batch_size or AUTO
         else:
             self.at_once = whole("batch_size", int(batch_size), 1, 10**9)
-        self.model = as_model(typed["pretrained"])
+        self.model: MaskedLM = as_model(typed["pretrained"])
         self._device = self.model.device  # where the harness's base class looks for it
-        self.writer = Writer(self.model, decoder, passes)
+        self.writer: Writer = Writer(self.model, decoder, parts)
 
     @property
     def tokenizer_name(self) -> str:

@@ -42,7 +42,11 @@ BUNDLED, SAMPLE = model_name(None), "sample"
 COPIED = ("fill", "dependence", "mutants", "score", SAMPLE)
 PAGE = Path(__file__).parent / "page"
 
-LINE = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
+LINE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"error": {"type": "string"}},
+    "required": ["error"],
+}
 REFUSED = (
     "4xx: the line says what was given, what is wrong with it, and what to do. 503: the server is"
     " ending."

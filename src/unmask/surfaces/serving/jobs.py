@@ -38,7 +38,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Enough
 from unmask.surfaces.serving.limits import MOST_JOBS
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 Emit = Callable[[str, Any], None]
 LOOK_AFTER = 0.25
@@ -104,7 +104,8 @@ class SharedBatches(RowBatches):
 
     def __init__(self, budget: int, device: torch.device, turn: FairLock) -> None:
         super().__init__(budget)
-        self.device, self.turn = device, turn
+        self.device: torch.device = device
+        self.turn: FairLock = turn
 
     def run(
         self, total: int, bytes_per_row: int, compute: Callable[[slice], Result], most: int
@@ -135,7 +136,7 @@ class Jobs:
     """Runs requests, each in its own thread; those under way are known by their names."""
 
     def __init__(self) -> None:
-        self.closing = False
+        self.closing: bool = False
         self.under_way: dict[str, Job] = {}
 
     def close(self) -> None:

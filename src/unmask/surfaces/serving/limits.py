@@ -80,7 +80,7 @@ class Endpoint:
         return getattr(unmask, self.verb) if self.verb else None
 
 
-OF_FILL = {"text": Text, "joint": Name, "candidates": Candidates, "exact": None}
+OF_FILL: dict[str, Any] = {"text": Text, "joint": Name, "candidates": Candidates, "exact": None}
 TYPED = "[MASK], [WORD], [GAP:2-5], <mask> or ___"
 BLANKED = "She plays the [MASK] [MASK]."
 ENDPOINTS: dict[str, Endpoint] = {
@@ -171,7 +171,7 @@ ENDPOINTS: dict[str, Endpoint] = {
             "init": Text,
             "kernel": Name,
             "energy": Literal["norm", "raw"],
-            "temperature": Annotated[float, Interval(gt=0, le=100)],
+            "energy_temperature": Annotated[float, Interval(gt=0, le=100)],
             "chains": Annotated[int, Interval(ge=1, le=MOST_CHAINS)],
             "sweeps": Annotated[int, Interval(ge=1, le=MOST_SWEEPS)],
             "seed": Annotated[int, Interval(ge=0, le=2**53)],
@@ -182,7 +182,7 @@ ENDPOINTS: dict[str, Endpoint] = {
             "chains": 2,
             "sweeps": 5,
         },
-        {"template": NEEDED, "init": None, "temperature": None, "chains": 1, "sweeps": 20},
+        {"template": NEEDED, "init": None, "energy_temperature": None, "chains": 1, "sweeps": 20},
     ),
 }
 

@@ -29,9 +29,9 @@ from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
 from unmask.common.files import parse_json
 from unmask.common.formats import percent_at_least
-from unmask.joints.deriving import derive
+from unmask.joints.deriving import derived
 from unmask.joints.incompatibility import incompatibility
-from unmask.joints.joint import Joint, not_converged
+from unmask.joints.joint import Joint, mutual_information, not_converged
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, INDEPENDENT, SEARCHED, named
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import has_several_lengths, read_blanks
@@ -76,7 +76,7 @@ class Answers:
     """
 
     def __init__(self, model: MaskedLM) -> None:
-        self.model = shared(model, FairLock())
+        self.model: MaskedLM = shared(model, FairLock())
         self._typed = re.compile(rf"{BLANKS_AS_TYPED}|{re.escape(model.words.mask_token)}")
         self._cache, self._lock = OrderedDict[tuple[object, ...], Comparison](), threading.Lock()
         self.noun = "residue" if model.words.by_character else "word"
@@ -409,7 +409,7 @@ class Answers:
         def look(a: int, b: int, joint: Joint) -> None:
             joints[a, b] = joint
             if len(joints) > DRAWN:
-                joints.pop(min(joints, key=lambda pair: joints[pair].mutual_information()))
+                joints.pop(min(joints, key=lambda pair: mutual_information(joints[pair])))
 
         if progress:
             progress(0, 0, "choosing candidates")
@@ -483,7 +483,7 @@ class Answers:
         apart, gold = incompatibility(joint.tables), [stands[i], stands[j]] if stands else None
         shown = pair_map(
             joint,
-            derive(joint.tables, INDEPENDENT),
+            derived(joint.tables, named(INDEPENDENT)),
             whole if whole <= SMALL else PAIR_CELLS,
             gold=gold,
         )
@@ -749,7 +749,8 @@ class Copies:
     """
 
     def __init__(self, name: str | None, load_options: Values) -> None:
-        self.name, self.load_options = name, load_options
+        self.name: str | None = name
+        self.load_options: Values = load_options
 
     def of(self, verb: str, values: Values) -> dict[str, str]:
         """The request with these values, as {python, command}."""

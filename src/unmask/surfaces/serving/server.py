@@ -71,8 +71,8 @@ class Guard:
     """
 
     def __init__(self, app: Any, hosts: Sequence[str] = ()) -> None:
-        self.hosts = [name.lower() for name in (*LOOPBACK, *hosts)]
-        self.app = GZipMiddleware(app, minimum_size=1_000, compresslevel=6)
+        self.hosts: list[str] = [name.lower() for name in (*LOOPBACK, *hosts)]
+        self.app: GZipMiddleware = GZipMiddleware(app, minimum_size=1_000, compresslevel=6)
 
     def answers_to(self, name: str) -> bool:
         """Whether a name of the header Host, in small letters, is one of this server."""

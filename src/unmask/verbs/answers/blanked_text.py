@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, prod
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
 from unmask.common.formats import percent_at_least, percent_at_most
 from unmask.common.results import Result
-from unmask.joints.joint import Joint, not_converged
+from unmask.joints.joint import Joint, most_probable, not_converged
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.alphabet import Alphabet, letter_ids
 from unmask.runs.progress import Progress
@@ -160,7 +160,7 @@ class Completion(Result):
     ('tea',)
     """
 
-    KEYS = (
+    KEYS: ClassVar[tuple[str, ...]] = (
         "tokens",
         "text",
         "gold=is_gold",
@@ -169,7 +169,7 @@ class Completion(Result):
         "parts",
         "standard_error",
     )
-    OPTIONAL = ("parts", "standard_error")
+    OPTIONAL: ClassVar[tuple[str, ...]] = ("parts", "standard_error")
 
     tokens: tuple[str, ...]
     text: str
@@ -234,7 +234,7 @@ class Filling(Result):
     (('group', 'men', 'women'), 1)
     """
 
-    KEYS = (
+    KEYS: ClassVar[tuple[str, ...]] = (
         "text",
         "joint=construction",
         "candidates_mass",
@@ -300,7 +300,7 @@ class Filling(Result):
         """
         if self.table is None or self.cloze is None:
             return list(self.best)
-        rows = with_gold(self.joint.topk(self.top)[0], self.cloze)
+        rows = with_gold(most_probable(self.joint, self.top)[0], self.cloze)
         log_probs, independent = (
             self.joint.log_prob(rows).tolist(),
             self.product.log_prob(rows).tolist(),

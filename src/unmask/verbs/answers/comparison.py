@@ -13,7 +13,7 @@ from functools import cached_property
 from html import escape
 from math import exp
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -23,10 +23,15 @@ from unmask.common.errors import InputError
 from unmask.common.excerpts import around_blanks
 from unmask.common.results import Result
 from unmask.common.texts import for_each
-from unmask.joints.deriving import derive_all
+from unmask.joints.deriving import derive_blocks
 from unmask.joints.incompatibility import incompatibility
-from unmask.joints.joint import Joint, not_converged, refuse_impossible_contexts
-from unmask.joints.metrics import block_metrics
+from unmask.joints.joint import (
+    Joint,
+    most_probable,
+    not_converged,
+    refuse_impossible_contexts,
+)
+from unmask.joints.metrics import metrics_of_block
 from unmask.joints.reading import read_joints
 from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
 from unmask.models.first_look import look_at_first
@@ -61,7 +66,13 @@ class ComparedCompletion(Result):
     (`unmask.tables.lattice`), over the whole vocabulary or the alphabet.
     """
 
-    KEYS = ("tokens", "text", "gold=is_gold", "log_probs", "orders_log_prob")
+    KEYS: ClassVar[tuple[str, ...]] = (
+        "tokens",
+        "text",
+        "gold=is_gold",
+        "log_probs",
+        "orders_log_prob",
+    )
 
     tokens: tuple[str, ...]
     text: str
@@ -78,7 +89,7 @@ class Description(Result):
     gold_log_prob and the perplexities are those of the tokens that stood in the blanks.
     """
 
-    OPTIONAL = ("gold_log_prob", "g_kl", "u_ppl", "p_ppl")
+    OPTIONAL: ClassVar[tuple[str, ...]] = ("gold_log_prob", "g_kl", "u_ppl", "p_ppl")
 
     entropy: float
     total_correlation: float
@@ -106,7 +117,7 @@ class Comparison(Result):
     True
     """
 
-    KEYS = (
+    KEYS: ClassVar[tuple[str, ...]] = (
         "text",
         "candidates_mass",
         "warning",
@@ -115,7 +126,7 @@ class Comparison(Result):
         "ranked_by",
         "completions",
     )
-    OPTIONAL = ("warning",)
+    OPTIONAL: ClassVar[tuple[str, ...]] = ("warning",)
 
     text: str
     joints: dict[str, Joint]
@@ -156,7 +167,7 @@ class Comparison(Result):
         else:
             measured = [
                 (m.a_kl, -m.joint_nll, m.g_kl, m.u_ppl, m.p_ppl)
-                for m in block_metrics(joints, gold).joints
+                for m in metrics_of_block(joints, gold).joints
             ]
         rows = [
             Description(j.entropy(), j.total_correlation(), *m)
@@ -169,7 +180,9 @@ class Comparison(Result):
         """The `top` most probable fillings by the construction that ranks them, and the gold
         one if known.
         """
-        rows = with_gold(self.joints[self.ranked_by].topk(self.top)[0], self.cloze).tolist()
+        rows = with_gold(
+            most_probable(self.joints[self.ranked_by], self.top)[0], self.cloze
+        ).tolist()
         sites = torch.tensor([self.cloze.block]).expand(len(rows), -1)
         texts = torch.tensor([self.cloze.filled(row) for row in rows])
         over_orders = lattice(
@@ -282,7 +295,7 @@ def comparisons(
     look_at_first(lm, (text.cloze.ids for text in every))
     for text, tables in with_tables(lm, every, progress):
         refuse_impossible_contexts(tables, "metrics")
-        derived = dict(zip(names, derive_all(tables, names), strict=True))
+        derived = dict(zip(names, derive_blocks([tables], names)[0], strict=True))
         comparison = Comparison(
             text.text, derived, ranked_by, lm, text.cloze, text.plan.allowed, top
         )

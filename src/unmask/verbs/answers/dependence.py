@@ -27,7 +27,7 @@ from html import escape
 from itertools import combinations
 from math import comb, exp, isnan
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -39,7 +39,7 @@ from unmask.common.errors import InputError
 from unmask.common.results import Result
 from unmask.common.texts import for_each
 from unmask.joints.deriving import derive_blocks
-from unmask.joints.joint import Joint
+from unmask.joints.joint import Joint, mutual_information
 from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.first_look import look_at_first
@@ -159,7 +159,7 @@ def pair_matrix(
                 members, derive_blocks([blocks[i] for i in members], [construction]), strict=True
             ):
                 a, b = group[i]
-                information[a, b] = information[b, a] = max(joint.mutual_information(), 0.0)
+                information[a, b] = information[b, a] = max(mutual_information(joint), 0.0)
                 mass[a, b] = mass[b, a] = exp(blocks[i].log_mass)
                 if look:
                     look(a, b, joint)
@@ -207,7 +207,7 @@ class Dependence(Result):
     ((2, 3), True)
     """
 
-    KEYS = (
+    KEYS: ClassVar[tuple[str, ...]] = (
         *("text", "tokens", "positions", "joint=construction", "others", "candidates", "passes"),
         *("matrix=matrix_rows", "candidates_mass=mass_rows"),
     )

@@ -44,7 +44,7 @@ from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
 from unmask.common.texts import for_each
 from unmask.joints.chain_search import search_fillings
-from unmask.joints.deriving import derive
+from unmask.joints.deriving import derived
 from unmask.joints.filling_search.found import ChainSearch, ScoredFilling
 from unmask.joints.registry import DEFAULT, INDEPENDENT, SEARCHED, named
 from unmask.models.first_look import look_at_first
@@ -128,7 +128,7 @@ def fillings(
             if of_one_kind or progress is None:
                 report = progress
             for text, tables in with_tables(lm, read_texts, report, of_one_kind):
-                joints = derive(tables, name), derive(tables, INDEPENDENT)
+                joints = derived(tables, named(name)), derived(tables, named(INDEPENDENT))
                 yield Filling(text.text, lm, name, top, text.cloze, joints)
         before += len(members)
 
@@ -524,20 +524,21 @@ class Constraints:
         blanks: Sequence[Blank],
         search: Search,
     ) -> None:
-        self.model, self.blanks = model, blanks
+        self.model: MaskedLM = model
+        self.blanks: Sequence[Blank] = blanks
         if not all(word.strip() for word in search.forbid or ()):
             raise InputError(
                 f"forbid {list(search.forbid or ())} has an empty word: name the words, or leave"
                 " it out"
             )
-        self.forbidden = {word.strip().casefold() for word in search.forbid or ()}
+        self.forbidden: set[str] = {word.strip().casefold() for word in search.forbid or ()}
         for number in search.allow or ():
             if not 1 <= number <= len(blanks):
                 raise InputError(
                     f"allow names blank {number}, and the text has {len(blanks)}: number them"
                     " from 1"
                 )
-        self.allowed_ids = {
+        self.allowed_ids: dict[int, set[tuple[int, ...]]] = {
             b - 1: self._allowed_ids(b - 1, words) for b, words in (search.allow or {}).items()
         }
 

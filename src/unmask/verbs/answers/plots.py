@@ -23,13 +23,17 @@ from torch import Tensor
 from unmask.common.errors import InputError
 from unmask.common.excerpts import around_blanks
 from unmask.common.files import output_file, write_atomically
-from unmask.joints.joint import Joint
+from unmask.joints.joint import Joint, conditional, mutual_information
 
 if TYPE_CHECKING:
     from unmask.common.figures import Figure
     from unmask.verbs.answers.dependence import Dependence
 
-FORMATS = {".png": (b"\x89PNG",), ".pdf": (b"%PDF",), ".svg": (b"<?xml", b"<svg")}
+FORMATS: dict[str, tuple[bytes, ...]] = {
+    ".png": (b"\x89PNG",),
+    ".pdf": (b"%PDF",),
+    ".svg": (b"<?xml", b"<svg"),
+}
 """Endings of figures, and how such files begin."""
 TOKENS_SHOWN, LABELLED_CELLS = 12, 8
 WEAK, STRONG = 0.05, 0.5
@@ -91,7 +95,7 @@ def pair_joints(joints: Sequence[Joint], title: str) -> Figure:
             values.numpy(), cmap="Blues", norm=PowerNorm(0.5, 0, brightest), aspect="auto"
         )
         panel.set_title(
-            f"{joint.name}: mutual information {abs(joint.mutual_information()):.2f} nats",
+            f"{joint.name}: mutual information {abs(mutual_information(joint)):.2f} nats",
             fontsize=11,
         )
         names = [tables.spelled(1, int(tables.candidates[1][i])) for i in columns]
@@ -237,11 +241,11 @@ def _with_pinned(
     joint: Joint, marginals: Sequence[Tensor], blank: int, token: int, shown: int
 ) -> dict[str, Any]:
     other = 1 - blank
-    conditional = joint.conditional(other, [token])
-    place = conditional.topk(min(shown, len(conditional))).indices
+    given_token = conditional(joint, other, [token])
+    place = given_token.topk(min(shown, len(given_token))).indices
     at = int((joint.tables.candidates[blank] == token).nonzero()[0])
     model = joint.tables.log_q[other].select(blank, at).exp()
-    numbers = {"given": conditional, "marginal": marginals[other], "model": model}
+    numbers = {"given": given_token, "marginal": marginals[other], "model": model}
     lists = {name: values[place].tolist() for name, values in numbers.items()}
     return {
         "blank": blank,

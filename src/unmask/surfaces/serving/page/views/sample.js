@@ -12,7 +12,7 @@ const SPEEDS = [["2", "slow"], ["8", "a few steps a second"], ["30", "fast"], ["
 
 export function open(root, about, values) {
   const [word, example] = [about.by_character ? "residue" : "word", about.examples.sample ?? { text: "", blanks: "" }];
-  const address = new Address(about, "sample", values, { text: example.text, blanks: example.blanks, pin: "", start: "sentence", kernel: "mh", energy: "norm", temperature: 1, chains: 2, sweeps: 10, texts: 2, seed: 0, speed: "8", at: "" },
+  const address = new Address(about, "sample", values, { text: example.text, blanks: example.blanks, pin: "", start: "sentence", kernel: "mh", energy: "norm", energy_temperature: 1, chains: 2, sweeps: 10, texts: 2, seed: 0, speed: "8", at: "" },
     { kernel: about.kernels.map((one) => one.name), energy: ["norm", "raw"], start: ["sentence", "blanks"], speed: SPEEDS.map(([speed]) => speed) });
   const { state } = address;
   const [controls, stage, said] = [h("div", { class: "controls" }), h("div", { class: "stack" }), h("p", { class: "note" })];
@@ -34,7 +34,7 @@ export function open(root, about, values) {
   const player = new Player(draw);
   const template = () => sentence.template((one) => Array(one.pieces).fill("[MASK]").join(about.by_character ? "" : " "), (i) => !sentence.pressed.size || sentence.pressed.has(i), true);
   const body = () => ({
-    template: template(), init: state.start === "sentence" && uses("init") && !sentence.typed ? sentence.whole : null, kernel: state.kernel, energy: state.energy, temperature: uses("temperature") ? state.temperature : null, chains: state.chains, sweeps: entry().decodes ? state.texts : state.sweeps, seed: state.seed });
+    template: template(), init: state.start === "sentence" && uses("init") && !sentence.typed ? sentence.whole : null, kernel: state.kernel, energy: state.energy, energy_temperature: uses("energy_temperature") ? state.energy_temperature : null, chains: state.chains, sweeps: entry().decodes ? state.texts : state.sweeps, seed: state.seed });
   const unit = () => (entry().decodes ? "decoding" : "sweep");
   const part = () => { const done = swept.at(-1)?.sweep ?? 0; return question.stopped && done < asked.sweeps ? `${done} of ${asked.sweeps} ${unit()}s` : ""; };
 
@@ -163,7 +163,7 @@ export function open(root, about, values) {
       select("Kernel or decoder", state.kernel, about.kernels.map((k) => [k.name, k.label, k.step]), change("kernel")),
       select("Energy", state.energy, [["norm", "normalised"], ["raw", "raw"]], change("energy")),
       uses("init") ? select("Start from", state.start, [["sentence", about.by_character ? "the sequence" : "the sentence"], ["blanks", "blanks"]], change("start")) : null,
-      uses("temperature") ? number("Temperature", state.temperature, { min: 0.05, max: 100, step: 0.05 }, change("temperature")) : null,
+      uses("energy_temperature") ? number("Temperature", state.energy_temperature, { min: 0.05, max: 100, step: 0.05 }, change("energy_temperature")) : null,
       number(entry().decodes ? "Texts at once" : "Chains", state.chains, { min: 1, max: about.limits.most_chains }, change("chains")),
       entry().decodes ? number("Decodings", state.texts, { min: 1, max: 50 }, change("texts")) : number("Sweeps", state.sweeps, { min: 1, max: about.limits.most_sweeps }, change("sweeps")),
       number("Seed", state.seed, { min: 0, max: 2 ** 31 }, change("seed")),
