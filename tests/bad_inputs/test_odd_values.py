@@ -80,7 +80,9 @@ def test_a_field_of_several_lines_is_named_in_one(tiny):
 
 
 def test_results_refuse_a_folder_that_cannot_be(tiny):
-    measured = unmask.evaluate(["the cat sat on the mat ."], model=tiny, pairs=2, joints="product")
+    measured = unmask.evaluate(
+        ["the cat sat on the mat ."], model=tiny, pairs=2, constructions="product"
+    )
     held_out = unmask.frontier(
         ["the cat sat", "a dog sat"], model=tiny, length=3, decoders=["random-sets"], passes=[2]
     )

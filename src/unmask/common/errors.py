@@ -92,7 +92,7 @@ class InputError(UnmaskError):
     argument   the name of the argument that was given and cannot be used
     use        what to give instead
 
-    >>> unmask.fill("A [MASK].", joint="guess")
+    >>> unmask.fill("A [MASK].", construction="guess")
     Traceback (most recent call last):
     unmask.common.errors.InputError: ...
     """

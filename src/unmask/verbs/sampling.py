@@ -230,6 +230,11 @@ def translate(
         save: Write the JSON lines here, not to standard output.
         out: Keep the run in this folder, its lines in translations.jsonl; the same command
             continues a run that was stopped.
+
+    >>> # the folder that `unmask.train(parallel=[english, german], out="numbers")` left
+    >>> translations = unmask.translate(["two three", "five"], model="numbers")
+    >>> len(translations.texts)
+    2
     """
     from contextlib import nullcontext
 

@@ -40,7 +40,7 @@ class Evaluation(Result):
     about      when, where and with which versions it was made
 
     >>> texts, words = ["The cat sat on the mat."], "cat,dog,sat,lay"
-    >>> table = unmask.evaluate(texts, pairs=1, joints="product,chain", alphabet=words)
+    >>> table = unmask.evaluate(texts, pairs=1, constructions="product,chain", alphabet=words)
     >>> table.rows["construction"].tolist()
     ['product', 'chain']
     """

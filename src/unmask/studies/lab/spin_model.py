@@ -42,6 +42,9 @@ class SpinModel:
         coupling: Coupling of each pair of joined sites.
         fields: Fields: one number, one per site with commas, FIRST:LAST evenly, or normal:SD:SEED.
         graph: Which sites are joined.
+
+    >>> unmask.SpinModel(sites=3, coupling=0.3).build().p.shape
+    (8,)
     """
 
     sites: Annotated[int, Interval(ge=2, le=10)] | None = None

@@ -37,6 +37,9 @@ class Shape:
             data].
         max_length: Longest text in tokens, start and end tokens included.
         tokenizer: A tokenizer.json, or a model folder, to use instead of training one.
+
+    >>> unmask.Shape(size="tiny", vocab=8000)
+    Shape(size='tiny', layers=None, width=None, heads=None, vocab=8000, ...)
     """
 
     size: Literal["auto", "mini", "tiny", "small", "medium", "base"] = "auto"
@@ -59,6 +62,9 @@ class Masked:
         mask_source: With parallel: rate at which source tokens are masked, too [default: 0.1; 0
             with steps or init].
         refinement: With parallel: weight of learning to correct one's own one-step output.
+
+    >>> unmask.Masked(loss="block").loss
+    'block'
     """
 
     name: ClassVar[str] = "masked"
@@ -70,7 +76,11 @@ class Masked:
 
 @settings
 class Causal:
-    """Predict the next token from those before it."""
+    """Predict the next token from those before it.
+
+    >>> unmask.Causal().name
+    'causal'
+    """
 
     name: ClassVar[str] = "causal"
 
@@ -92,6 +102,9 @@ class Optimisation:
         dropout: Share of each layer's output that training drops [default: by the epochs; 0
             with steps or init].
         label_smoothing: Share of each answer spread over the vocabulary.
+
+    >>> unmask.Optimisation(steps=500, lr=0.002)
+    Optimisation(optimiser='muon', lr=0.002, warmup=500, steps=500, ...)
     """
 
     optimiser: Literal["muon", "adamw"] = "muon"
@@ -111,6 +124,9 @@ class HeldOut:
     Parameters:
         valid: Held-out text: a file, or a list of texts [default: a share of the corpus].
         valid_share: Share of the corpus' lines held out, without valid.
+
+    >>> unmask.HeldOut(valid_share=0.1)
+    HeldOut(valid=None, valid_share=0.1)
     """
 
     valid: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None

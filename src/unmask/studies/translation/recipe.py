@@ -61,6 +61,9 @@ class Beam:
 
     Parameters:
         beam: Beginnings of a translation that are kept; 1 is greedy.
+
+    >>> unmask.Beam(beam=1)
+    Beam(beam=1)
     """
 
     name: ClassVar[str] = "beam"
@@ -83,6 +86,11 @@ def load_translator(
 
     Returns:
         The model, to be given to `translate`.
+
+    >>> # the folder that `unmask.train(parallel=[english, german], out="numbers")` left
+    >>> translator = unmask.load_translator("numbers")
+    >>> len(unmask.translate(["two three"], model=translator).texts)
+    1
     """
     return _read(name, device, dtype)
 
@@ -98,6 +106,10 @@ class TranslatorSpec(LoadingSpec):
         name: The folder.
         device: auto, cpu, cuda or cuda:N.
         dtype: auto, float32, bfloat16, float16 or float64.
+
+    >>> # the folder that `unmask.train(parallel=[english, german], out="numbers")` left
+    >>> unmask.TranslatorSpec("numbers", dtype="float64").load().name
+    'numbers'
     """
 
     name: str | os.PathLike[str]

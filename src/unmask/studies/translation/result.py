@@ -86,6 +86,11 @@ class Translations(Result):
     moves     of a kernel: steps, and how many were accepted, proposed another token, and
               changed the text
     figures   against the references
+
+    >>> # the folder that `unmask.train(parallel=[english, german], out="numbers")` left
+    >>> translations = unmask.translate(["two three", "five"], model="numbers")
+    >>> translations.to_frame().columns.tolist()
+    ['text', 'energy', 'log_prob', 'passes', 'stutter', 'tokens', 'length']
     """
 
     KEYS: ClassVar[tuple[str, ...]] = (

@@ -104,7 +104,7 @@ class Contexts:
             sites=self.sites,
             allowed=self.allowed,
             wild=self.place[wild_ids],
-            joint_of={score.name: score.joint for score in scores if score.joint is not None},
+            construction_of=_constructions_of_scores(scores),
         )
         self.predicted_sites: dict[SiteSet, list[int]] = _predicted_sites(self.chains)
 
@@ -261,7 +261,7 @@ class Contexts:
         positions = [
             revealed_set.positions.expand(_length(rows), -1) for revealed_set, rows in batch
         ]
-        logits = self.model.logits(torch.cat(texts), torch.cat(positions))
+        logits = self.model.logits_at(torch.cat(texts), torch.cat(positions))
         parts = logits.split([_length(rows) for _, rows in batch])
         for (revealed_set, rows), part in zip(batch, parts, strict=True):
             revealed_set.read(rows, part)
@@ -356,6 +356,12 @@ def members(revealed: SiteSet) -> list[int]:
 
 def _length(rows: slice) -> int:
     return int(rows.stop - rows.start)
+
+
+def _constructions_of_scores(scores: Sequence[VariantScore]) -> dict[str, str]:
+    """The construction of each score that needs the joints of pairs, by the score's name."""
+    of_scores = {score.name: score.construction_of_pairs for score in scores}
+    return {name: one for name, one in of_scores.items() if one is not None}
 
 
 def _predicted_sites(chains: Mapping[str, Sequence[Chain]]) -> dict[SiteSet, list[int]]:

@@ -101,7 +101,7 @@ def _epistasis_by_token(mutants: Mutants) -> Cells:
         rows=[f"{_residue(mutants, first)}{token}" for token in tokens],
         columns=[f"{_residue(mutants, second)}{token}" for token in tokens],
         measure="epistasis",
-        title=f"epistasis of residues {first} and {second} ({mutants.joint} joint)",
+        title=f"epistasis of residues {first} and {second} ({mutants.construction} joint)",
     )
 
 
@@ -123,7 +123,7 @@ def _epistasis_by_place(mutants: Mutants) -> Cells:
         rows=residues,
         columns=residues,
         measure="epistasis",
-        title=f"largest epistasis of each pair of residues ({mutants.joint} joint)",
+        title=f"largest epistasis of each pair of residues ({mutants.construction} joint)",
     )
 
 

@@ -48,8 +48,8 @@ class Parent:
         self.where: list[int] = [
             t for t, token in enumerate(self.ids) if token not in model.special_ids
         ]
-        self.residues: list[str] = [model.token(self.ids[t]).strip() for t in self.where]
-        self.tokens: list[str] = [model.token(i).strip() for i in self.allowed]
+        self.residues: list[str] = [model.words.token(self.ids[t]).strip() for t in self.where]
+        self.tokens: list[str] = [model.words.token(i).strip() for i in self.allowed]
         self.index: dict[str, int] = {token: i for i, token in enumerate(self.tokens)}
         self.letters: bool = all(len(residue) == 1 for residue in self.residues)
 
@@ -62,7 +62,7 @@ class Parent:
         if self.letters:
             return list("".join(text.split()))
         ids = self.model.words.encode(text)
-        return [self.model.token(i).strip() for i in ids if i not in self.model.special_ids]
+        return [self.model.words.token(i).strip() for i in ids if i not in self.model.special_ids]
 
     def refuse_foreign(self, places: Iterable[int]) -> None:
         """Raise if a residue that changes is not in the alphabet."""
@@ -120,7 +120,7 @@ def refuse_gaps(model: MaskedLM, text: str) -> None:
     for place, position in enumerate(range(*tokens.inside), 1):
         token = tokens.ids[position]
         if token in model.special_ids:
-            name = model.token(token)
+            name = model.words.token(token)
             first, last = tokens.spans[position]
             letters = text[first:last].strip() or name
             raise InputError(

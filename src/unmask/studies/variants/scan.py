@@ -55,7 +55,7 @@ def scans(
     mutations: str | PathLike[str] | Sequence[str] | None,
     positions: str | Sequence[int] | None,
     changes: int,
-    joint: str,
+    construction: str,
     alphabet: str | PathLike[str] | Sequence[str] | None,
     top: int,
     by: str,
@@ -72,7 +72,7 @@ def scans(
         raise InputError(f"neither mutations nor positions were given: {use}")
     if mutations is not None and positions is not None:
         raise InputError(f"mutations and positions were both given: {use}")
-    construction = named(joint, "joint").name
+    construction = named(construction, "construction").name
     refuse_english(model, sequences)
     names = None if mutations is None else listed(mutations)
     lm = as_model(model)
@@ -213,7 +213,7 @@ class ChosenMutants:
             sequence=self.parent.text,
             wild_type=tuple(self.parent.residues),
             alphabet=tuple(self.parent.tokens),
-            joint=construction,
+            construction=construction,
             changes=changes,
             numbers=numbers,
         )

@@ -54,13 +54,13 @@ def measure(
     measured: Any,
     positions: str | Sequence[int] | None,
     ranking: Ranking,
-    joint: str,
+    construction: str,
     alphabet: str | PathLike[str] | Sequence[str] | None,
     force: bool,
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    chosen = chosen_variant_scores(ranking.scores, joint)
+    chosen = chosen_variant_scores(ranking.scores, construction)
     refuse_english(model, [sequence])
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
@@ -101,7 +101,7 @@ def measure(
         names=variants.names(parent),
         variants=variants,
         effects=effects,
-        joint=joint,
+        construction=construction,
         better=ranking.better,
     )
 
@@ -111,7 +111,7 @@ def compared(
     names: list[str],
     variants: Variants,
     effects: Mapping[str, Column],
-    joint: str,
+    construction: str,
     better: str,
 ) -> Measured:
     """All numbers of the result.
@@ -136,7 +136,7 @@ def compared(
     return Measured(
         sequence=sequence,
         places=variants.places,
-        joint=joint,
+        construction=construction,
         column=variants.column,
         better=better,
         statistic=target.statistic,

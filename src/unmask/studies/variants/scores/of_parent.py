@@ -40,7 +40,7 @@ class Epistasis(VariantScore):
     place = 60
 
     @property
-    def joint(self) -> str:
+    def construction_of_pairs(self) -> str:
         """The construction."""
         return self.construction
 
@@ -72,7 +72,7 @@ class Pairs(VariantScore):
         return cls(named(construction, "construction of pairs").name)
 
     @property
-    def joint(self) -> str:
+    def construction_of_pairs(self) -> str:
         """The construction."""
         return self.construction
 

@@ -43,8 +43,8 @@ class VariantScore(Method, registry=VARIANT_SCORES):
         return []
 
     @property
-    def joint(self) -> str | None:
-        """The construction whose joint of pairs it needs, if it needs one."""
+    def construction_of_pairs(self) -> str | None:
+        """The construction that derives the joints of pairs of sites, if the score needs them."""
         return None
 
     def for_construction(self, construction: str) -> VariantScore:
