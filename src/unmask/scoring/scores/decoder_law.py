@@ -112,7 +112,8 @@ class DecoderLaw(Score):
                 argument="score",
                 use=f"give a whole number from 1 to {MOST_PASSES}",
             )
-        return replace(law, **{option: int(number)})
+        changes: dict[str, Any] = {option: int(number)}
+        return replace(law, **changes)
 
     @property
     def definition(self) -> str:
