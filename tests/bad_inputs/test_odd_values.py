@@ -158,6 +158,6 @@ def test_what_names_no_device_number_format_or_model_is_refused_in_a_line(tiny_f
 
 def test_a_function_that_returns_no_translator_is_named():
     with pytest.raises(
-        InputError, match="^model: the function int returned 0, which is not a translator"
+        InputError, match="^model is the function int, which returned 0, no translator"
     ):
         unmask.translate(data=["the cat"], model=int)

@@ -124,6 +124,10 @@ class UnmaskWarning(_Message, UserWarning):
     """
 
 
+class Notice(_Message):
+    """A message of a log that names arguments, such as the settings that a run chose."""
+
+
 class BadTexts(InputError):
     """Some of several texts cannot be answered; `reasons` has the reason of each, by its place
     from 0.

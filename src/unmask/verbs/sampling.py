@@ -216,7 +216,7 @@ def translate(
 
     Parameters:
         data: Sources, one per line; - reads standard input. Or a list of texts.
-        model: A folder of `unmask train --parallel`.
+        model: A folder that `unmask train` wrote for pairs.
         kernel: A decoder, at temperature 0 unless another one is given, or a Markov
             kernel of `sample`; of a causal model beam; auto is mask-predict, of a causal model
             beam.
@@ -263,8 +263,10 @@ def translate(
         numbers = f"{len(sources):,} sources and {len(references):,} references"
         raise InputError(f"{numbers}: give one reference per source, line by line")
     loaded = loader_on(model, "cpu")() if is_shared(model, engine) else as_translator(model)
-    settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, energy, seed)
-    translating.refuse_misfit(loaded, settings)
+    causal = isinstance(loaded, CausalPairs)
+    longest = None if causal else loaded.layout.longest_target
+    settings = settle(causal, kernel, sweeps, start, lengths, energy, seed, longest)
+    translating.warn_of_misfit(loaded, settings)
     ids = translating.encoded(loaded.spelling, loaded.layout, sources)
     full = [source for source in ids if source]
     workers = workers_for(model, engine, len(full))

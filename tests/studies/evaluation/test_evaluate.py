@@ -204,7 +204,7 @@ def test_pairs_of_a_file_are_measured(tiny, tmp_path):
     for choice, option in (({"pairs": 1}, "pairs"), ({"scheme": "contiguous"}, "scheme")):
         with pytest.raises(
             InputError,
-            match=f"{option} was given, and the pairs are those of .*: leave {option} out",
+            match=f"{option} has no effect, as the pairs are those of .*: leave it out",
         ):
             unmask.evaluate(tmp_path / "pairs.jsonl", **options, **choice)
     again = unmask.evaluate(tmp_path / "run" / "pairs.jsonl", **options).rows

@@ -141,7 +141,9 @@ def figures(
         from sacrebleu.metrics import BLEU, CHRF
     except ImportError:
         raise InputError(
-            "references need sacrebleu, which is not installed: pip install 'unmask[translate]'"
+            "needs sacrebleu, which is not installed",
+            argument="reference",
+            use="pip install 'unmask[translate]'",
         ) from None
     bleu = BLEU()
     chrf = CHRF()

@@ -62,8 +62,9 @@ def refuse_undrawable(changes: Sequence[int]) -> None:
     """Raise if no mutant, of which these are the numbers of changes, has a place on a map."""
     if all(count > 2 for count in changes):
         raise InputError(
-            f"a figure shows mutants of one or two changes, and those given have {min(changes)} or"
-            " more: leave out figure"
+            f"shows mutants of one or two changes, and those given have {min(changes)} or more",
+            argument="figure",
+            use="leave it out",
         )
 
 
