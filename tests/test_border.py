@@ -174,6 +174,7 @@ UNCHECKED = {
     "MaskedLM.logits_at": OF_MODELS,
     "MaskedLM.logits_of": OF_MODELS,
     "MaskedLM.multiplications": OF_MODELS,
+    "MaskedLM.of_network": "loading calls it with a network that it built",
     "MaskedLM.offers_states": OF_MODELS,
     "MaskedLM.rows_at_once": OF_MODELS,
     "MaskedLM.states": OF_MODELS,
