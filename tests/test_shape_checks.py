@@ -135,7 +135,7 @@ WRONG = {
     "studies.training.batches": ("BatchPlan", "packed", (MATRIX, 8, 0)),
     "studies.training.optimisers": ("orthogonalise", "matrices", (TABLE,)),
     "studies.training.packed_text": ("PackedText.count", "chosen", (None, FLAT > 0)),
-    "studies.training.packing": ("validation_rows", "parts", (MATRIX, 8, 0, "")),
+    "studies.training.packing": ("validation_rows", "parts", (MATRIX, 8, 0)),
     "studies.training.trainer": ("_refuse_other_shapes", "moments", (TABLE, 0, TABLE.shape)),
     "studies.training.validation": ("log_unigram", "prepared", (TABLE, None, False)),
 }

@@ -63,6 +63,11 @@ class Energy:
         user_terms: Functions from token ids (n, T), special tokens included, to n numbers; inf
             forbids a text.
         text_terms: Functions from a text to a number; inf forbids it.
+
+    >>> energy = unmask.Energy("raw", text_terms=(len,))
+    >>> run = unmask.sample("A [MASK] sat.", chains=2, sweeps=2, energy=energy)
+    >>> run.settings.energy
+    'raw'
     """
 
     kind: EnergyKind = "norm"

@@ -237,6 +237,9 @@ def unary_tables(
     support      k vectors of token ids that q is normalised over [default: the regular tokens,
                  or the whole vocabulary where that is what the tables are over]
 
+    Returns:
+        The log-conditionals of each blank given the others, and with all of them masked.
+
     >>> model = unmask.MaskedLM.load()
     >>> cloze = model.cloze("A [MASK] [MASK] here.")
     >>> words = [model.words.encode("man dog")[1:3], model.words.encode("is was")[1:3]]

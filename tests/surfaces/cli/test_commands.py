@@ -28,12 +28,12 @@ def model(tiny_folder):
 
 
 def test_fill_json_is_what_the_api_says(tiny, model):
-    result = run("fill", TWO, *model, "--joint", "product", "--top", 3, "--json")
+    result = run("fill", TWO, *model, "--construction", "product", "--top", 3, "--json")
     assert result.exit_code == 0
     assert result.stderr == ""
     printed = json.loads(result.stdout)
-    assert set(printed) == {"text", "joint", "candidates_mass", "completions"}
-    assert printed == unmask.fill(TWO, model=tiny, joint="product", top=3).to_dict()
+    assert set(printed) == {"text", "construction", "candidates_mass", "completions"}
+    assert printed == unmask.fill(TWO, model=tiny, construction="product", top=3).to_dict()
 
 
 def test_fill_shows_joint_and_product_side_by_side(tiny, model):
@@ -119,13 +119,13 @@ THREE = "a [MASK] [MASK] [MASK] ."
 def test_fill_by_chain_from_three_blanks_on(tiny, model):
     printed = json.loads(run("fill", THREE, *model, "--json").stdout)
     assert printed == json.loads(json.dumps(unmask.fill(THREE, model=tiny).to_dict()))
-    assert printed["joint"] == "chain"
+    assert printed["construction"] == "chain"
     assert 0 < printed["mass"] <= 1
     assert len(printed["completions"]) == 10
     assert printed["certain"] <= 10
     grid = json.loads(run("fill", THREE, *model, "--candidates", 3, "--json").stdout)
     assert "candidates_mass" in grid
-    assert grid["joint"] == "restarted"
+    assert grid["construction"] == "restarted"
     shown = run("fill", THREE, *model, "--top", 3).stdout
     assert "% of all mass" in " ".join(shown.split())
     assert "certain" in shown

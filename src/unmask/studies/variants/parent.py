@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from unmask.common.checks import MOST_SHOWN, shown
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.alphabet import letter_ids
@@ -134,8 +134,8 @@ def refuse_english(model: Model, sequences: Sequence[str]) -> None:
     has_words = any(" " in sequence.strip() for sequence in sequences)
     if model_name(model) == "bundled" and not has_words:
         raise InputError(
-            "no model was given, and the bundled one reads English: give a model of such sequences"
-            " (model=...)"
+            "no model was given, and the bundled one reads English: give a"
+            f" {argument_name('model')} of such sequences"
         )
 
 
@@ -149,12 +149,15 @@ def residue_ids(
     if letters is not None:
         if len(letters) < 2:
             raise InputError(
-                f"alphabet {alphabet!r} names one token, and a mutant has another: name two or more"
+                f"{alphabet!r} names one token, and a mutant has another",
+                argument="alphabet",
+                use="name two or more",
             )
         return letters
     if len(model.regular_ids) > SMALL_VOCABULARY:
         raise InputError(
-            f"the model has {len(model.regular_ids):,} tokens: give the alphabet of those that may"
-            " stand at a position, such as ACDEFGHIKLMNPQRSTVWY, or another model"
+            f"the model has {len(model.regular_ids):,} tokens: give an"
+            f" {argument_name('alphabet')} of those that may stand at a position, such as"
+            " ACDEFGHIKLMNPQRSTVWY, or another model"
         )
     return list(model.regular_ids)

@@ -236,7 +236,7 @@ class Filling(Result):
 
     KEYS: ClassVar[tuple[str, ...]] = (
         "text",
-        "joint=construction",
+        "construction",
         "candidates_mass",
         "warning",
         "mass",
@@ -247,9 +247,7 @@ class Filling(Result):
         "completions",
         "answers",
     )
-    OPTIONAL = tuple(
-        key for key in KEYS if key not in ("text", "joint=construction", "completions")
-    )
+    OPTIONAL = tuple(key for key in KEYS if key not in ("text", "construction", "completions"))
 
     text: str
     model: MaskedLM

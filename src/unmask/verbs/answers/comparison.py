@@ -112,7 +112,7 @@ class Comparison(Result):
     support          the tokens allowed in a blank, for the chain rule over all orders
 
     >>> text = "The [MASK] [MASK] at the casino."
-    >>> comparison = unmask.compare(text, joints="product,chain", candidates=32)
+    >>> comparison = unmask.compare(text, constructions="product,chain", candidates=32)
     >>> product, chain = comparison.joints['product'], comparison.joints['chain']
     >>> product.mutual_information() < chain.mutual_information()
     True
@@ -253,25 +253,24 @@ class Comparison(Result):
 def comparisons(
     texts: Sequence[str],
     model: Model,
-    joints: str | Sequence[str],
-    joint: str | None,
+    constructions: str | Sequence[str],
+    construction: str | None,
     grid: Grid,
     top: int,
     figure: str | PathLike[str] | None,
     progress: Progress | None,
 ) -> Iterator[Comparison]:
     """The answers of `compare`, one by one; everything is checked before the first."""
-    names = [construction.name for construction in all_named(joints)]
-    ranked_by = (
-        named(joint, "joint").name
-        if joint is not None
-        else DEFAULT
-        if DEFAULT in names
-        else names[-1]
-    )
+    names = [one.name for one in all_named(constructions)]
+    if construction is not None:
+        ranked_by = named(construction, "construction").name
+    elif DEFAULT in names:
+        ranked_by = DEFAULT
+    else:
+        ranked_by = names[-1]
     if ranked_by not in names:
         raise InputError(
-            f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or"
+            f"construction {ranked_by} is not among those compared ({', '.join(names)}): add it, or"
             " rank by another"
         )
     where = figure_path(figure, len(texts), (model, grid.alphabet))

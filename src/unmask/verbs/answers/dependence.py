@@ -208,7 +208,7 @@ class Dependence(Result):
     """
 
     KEYS: ClassVar[tuple[str, ...]] = (
-        *("text", "tokens", "positions", "joint=construction", "others", "candidates", "passes"),
+        *("text", "tokens", "positions", "construction", "others", "candidates", "passes"),
         *("matrix=matrix_rows", "candidates_mass=mass_rows"),
     )
 
@@ -285,7 +285,7 @@ def dependences(
     texts: Sequence[str],
     model: Model,
     positions: Sequence[int] | None,
-    joint: str,
+    construction: str,
     others: Others | None,
     candidates: int | None,
     alphabet: Alphabet,
@@ -297,7 +297,7 @@ def dependences(
     """The answers of `dependence`, one by one; everything is checked before the first. `look`:
     see `pair_matrix`.
     """
-    named(joint, "joint")
+    named(construction, "construction")
     figure_file = figure_path(figure, len(texts), (model, alphabet))
     lm = as_model(model)
     allowed = allowed_tokens(lm, alphabet)
@@ -316,7 +316,14 @@ def dependences(
     for number, (text, cloze, size) in enumerate(zip(texts, clozes, sizes, strict=True), 1):
         context: Others = others or ("masked" if cloze.gold is None else "text")
         pairs = pair_matrix(
-            lm, cloze, size, context, joint, progress if len(texts) == 1 else None, allowed, look
+            lm,
+            cloze,
+            size,
+            context,
+            construction,
+            progress if len(texts) == 1 else None,
+            allowed,
+            look,
         )
         tokens = tuple(lm.words.tokens(cloze.gold or [cloze.ids[p] for p in cloze.block]))
         answer = Dependence(
@@ -325,7 +332,7 @@ def dependences(
             cloze.block,
             pairs.information,
             pairs.mass,
-            joint,
+            construction,
             context,
             size,
             pairs.passes,

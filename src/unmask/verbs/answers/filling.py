@@ -86,14 +86,15 @@ PASSES = 1000
 def fillings(
     texts: Sequence[str],
     model: Model,
-    joint: str | None,
+    construction: str | None,
     grid: Grid,
     search: Search,
     top: int,
     progress: Progress | None,
 ) -> Iterator[Filling]:
     """The answers of `fill`, one by one; everything is checked before the first."""
-    construction = None if joint is None else named(joint, "joint").name
+    if construction is not None:
+        construction = named(construction, "construction").name
     lm = as_model(model)
 
     def read(text: str) -> BlankedText | SearchedText:
@@ -157,7 +158,7 @@ def is_searched(cloze: Cloze | None, construction: str | None, grid: Grid, searc
     reason = next((name for name, holds in reasons.items() if holds), None)
     tabled = "exact" if grid.exact else "candidates" if grid.candidates is not None else None
     if tabled is None and construction not in (None, SEARCHED):
-        tabled = f"joint {construction}"
+        tabled = f"construction {construction}"
     if reason and tabled:
         problem = (
             f"{reason} and {tabled} were given: fillings over the whole vocabulary are by"
