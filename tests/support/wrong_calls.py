@@ -9,9 +9,7 @@ twice or without its value. The rest of the call is right.
 from __future__ import annotations
 
 import json
-import random
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -285,19 +283,6 @@ def _other_method(name: str, listed: Sequence[Option]) -> Iterator[WrongCall]:
                 )
 
 
-def sample_of(count: int, seed: int) -> list[WrongCall]:
-    """So many wrong calls, half of them from Python; the same for the same seed."""
-    rng = random.Random(seed)
-    every = list(calls())
-    of_python = [call for call in every if call.from_python]
-    of_command_line = [call for call in every if not call.from_python]
-    half = count // 2
-    return [
-        *rng.sample(of_python, min(half, len(of_python))),
-        *rng.sample(of_command_line, min(half, len(of_command_line))),
-    ]
-
-
 def make(call: WrongCall) -> object:
     """Make a call from Python."""
     assert call.values is not None
@@ -351,12 +336,22 @@ def _fault(call: WrongCall, message: str, named: set[str], said: str) -> str | N
     """What is wrong with a message that names these arguments as the problem."""
     if "\n" in message or len(message) > 1000:
         return f"several lines, or one that is too long: {message[:300]}"
-    others = named - call.given - {call.at_fault, ""}
+    others = named - call.given - {call.at_fault} - _needed(call)
     if others and call.at_fault:
         return f"{sorted(others)} were not given: {message}"
     if call.at_fault and call.at_fault not in named and not _names_by_place(call, message):
         return f"{call.at_fault} is not named: {message}"
     return None
+
+
+def _needed(call: WrongCall) -> set[str]:
+    """The one kind of argument that a message names although it was not given: that beside which
+    the option at fault means something, as in "--refinement is used only with --parallel".
+    """
+    for option in options(verb(call.verb)):
+        if option.name == call.at_fault and option.only is not None:
+            return set(option.only.beside)
+    return set()
 
 
 def _names_by_place(call: WrongCall, message: str) -> bool:
@@ -366,10 +361,11 @@ def _names_by_place(call: WrongCall, message: str) -> bool:
     return f"'{call.at_fault}'" in message or message.startswith(call.at_fault.upper())
 
 
-def sweep(chosen: Sequence[WrongCall]) -> dict[str, Any]:
+def sweep() -> dict[str, Any]:
     """How many calls were made, and those with a fault."""
+    every = list(calls())
     faults: dict[str, str] = {}
-    for call in chosen:
+    for call in every:
         if call.from_python:
             fault = fault_of_python(call)
             shown = f"unmask.{call.verb}({call.values})"
@@ -378,10 +374,14 @@ def sweep(chosen: Sequence[WrongCall]) -> dict[str, Any]:
             shown = f"unmask {' '.join(call.words)}"
         if fault is not None:
             faults[shown] = fault
-    return {"made": len(chosen), "faults": faults}
+    from_python = [call for call in every if call.from_python]
+    return {
+        "of_python": len(from_python),
+        "of_command_line": len(every) - len(from_python),
+        "faults": faults,
+    }
 
 
 if __name__ == "__main__":
     Path("texts.txt").write_text("the cat sat on the mat .\na dog ran under the tree .\n")
-    count, seed = map(int, sys.argv[1:3])
-    print(json.dumps(sweep(sample_of(count, seed) if count else list(calls()))))
+    print(json.dumps(sweep()))
