@@ -641,7 +641,7 @@ def score(options: dict[str, Any]) -> int:
 
     Sentences that were typed, and files at a terminal, get tables, unless --format asks for rows.
     """
-    from unmask.scoring.score import LineWriter, check_format
+    from unmask.scoring.row_files import LineWriter, check_format
 
     json, words = options.pop("json", False), options.pop("texts", [])
     pairs, out, format = (options.get(name) for name in ("minimal_pairs", "out", "format"))

@@ -5,7 +5,7 @@ pretrained=...,score=any_order`.
                            sites are the continuation's tokens, which follow the context or
                            replace its [MASK]; the context is held fixed
     loglikelihood_rolling  the score of the text; of one longer than the model in windows
-                           (`unmask.scoring.batch`)
+                           (`unmask.scoring.scores.masked_range`)
     generate_until         `max_gen_toks` blanks after the context, or the [MASK]s in it, filled
                            by a decoder; cut at `until`
 
@@ -36,9 +36,12 @@ from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import BLANK, Tokens, WordsAndSpans, shortened
 from unmask.sampling.registry import KERNELS, Steps
-from unmask.scoring.batch import begin
-from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, SCORE, LeftToRight, Score
-from unmask.scoring.texts import Encoded, Item, encode
+from unmask.scoring.encoding import Encoded, encode
+from unmask.scoring.items import Item
+from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, SCORE
+from unmask.scoring.scores.fixed_orders import LeftToRight
+from unmask.scoring.scores.score import Score
+from unmask.scoring.text_scores import begin
 from unmask.surfaces.integrations.blanks import Blanks, Writer, blanks_of, written_text
 
 logger: logging.Logger = logging.getLogger(__name__)

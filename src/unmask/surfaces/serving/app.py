@@ -31,7 +31,7 @@ from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.word_marks import WordMarks
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
-from unmask.scoring.registry import SCORES
+from unmask.scoring.registry import with_names
 from unmask.surfaces.serving import limits
 from unmask.surfaces.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
 from unmask.surfaces.serving.limits import ENDPOINTS
@@ -298,9 +298,12 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
             for entry in KERNELS.values()
         ],
         "scores": [
-            _facts(entry, "name", "definition", "probability", "by_token")
-            | {"better": "higher" if entry.better > 0 else "lower"}
-            for entry in SCORES.values()
+            _facts(entry, "name", "probability", "by_token")
+            | {
+                "definition": entry.meaning(),
+                "better": "higher" if entry.better > 0 else "lower",
+            }
+            for entry in with_names().values()
         ],
         "limits": limits.limits(),
     }

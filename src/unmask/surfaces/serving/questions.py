@@ -38,8 +38,10 @@ from unmask.models.text.blanks import has_several_lengths, read_blanks
 from unmask.runs.lines import FASTA, RECORDS, column, kind_of, looks_like_a_file, records
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
-from unmask.scoring.registry import SCORES
-from unmask.scoring.texts import PAIRS, Item, items_of, pairs_of, spaced_words
+from unmask.scoring.encoding import spaced_words
+from unmask.scoring.items import Item, items_of
+from unmask.scoring.scores.score import SCORES
+from unmask.scoring.sentence_pairs import PAIRS, pairs_of
 from unmask.surfaces.serving import limits
 from unmask.surfaces.serving.jobs import FairLock, shared
 from unmask.surfaces.serving.names import in_request
