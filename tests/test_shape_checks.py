@@ -148,7 +148,8 @@ NOTHING_TO_REFUSE = {"unmask.models.input_limits", "unmask.models.loading_turns"
 
 def test_shapes_are_checked_while_the_tests_run():
     pytest.importorskip("beartype")
-    from unmask.studies.training.objectives import FixedRate, capacity
+    from unmask.studies.training.masking.scheme import capacity
+    from unmask.studies.training.masking.schemes import FixedRate
 
     assert capacity(FixedRate(), 2, 32, 8.0) == 64
     with pytest.raises(jaxtyping.TypeCheckError, match="capacity"):

@@ -50,6 +50,7 @@ CHECKED = [
     *(f"unmask.sampling.{name}" for name in ("chains", "engine", "kernels", "target")),
     "unmask.scoring.batch",
     "unmask.studies.training.batches",
+    "unmask.studies.training.masking",
     "unmask.studies.training.objectives",
     "unmask.studies.training.optimisers",
     "unmask.studies.training.packed_text",
