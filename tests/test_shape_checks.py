@@ -72,7 +72,7 @@ WRONG = {
     "models.weight_checks": ("unused_by_logits", "name", (TABLE,)),
     "models.length_head": ("LengthHead.save", "folder", (None, TABLE)),
     "models.load": ("model_name", "model", (TABLE,)),
-    "models.loading_spec": ("LoadingSpec.on", "device", (None, 7)),
+    "models.loading_spec": ("LoadingSpec.on", "self", (None, "cpu")),
     "models.model_types": ("refuse_type", "name", (None, TABLE)),
     "models.probes": ("probe_texts", "vocab_size", (TABLE,)),
     "models.masked_lm": ("MaskedLM.logits_of", "states", (None, FLAT)),
