@@ -132,6 +132,8 @@ WRONG = {
         "block",
         ("factorised", object.__new__(PackedText), FLAT > 0, None),
     ),
+    "studies.training.masking.scheme": ("drawn_mask", "scheme", (TABLE, None, None)),
+    "studies.training.masking.schemes": ("_binomial", "n", (TABLE, 0.5)),
     "studies.training.batches": ("BatchPlan", "packed", (MATRIX, 8, 0)),
     "studies.training.optimisers": ("orthogonalise", "matrices", (TABLE,)),
     "studies.training.packed_text": ("PackedText.count", "chosen", (None, FLAT > 0)),

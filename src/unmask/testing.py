@@ -3,6 +3,8 @@
     check_masking   a masking scheme draws masks by the law that it states
 
 Each raises AssertionError with a sentence that says what is broken.
+
+>>> unmask.testing.check_masking(unmask.FixedRate(rate=0.3))
 """
 
 from unmask.studies.training.masking.scheme import check_masking as check_masking

@@ -6,6 +6,7 @@ import pytest
 
 import unmask
 from support.command_runner import invoke
+from support.made_up import made_up_lines
 from unmask.common.errors import InputError
 from unmask.studies.training.recipe import VALID_SHARE, HeldOut, Masked, Optimisation, Shape
 
@@ -73,7 +74,7 @@ def test_the_command_line_refuses_the_same_in_its_own_words(words, options, tmp_
 
 
 def test_the_settings_that_a_run_chose_are_printed_as_options(tmp_path):
-    (tmp_path / "c.txt").write_text("a b c d e.\nb c d e a.\n" * 40)
+    (tmp_path / "c.txt").write_text("\n".join(made_up_lines(200)))
     given = "--steps 1 --layers 1 --width 16 --heads 1 --valid-share .2 --device cpu".split()
     done = invoke(["train", str(tmp_path / "c.txt"), "--out", str(tmp_path / "model"), *given])
     assert done.exit_code == 0, done.stderr

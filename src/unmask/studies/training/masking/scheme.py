@@ -28,7 +28,18 @@ SCHEMES = Registry("masking scheme", folders=("unmask.studies.training.masking",
 
 
 class MaskingScheme(Method, ABC, registry=SCHEMES):
-    """A law of masked positions. A subclass defines `draw` and `number_law`."""
+    """A law of masked positions, from which schemes of your own are derived. A subclass defines
+    `draw` and `number_law`.
+
+    >>> @unmask.method
+    ... class All(unmask.MaskingScheme):
+    ...     "Every position that may be masked is."
+    ...     def draw(self, text, generator):
+    ...         return text.maskable
+    ...     def number_law(self, n):
+    ...         return [0.0] * n + [1.0]
+    >>> unmask.testing.check_masking(All())
+    """
 
     @abstractmethod
     def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
@@ -132,7 +143,8 @@ def check_masking(scheme: MaskingScheme, seed: int = 0) -> None:
     for number, n in enumerate(SEGMENTS, 1):
         masked = (mask & (text.segment == number)).sum(1)
         _check_numbers(scheme, n, torch.bincount(masked, minlength=n + 1).tolist())
-    bound = capacity(scheme, *text.ids.shape, text.ids.numel() / (DRAWS * len(SEGMENTS)))
+    rows, length = text.ids.shape
+    bound = capacity(scheme, rows, length, tokens_per_segment=length / len(SEGMENTS))
     assert int(mask.sum()) <= bound, (
         f"{scheme.name}: {int(mask.sum()):,} positions are masked, and its moments bound them by"
         f" {bound:,}"
