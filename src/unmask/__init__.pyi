@@ -38,11 +38,12 @@ from .sampling.settings import SampleSettings as SampleSettings
 from .sampling.settings import Start as Start
 from .sampling.target import Energy as Energy
 from .sampling.target import Target as Target
-from .scoring.registry import AnyOrder as AnyOrder
-from .scoring.registry import DecoderLaw as DecoderLaw
-from .scoring.registry import LeftToRight as LeftToRight
-from .scoring.score import PairScores as PairScores
-from .scoring.score import Scores as Scores
+from .scoring.minimal_pairs import PairScores as PairScores
+from .scoring.results import Scores as Scores
+from .scoring.scores.any_order import AnyOrder as AnyOrder
+from .scoring.scores.decoder_law import DecoderLaw as DecoderLaw
+from .scoring.scores.fixed_orders import LeftToRight as LeftToRight
+from .scoring.scores.score import Score as Score
 from .studies import lab as lab
 from .studies.evaluation.frontier import Frontier as Frontier
 from .studies.evaluation.table import Evaluation as Evaluation
