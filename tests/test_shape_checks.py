@@ -141,6 +141,8 @@ WRONG = {
         "block",
         ("factorised", object.__new__(PackedText), FLAT > 0, None),
     ),
+    "studies.training.masking.scheme": ("drawn_mask", "scheme", (TABLE, None, None)),
+    "studies.training.masking.schemes": ("_binomial", "n", (TABLE, 0.5)),
     "studies.training.batches": ("BatchPlan", "packed", (MATRIX, 8, 0)),
     "studies.training.optimisers": ("orthogonalise", "matrices", (TABLE,)),
     "studies.training.packed_text": ("PackedText.count", "chosen", (None, FLAT > 0)),
@@ -157,7 +159,8 @@ NOTHING_TO_REFUSE = {"unmask.models.input_limits", "unmask.models.loading_turns"
 
 def test_shapes_are_checked_while_the_tests_run():
     pytest.importorskip("beartype")
-    from unmask.studies.training.objectives import FixedRate, capacity
+    from unmask.studies.training.masking.scheme import capacity
+    from unmask.studies.training.masking.schemes import FixedRate
 
     assert capacity(FixedRate(), 2, 32, 8.0) == 64
     with pytest.raises(jaxtyping.TypeCheckError, match="capacity"):

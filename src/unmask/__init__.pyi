@@ -2,6 +2,7 @@
 itself read. `lazy_loader` takes relative imports only.
 """
 
+from . import testing as testing
 from .common.cloze import Cloze as Cloze
 from .common.errors import InputError as InputError
 from .common.errors import ModelError as ModelError
@@ -47,6 +48,10 @@ from .studies import lab as lab
 from .studies.evaluation.frontier import Frontier as Frontier
 from .studies.evaluation.table import Evaluation as Evaluation
 from .studies.lab.spin_model import SpinModel as SpinModel
+from .studies.training.masking.scheme import MaskingScheme as MaskingScheme
+from .studies.training.masking.schemes import ExactlyK as ExactlyK
+from .studies.training.masking.schemes import FixedRate as FixedRate
+from .studies.training.masking.schemes import UniformRate as UniformRate
 from .studies.training.recipe import Causal as Causal
 from .studies.training.recipe import HeldOut as HeldOut
 from .studies.training.recipe import Masked as Masked

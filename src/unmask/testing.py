@@ -1,16 +1,15 @@
-"""Laws that methods must keep, for tests of one's own methods.
+"""The laws that methods keep, as functions: for those who write one.
 
-    from unmask.testing import check_score
+    check_masking   a masking scheme draws masks by the law that it states
+    check_score     a score is the probability, the sum or the direction that it says it is
 
-    check_score(Mine())
+Each raises AssertionError with a sentence that says what is broken.
 
-Each function raises `BrokenLaw`, an AssertionError, with a sentence that says what is broken. All
-methods of unmask are tested by them.
+>>> unmask.testing.check_masking(unmask.FixedRate(rate=0.3))
+>>> unmask.testing.check_score(unmask.AnyOrder(orders=8))
 """
 
-from __future__ import annotations
-
-from unmask.common.methods.laws import BrokenLaw as BrokenLaw
 from unmask.scoring.scores.laws import check_score as check_score
+from unmask.studies.training.masking.scheme import check_masking as check_masking
 
-__all__ = ["BrokenLaw", "check_score"]
+__all__ = ["check_masking", "check_score"]

@@ -56,7 +56,7 @@ def test_options_go_to_the_entries_that_have_them():
     assert PLL.name == DEFAULT
     with pytest.raises(
         InputError,
-        match="orders was given, which score pll does not use: leave it out, or use any_order",
+        match="orders was given, which pll does not use: leave it out, or use any_order",
     ):
         arguments(unmask.score, {"orders": 8})
     with pytest.raises(InputError, match="score any_order was given twice, with different options"):

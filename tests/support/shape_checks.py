@@ -53,6 +53,7 @@ CHECKED = [
     "unmask.scoring.text_batch",
     "unmask.scoring.text_scores",
     "unmask.studies.training.batches",
+    "unmask.studies.training.masking",
     "unmask.studies.training.objectives",
     "unmask.studies.training.optimisers",
     "unmask.studies.training.packed_text",

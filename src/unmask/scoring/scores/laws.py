@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from unmask.common.errors import InputError
 from unmask.common.lazy import torch
-from unmask.common.methods.laws import BrokenLaw
 from unmask.scoring.scores.score import Score, Scored
 
 if TYPE_CHECKING:
@@ -54,10 +53,9 @@ def check_score(score: Score) -> None:
     Parameters:
         score: The score, with its options.
 
-    Raises BrokenLaw, with a sentence that says what is broken.
+    Raises AssertionError with a sentence that says what is broken.
 
-    >>> from unmask.testing import check_score
-    >>> check_score(unmask.AnyOrder(orders=8))
+    >>> unmask.testing.check_score(unmask.AnyOrder(orders=8))
     """
     _check_facts(score)
     model = _random_model()
@@ -77,15 +75,15 @@ def _check_facts(score: Score) -> None:
     """The facts that a score states about itself."""
     name = score.name
     if score.better not in (1, -1):
-        raise BrokenLaw(
+        raise AssertionError(
             f"score {name} does not say which values are better: better is {score.better!r}, give"
             " 1 (higher) or -1 (lower)"
         )
     if not score.definition:
-        raise BrokenLaw(f"score {name} has no definition: begin its docstring with its formula")
+        raise AssertionError(f"score {name} has no definition: begin its docstring with its formula")
     cost = score.cost(LENGTH)
     if not isinstance(cost, int) or cost < 0:
-        raise BrokenLaw(f"score {name} costs {cost!r} passes: cost returns a whole number")
+        raise AssertionError(f"score {name} costs {cost!r} passes: cost returns a whole number")
 
 
 def _check_shares(score: Score, scored: Scored) -> None:
@@ -95,7 +93,7 @@ def _check_shares(score: Score, scored: Scored) -> None:
     assert scored.by_site is not None  # `_computed` has checked it
     difference = float((scored.by_site.double().sum(1) - scored.values.double()).abs().max())
     if not difference <= EXACT:
-        raise BrokenLaw(
+        raise AssertionError(
             f"score {score.name} is by token, but its shares do not add up to it: they differ by"
             f" {difference:.3g} nats"
         )
@@ -121,14 +119,14 @@ def _refuse_difference(
 ) -> None:
     """Raise if two computations of the same scores differ."""
     if not torch.allclose(values.double(), others.double(), rtol=0, atol=EXACT, equal_nan=True):
-        raise BrokenLaw(f"score {score.name} {what}")
+        raise AssertionError(f"score {score.name} {what}")
 
 
 def _check_probability(score: Score, values: Float[Tensor, " n"], what: str) -> None:
     """A score that says that it is a probability sums to 1 over all texts."""
     total = float((score.better * values.double()).exp().sum())
     if not abs(total - 1) <= EXACT:
-        raise BrokenLaw(
+        raise AssertionError(
             f"score {score.name} says that it is a probability, but over all {len(values)} texts of"
             f" a tiny model it sums to {total:.6g} for {what}"
         )
@@ -141,7 +139,7 @@ def _check_better(score: Score) -> None:
     of_likely, of_unlikely = (score.better * scored.values.double()).tolist()
     if of_likely < of_unlikely:
         values = "higher" if score.better > 0 else "lower"
-        raise BrokenLaw(
+        raise AssertionError(
             f"score {score.name} says that {values} values are better, but a text that the model is"
             " nearly sure of has a worse one than a text that it nearly excludes"
         )
@@ -152,9 +150,9 @@ def _computed(score: Score, model: TabularMLM, batch: TextBatch) -> Scored:
     try:
         (scored,) = score.computation([score], model, batch, None).values()
     except InputError as error:
-        raise BrokenLaw(str(error)) from error
+        raise AssertionError(str(error)) from error
     if not bool(scored.values.isfinite().all()):
-        raise BrokenLaw(
+        raise AssertionError(
             f"score {score.name} is not finite for a text to which the model gives a probability"
         )
     return scored

@@ -256,13 +256,15 @@ class UnmaskLM(LM):
         limit = self.model.max_length
         if limit is not None and len(text.ids) > limit and not self.score.windows:
             raise InputError(
-                f"{len(text.sites)} tokens are to be scored and the model takes {limit}: give"
-                f" shorter ones, or score={LeftToRight.name}"
+                f"{len(text.sites)} tokens are to be scored and the model takes {limit}",
+                use=f"give shorter ones, or {argument_name('score', LeftToRight.name)}",
             )
         if text.unknown and not self.score.unknown:
             raise InputError(
                 "it has a word that the model does not know, which is outside the support of"
-                f" {self.score.name}: give score={DEFAULT}, or unscored=zero"
+                f" {self.score.name}",
+                use=f"give {argument_name('score', DEFAULT)}, or"
+                f" {argument_name('unscored', 'zero')}",
             )
         return text
 
@@ -329,7 +331,8 @@ class UnmaskLM(LM):
         if missing and self.unscored == "refuse":
             reason = scored.reasons.get(missing[0])
             raise InputError(
-                f"a text has no score ({reason}): give unscored=zero, or another score"
+                f"a text has no score ({reason})",
+                use=f"give {argument_name('unscored', 'zero')}, or another score",
             )
         return [-inf if isnan(value) else self.score.better * value for value in values]
 
