@@ -5,8 +5,8 @@ For a score s, texts x of T tokens and sites S:
     1. probability    if s says that it is one:  sum over x of exp(better s(x)) = 1,
                       over all regular tokens at the sites, all other tokens being given
     2. shares         if s is by token:          s(x) = sum over sites of its shares
-    3. better         no draw:                   a text that the model is nearly sure of is not worse
-                                                 than one that it nearly excludes
+    3. better         a text that the model is nearly sure of is not worse than one that it nearly
+                      excludes
     4. company        s(x) does not depend on the texts beside it, nor on their order
     5. repetition     s(x) is the same in each call: randomness comes from an option alone
 """
@@ -80,7 +80,9 @@ def _check_facts(score: Score) -> None:
             " 1 (higher) or -1 (lower)"
         )
     if not score.definition:
-        raise AssertionError(f"score {name} has no definition: begin its docstring with its formula")
+        raise AssertionError(
+            f"score {name} has no definition: begin its docstring with its formula"
+        )
     cost = score.cost(LENGTH)
     if not isinstance(cost, int) or cost < 0:
         raise AssertionError(f"score {name} costs {cost!r} passes: cost returns a whole number")
