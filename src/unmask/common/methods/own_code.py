@@ -117,7 +117,7 @@ class OwnCode:
             module = _imported(self)
         except InputError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a script may end the process when imported
             where = place_of(error, self)
             problem = f"{where}: {first_line_of(error)}"
             raise InputError(problem, argument=argument, use="mend the file") from None
@@ -473,7 +473,8 @@ def place_of(error: BaseException, code: OwnCode) -> str:
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{Path(error.filename).name} line {error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [one for one in frames if code.root in Path(one.filename).resolve().parents]
+    in_files = [one for one in frames if not one.filename.startswith("<")]  # not <frozen site>
+    own = [one for one in in_files if code.root in Path(one.filename).resolve().parents]
     if not own:
         return code.path.name
     last = own[-1]
