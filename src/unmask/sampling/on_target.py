@@ -64,7 +64,6 @@ def refuse_misfit(method: Kernel | Decoder, target: Target) -> None:
 class KernelOnTarget(OnTarget[Kernel]):
     """A kernel on a target.
 
-    >>> import torch
     >>> model = unmask.load()
     >>> target = unmask.Target(model, model.cloze("The [MASK] sat on the [MASK].").ids)
     >>> chains = unmask.Gibbs().on(target)
