@@ -466,7 +466,7 @@ def _with_fixed_right(model: ConditionalModel, batch: TextBatch, right: int) -> 
             ids = batch.ids[rows]
             before = torch.cat([ids[:, :first], ids[:, max(first, position - room) : position]], 1)
             blanks = ids.new_full((len(rows), 1 + right), model.mask_id)
-            logits = model.logits(
+            logits = model.logits_at(
                 torch.cat([before, blanks, ids[:, after:]], 1),
                 torch.full_like(rows, before.shape[1])[:, None],
             )
@@ -512,7 +512,7 @@ def _read(
         )
         rows = batch.ids[text.unsqueeze(1), places].masked_fill(hidden, model.mask_id)
         column = (places == position.unsqueeze(1)).int().argmax(1, keepdim=True)
-        logits = model.logits(rows, column)[:, 0]
+        logits = model.logits_at(rows, column)[:, 0]
         chosen = logits.gather(1, batch.ids[text, position].unsqueeze(1)).squeeze(1)
         logit[start : start + at_once] = chosen.double()
         total = logits.logsumexp(1)

@@ -428,12 +428,12 @@ PAIRS = "pairs:"
 
 
 def chosen_of_variants(
-    names: str | Iterable[str], joint: str = DEFAULT_OF_MUTANTS
+    names: str | Iterable[str], construction: str = DEFAULT_OF_MUTANTS
 ) -> tuple[str, ...]:
     """The scores of variants asked for, each once: a list of names, or one text with commas;
     "all" is each of them.
 
-    joint   the construction of `pairs` without a name
+    construction   that of `pairs` without a name
     """
     listed = comma_separated(names) if isinstance(names, str) else list(names)
     if listed == ["all"]:
@@ -444,8 +444,8 @@ def chosen_of_variants(
     scores: dict[str, None] = {}
     for name in listed:
         if name == "pairs" or name.startswith(PAIRS):
-            construction = joint if name == "pairs" else name.removeprefix(PAIRS)
-            name = PAIRS + named(construction, "construction of pairs").name
+            of_pairs = construction if name == "pairs" else name.removeprefix(PAIRS)
+            name = PAIRS + named(of_pairs, "construction of pairs").name
         else:
             one_of("score", name, known)
         scores[name] = None

@@ -148,7 +148,7 @@ def test_a_run_that_learned_nothing_says_so(tmp_path, caplog):
     told: list[str] = []
     with pytest.warns(
         UnmaskWarning,
-        match=r"after 2 steps \(.* epochs\) the model has not learned: validation .*--epochs",
+        match=r"after 2 steps \(.* epochs\) the model has not learned: validation .*more epochs",
     ):
         made = flat.train(
             TRAIN,

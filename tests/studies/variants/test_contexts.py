@@ -31,7 +31,7 @@ def by_hand(
     x: tuple[int, ...],
     allowed: list[int],
     orders,
-    joint: str,
+    construction: str,
 ):
     """Every score of one variant, one conditional at a time."""
 
@@ -81,7 +81,7 @@ def by_hand(
         ),
         "any_order": float(torch.tensor(chain, dtype=torch.float64).logsumexp(0)) - log(len(chain)),
         "any_order_mean_log": sum(chain) / len(chain),
-        "epistasis": epistasis(joint),
+        "epistasis": epistasis(construction),
         "pairs:balanced": singles + epistasis("balanced"),
         "pairs:mrf": singles + epistasis("mrf"),
     }
@@ -98,19 +98,19 @@ def everything(letters: list[int], sites: int) -> torch.Tensor:
     st.integers(1, 3),
     st.sampled_from(["balanced", "hcb"]),
 )
-def test_every_score_is_that_summed_by_hand(seed, positions, k, joint):
+def test_every_score_is_that_summed_by_hand(seed, positions, k, construction):
     model, sites, allowed = TabularMLM.random(3, 4, seed), positions[:k], [2, 0]
     ids = torch.randint(0, 2, (4,), generator=torch.Generator().manual_seed(seed)).mul(2).tolist()
     variants = everything(allowed, k)
     scores = variant_scores(
-        model, ids, sites, variants, ALL, allowed, orders=3, seed=seed, joint=joint
+        model, ids, sites, variants, ALL, allowed, orders=3, seed=seed, construction=construction
     )
     assert [name for name in scores if name != "any_order_mean_log"] == ALL
     drawn = random_orders(1, 3, k, torch.Generator().manual_seed(seed))[0].tolist()
     left = sorted(range(k), key=lambda i: sites[i])
     orders = [[left[s] for s in order] for order in drawn]
     for row, x in enumerate(variants.tolist()):
-        expected = by_hand(model, ids, sites, tuple(x), allowed, orders, joint)
+        expected = by_hand(model, ids, sites, tuple(x), allowed, orders, construction)
         assert {name: float(values[row]) for name, values in scores.items()} == pytest.approx(
             expected, abs=1e-9
         )
@@ -130,8 +130,8 @@ def test_probabilities_sum_to_one_and_pseudo_likelihoods_do_not():
 def test_passes_are_the_distinct_contexts_exactly():
     model, k = TabularMLM.random(2, 6, 3), 5
     rows = []
-    logits, substitutions = model.logits, model.substitutions
-    model.logits = lambda ids, positions: rows.append(len(ids)) or logits(ids, positions)
+    logits, substitutions = model.logits_at, model.substitutions
+    model.logits_at = lambda ids, positions: rows.append(len(ids)) or logits(ids, positions)
     model.substitutions = lambda ids, vary, values, predict: substitutions(
         ids, vary, values, predict
     )

@@ -142,8 +142,9 @@ def parse_scheme(spec: str) -> MaskingScheme:
     except ValueError:
         pass
     raise InputError(
-        f"masking {as_shown(spec)} is unknown: give fixed:RATE, uniform:LOW-HIGH or k:NUMBER, rates"
-        " up to 1"
+        f"{as_shown(spec)} is unknown",
+        argument="masking",
+        use="give fixed:RATE, uniform:LOW-HIGH or k:NUMBER, rates up to 1",
     )
 
 

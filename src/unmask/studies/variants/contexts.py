@@ -59,7 +59,7 @@ class Contexts:
     allowed   the token ids that q is normalised over; the variants' are among them, and for
               singles and pairs the parent's
     orders    sampled orders of `any_order`, from `seed`
-    joint     the construction of `epistasis`, and of `pairs` without a name
+    construction   that of `epistasis`, and of `pairs` without a name
     passes    rows passed so far
     """
 
@@ -72,12 +72,12 @@ class Contexts:
         allowed: Sequence[int],
         orders: int = 8,
         seed: int = 0,
-        joint: str = DEFAULT_OF_MUTANTS,
+        construction: str = DEFAULT_OF_MUTANTS,
     ) -> None:
         self.model = model
         self.ids: list[int] = list(ids)
         self.passes = 0
-        self.names: tuple[str, ...] = chosen_of_variants(names, joint)
+        self.names: tuple[str, ...] = chosen_of_variants(names, construction)
 
         # Sites are numbered from left to right; `columns` are theirs in lists of variants.
         self.columns: list[int] = sorted(range(len(sites)), key=lambda column: sites[column])
@@ -112,7 +112,7 @@ class Contexts:
             sites=self.sites,
             allowed=self.allowed,
             wild=self.place[wild_ids],
-            joint_of=_joints_of_scores(self.names, joint),
+            construction_of=_constructions_of_scores(self.names, construction),
         )
         self.predicted_sites: dict[SiteSet, list[int]] = _predicted_sites(self.chains)
 
@@ -269,7 +269,7 @@ class Contexts:
         positions = [
             revealed_set.positions.expand(_length(rows), -1) for revealed_set, rows in batch
         ]
-        logits = self.model.logits(torch.cat(texts), torch.cat(positions))
+        logits = self.model.logits_at(torch.cat(texts), torch.cat(positions))
         parts = logits.split([_length(rows) for _, rows in batch])
         for (revealed_set, rows), part in zip(batch, parts, strict=True):
             revealed_set.read(rows, part)
@@ -366,15 +366,15 @@ def _length(rows: slice) -> int:
     return int(rows.stop - rows.start)
 
 
-def _joints_of_scores(names: Sequence[str], joint: str) -> dict[str, str]:
-    """The construction of each score that needs one; `joint` is that of `epistasis`."""
-    joint_of = {}
+def _constructions_of_scores(names: Sequence[str], construction: str) -> dict[str, str]:
+    """The construction of each score that needs one; `construction` is that of `epistasis`."""
+    construction_of = {}
     for name in names:
         if name == EPISTASIS:
-            joint_of[name] = named(joint).name
+            construction_of[name] = named(construction).name
         elif name.startswith(PAIRS):
-            joint_of[name] = named(name.removeprefix(PAIRS)).name
-    return joint_of
+            construction_of[name] = named(name.removeprefix(PAIRS)).name
+    return construction_of
 
 
 def _predicted_sites(chains: Mapping[str, Sequence[Chain]]) -> dict[SiteSet, list[int]]:

@@ -54,13 +54,13 @@ def measure(
     measured: Any,
     positions: str | Sequence[int] | None,
     ranking: Ranking,
-    joint: str,
+    construction: str,
     alphabet: str | PathLike[str] | Sequence[str] | None,
     force: bool,
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    names = chosen_of_variants(ranking.scores, joint)
+    names = chosen_of_variants(ranking.scores, construction)
     refuse_english(model, [sequence])
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
@@ -80,7 +80,7 @@ def measure(
         names=names,
         allowed=allowed,
         orders=ranking.orders,
-        joint=joint,
+        construction=construction,
     )
     # The parent is the last row: its scores are taken away from all others.
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))
@@ -102,7 +102,7 @@ def measure(
         names=variants.names(parent),
         variants=variants,
         effects=effects,
-        joint=joint,
+        construction=construction,
         better=ranking.better,
     )
 
@@ -112,7 +112,7 @@ def compared(
     names: list[str],
     variants: Variants,
     effects: Mapping[str, Column],
-    joint: str,
+    construction: str,
     better: str,
 ) -> Measured:
     """All numbers of the result.
@@ -137,7 +137,7 @@ def compared(
     return Measured(
         sequence=sequence,
         places=variants.places,
-        joint=joint,
+        construction=construction,
         column=variants.column,
         better=better,
         statistic=target.statistic,

@@ -301,8 +301,8 @@ def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -
     print_heading(console, result.sequence)
     if isinstance(result, unmask.Mutants):
         console.print(
-            f"{len(result):,} mutants; {result.joint} joint; {len(result.alphabet)} tokens per"
-            " residue; in nats\n"
+            f"{len(result):,} mutants; {result.construction} joint; {len(result.alphabet)} tokens"
+            " per residue; in nats\n"
         )
         best = result.best()
         print_frame(console, best.to_frame().drop(columns="changes"))

@@ -53,6 +53,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import (
     Blank,
     TextReading,
+    cloze_of,
     has_several_lengths,
     read_blanks,
     readings_of,
@@ -85,18 +86,27 @@ PASSES = 1000
 def fillings(
     texts: Sequence[str],
     model: Model,
-    joint: str | None,
+    construction: str | None,
     grid: Grid,
     search: Search,
     top: int,
     progress: Progress | None,
 ) -> Iterator[Filling]:
     """The answers of `fill`, one by one; everything is checked before the first."""
-    construction = None if joint is None else named(joint, "joint").name
+    if construction is not None:
+        construction = named(construction, "construction").name
     lm = as_model(model)
 
     def read(text: str) -> BlankedText | SearchedText:
-        cloze = None if has_several_lengths(text) else lm.cloze(text, grid.positions, grid.targets)
+        cloze = None
+        if not has_several_lengths(text):
+            cloze = cloze_of(
+                lm.words,
+                text,
+                positions=grid.positions,
+                targets=grid.targets,
+                max_length=lm.max_length,
+            )
         if is_searched(cloze, construction, grid, search):
             return SearchedText.read(lm, text, cloze, grid, search, top)
         assert cloze is not None
@@ -148,7 +158,7 @@ def is_searched(cloze: Cloze | None, construction: str | None, grid: Grid, searc
     reason = next((name for name, holds in reasons.items() if holds), None)
     tabled = "exact" if grid.exact else "candidates" if grid.candidates is not None else None
     if tabled is None and construction not in (None, SEARCHED):
-        tabled = f"joint {construction}"
+        tabled = f"construction {construction}"
     if reason and tabled:
         problem = (
             f"{reason} and {tabled} were given: fillings over the whole vocabulary are by"
@@ -193,10 +203,11 @@ class SearchedText:
             ("target", tuple((i,) for i in gold)),
         ]
         for name, parts in fillings:
-            for token in [i for part in parts for i in part if i not in alphabet]:
+            for i in [i for part in parts for i in part if i not in alphabet]:
+                token = model.words.token(i)
                 raise InputError(
-                    f"the {name} has {model.token(token)!r}, which is not in the alphabet: add it,"
-                    " or choose another"
+                    f"the {name} has {token!r}, which is not in the alphabet: add it, or choose"
+                    " another"
                 )
         constraints = Constraints(model, blanks, search)
         unfillable = [constraints.unfillable(reading, support) for reading in readings]
@@ -399,8 +410,9 @@ def read_answer(
                 "word": "use a higher pieces",
                 "gap": "widen the gap",
             }[blank.kind]
+            tokens = model.words.tokens(ids)
             raise InputError(
-                f"the answer {shown!r} has {len(ids)} tokens {model.decode(ids)} at blank {b + 1}, "
+                f"the answer {shown!r} has {len(ids)} tokens {tokens} at blank {b + 1}, "
                 f"which takes {blank.least} to {blank.most}: {what}"
             )
     in_tokens = ReadAnswer(shown, tuple(tuple(ids) for ids in parts))
@@ -552,8 +564,8 @@ class Constraints:
         if self.blanks[blank].kind == "word":
             return self.marks.spelled(ids)
         if len(ids) == 1:
-            return self.model.token(ids[0]).strip()
-        return self.model.text(ids)
+            return self.model.words.token(ids[0]).strip()
+        return self.model.words.text(ids)
 
     def allowed(self, reading: TextReading) -> tuple[Bool[Tensor, " V"] | None, ...] | None:
         """For each site of a reading the tokens that its blank may take there; None for all."""
@@ -593,10 +605,8 @@ class Constraints:
         """
         for b, ids in enumerate(parts):
             if why := self._broken_at(b, ids):
-                return (
-                    f"has {(self.spelled(b, ids) or ' '.join(self.model.decode(ids)))!r} at blank"
-                    f" {b + 1}, which {why}"
-                )
+                spelled = self.spelled(b, ids) or " ".join(self.model.words.tokens(ids))
+                return f"has {spelled!r} at blank {b + 1}, which {why}"
         return None
 
     def _broken_at(self, b: int, ids: tuple[int, ...]) -> str:
@@ -650,8 +660,9 @@ class Constraints:
             for word in words
         }
         for ids in sorted(ids for ids in spelled if not blank.least <= len(ids) <= blank.most):
+            tokens = self.model.words.tokens(ids)
             raise InputError(
-                f"allow at blank {b + 1}: {self.model.decode(ids)} is {len(ids)} tokens, and the"
+                f"allow at blank {b + 1}: {tokens} is {len(ids)} tokens, and the"
                 f" blank takes {blank.least} to {blank.most}: use [WORD] or [GAP], or more pieces"
             )
         return spelled
