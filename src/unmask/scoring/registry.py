@@ -32,10 +32,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Interval
 
 from unmask.common.border.calls import settings
-from unmask.common.border.marks import PYTHON_ONLY, TakesMethod
+from unmask.common.border.marks import PYTHON_ONLY, TakesMethod, comma_separated
 from unmask.common.checks import one_of, whole
 from unmask.common.errors import InputError, argument_name
-from unmask.joints.registry import DEFAULT_OF_MUTANTS, comma_separated, named
+from unmask.joints.constructions.construction import Construction
+from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.sampling.registry import KERNELS, refuse_no_law
 
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
@@ -428,12 +429,12 @@ PAIRS = "pairs:"
 
 
 def chosen_of_variants(
-    names: str | Iterable[str], construction: str = DEFAULT_OF_MUTANTS
+    names: str | Iterable[str], construction: Construction | None = None
 ) -> tuple[str, ...]:
     """The scores of variants asked for, each once: a list of names, or one text with commas;
     "all" is each of them.
 
-    construction   that of `pairs` without a name
+    construction   that of `pairs` without a name [default: balanced]
     """
     listed = comma_separated(names) if isinstance(names, str) else list(names)
     if listed == ["all"]:
@@ -444,9 +445,17 @@ def chosen_of_variants(
     scores: dict[str, None] = {}
     for name in listed:
         if name == "pairs" or name.startswith(PAIRS):
-            of_pairs = construction if name == "pairs" else name.removeprefix(PAIRS)
-            name = PAIRS + named(of_pairs, "construction of pairs").name
+            name = PAIRS + of_pairs(name.removeprefix(PAIRS), construction).name
         else:
             one_of("score", name, known)
         scores[name] = None
     return tuple(scores)
+
+
+def of_pairs(name: str, construction: Construction | None) -> Construction:
+    """The construction that pairs:NAME names; of `pairs` the one that is given."""
+    if construction is None:
+        construction = named(DEFAULT_OF_MUTANTS)
+    if name in ("pairs", construction.name):  # its name may be that of a user's own
+        return construction
+    return named(name, "construction of pairs")

@@ -1,8 +1,9 @@
 """Arnold-Gokhale (Torroba Hennigen & Kim 2023, eqs. 4 and 5), and the near-compatible family
 that it is one corner of: the joints whose conditionals are nearest to the model's.
 
-    minimise over mu   J(mu) = (1 - lambda) sum_t sum_{x_{-t}} w_t(x_{-t})
-                                   KL( q_t(. | x_{-t}) || mu(. | x_{-t}) )  +  lambda k KL( c || mu )
+    minimise over mu
+    J(mu) = (1 - lambda) sum_t sum_{x_{-t}} w_t(x_{-t}) KL( q_t(. | x_{-t}) || mu(. | x_{-t}) )
+            + lambda k KL( c || mu )
 
 Here k is the number of blanks, mu_{-t} is mu with blank t summed out, and c = sum_t c_t q_t is the
 chain (`unmask.joints.constructions.closed_forms`). With the weights w_t held fixed J is convex in
@@ -35,7 +36,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from annotated_types import Interval
 
@@ -63,6 +64,7 @@ class Member(NamedTuple):
     restart: float = 0.0
 
 
+@method
 class NearCompatible(Construction):
     """What all members of the family share: how far the equations are solved.
 
@@ -103,7 +105,7 @@ class NearCompatible(Construction):
 class ArnoldGokhale(NearCompatible):
     """The joint whose conditionals are closest to the model's if every context counts the same.
 
-        mu = ( sum_t q_t ) / ( sum_t 1 / mu_{-t} )        (alpha = 0, lambda = 0)
+    mu = ( sum_t q_t ) / ( sum_t 1 / mu_{-t} )        (alpha = 0, lambda = 0)
     """
 
     name = "arnold_gokhale"
@@ -134,7 +136,7 @@ class Balanced(NearCompatible):
 class PseudoGibbs(NearCompatible):
     """The joint that redrawing one blank after the other from the model's conditionals ends in.
 
-        mu = 1/k sum_t mu_{-t} q_t        (alpha = 1, lambda = 0; the blank is drawn at random)
+    mu = 1/k sum_t mu_{-t} q_t        (alpha = 1, lambda = 0; the blank is drawn at random)
     """
 
     name = "pseudo_gibbs"
@@ -175,6 +177,14 @@ class _OfNumbers:
         return self.of_object(family)
 
 
+def _name_of(family: Family) -> str:
+    return f"family:{family.alpha:.10g},{family.restart:.10g}"
+
+
+def _label_of(family: Family) -> str:
+    return f"α {family.alpha:g}, λ {family.restart:g}"
+
+
 @method
 class Family(NearCompatible):
     """Any member of the near-compatible family, by its two numbers.
@@ -189,8 +199,8 @@ class Family(NearCompatible):
         restart: lambda, how far the joint is drawn to the chain rule, from 0 to 1.
     """
 
-    name: Any = _OfNumbers("family", lambda of: f"family:{of.alpha:.10g},{of.restart:.10g}")
-    label: Any = _OfNumbers("family", lambda of: f"α {of.alpha:g}, λ {of.restart:g}")
+    name = _OfNumbers("family", _name_of)  # type: ignore[assignment]
+    label = _OfNumbers("family", _label_of)  # type: ignore[assignment]
     place = 10
     style = Style("#8C564B", "h", "-.")
     among_all = False  # "all" has four of its members

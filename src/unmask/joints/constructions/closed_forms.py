@@ -223,8 +223,8 @@ class Chain(Construction):
                 f"{self.name} has no joint over these tables: the model rules out every filling by"
                 " candidates; give others"
             )
-        log_z = log_sum - log(k)  # MeanRule divides by the number of its parts
-        rule = MeanRule(tuple(parts), (log_z,) * k)
+        log_z_of_part = log_sum - log(k)  # MeanRule divides by the number of its parts
+        rule = MeanRule(tuple(parts), (log_z_of_part,) * k)
         return Joint(name=self.name, tables=tables, rule=rule, known_log_z=0.0)
 
 

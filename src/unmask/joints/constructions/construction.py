@@ -178,6 +178,7 @@ class TakesConstructions(TakesMethod):
         return taken
 
 
+DERIVED = "How the joint is derived: a construction of `fill`."
 WHERE = "unmask.joints.constructions.construction:CONSTRUCTIONS"
 if TYPE_CHECKING:
     Rule: TypeAlias = str | Construction | Callable[[Tables], Joint | Tensor]
@@ -185,60 +186,10 @@ if TYPE_CHECKING:
     Rules: TypeAlias = str | Iterable[Rule]
     """Several constructions, or their names with commas between them, or "all"."""
 else:
-    Rule = Annotated[Any, TakesMethod(WHERE), Written(metavar="NAME", short="-c")]
+    Rule = Annotated[Any, TakesMethod(WHERE), Written(metavar="NAME", short="-c", help=DERIVED)]
     Rules = Annotated[Any, TakesConstructions(WHERE, several=True), Written(metavar="A,B")]
 
 
 def all_constructions() -> tuple[Construction, ...]:
     """Those that "all" means, each with its defaults."""
     return tuple(cls() for cls in CONSTRUCTIONS.values() if cast(Any, cls).among_all)
-
-
-# ---- what tables and figures say of a construction, of which a file has the name alone ----
-
-
-def named(name: object, argument: str = "construction") -> Construction:
-    """The construction that a value is or names."""
-    return cast(Construction, CONSTRUCTIONS.taken(argument, name))
-
-
-def known(name: str) -> Construction | None:
-    """Ours of that name; None for a user's own, whose code is not loaded for its name."""
-    if name in CONSTRUCTIONS:
-        return cast(Construction, CONSTRUCTIONS[name]())
-    for cls in CONSTRUCTIONS.values():
-        spelled = cast(Any, cls).spelled(name)
-        if spelled is not None:
-            return cast(Construction, spelled)
-    return None
-
-
-def label_of(name: str) -> str:
-    """The label of a construction in tables and figures; an own one's is its name."""
-    construction = known(name)
-    if construction is None:
-        return name
-    return construction.label
-
-
-def style_of(name: str) -> Style:
-    """How figures draw a construction."""
-    construction = known(name)
-    if construction is None:
-        return Construction.style
-    return construction.style
-
-
-def heading_of(name: str) -> str:
-    """The name as the head of a narrow column."""
-    construction = known(name)
-    if construction is not None and construction.heading:
-        return construction.heading
-    return name.replace("_", "\n")
-
-
-def name_of_stored(stored: Any) -> str:
-    """The name of a construction in the settings of a run, as `Construction.stored` wrote them."""
-    if isinstance(stored, str):
-        return stored
-    return str(stored["name"])

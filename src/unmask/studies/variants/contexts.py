@@ -27,10 +27,11 @@ from torch import Tensor
 
 from unmask.common.batches import cut, grouped
 from unmask.common.cloze import blanked
+from unmask.joints.constructions.construction import Construction
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.scoring.registry import OF_VARIANTS, PAIRS, chosen_of_variants
+from unmask.scoring.registry import OF_VARIANTS, PAIRS, chosen_of_variants, of_pairs
 from unmask.studies.variants.parent_scores import EPISTASIS, ParentScores
 from unmask.tables.conditional_table import ROWS, enough_rows
 from unmask.tables.lattice import random_orders
@@ -72,11 +73,13 @@ class Contexts:
         allowed: Sequence[int],
         orders: int = 8,
         seed: int = 0,
-        construction: str = DEFAULT_OF_MUTANTS,
+        construction: Construction | None = None,
     ) -> None:
         self.model = model
         self.ids: list[int] = list(ids)
         self.passes = 0
+        if construction is None:
+            construction = named(DEFAULT_OF_MUTANTS)
         self.names: tuple[str, ...] = chosen_of_variants(names, construction)
 
         # Sites are numbered from left to right; `columns` are theirs in lists of variants.
@@ -366,14 +369,16 @@ def _length(rows: slice) -> int:
     return int(rows.stop - rows.start)
 
 
-def _constructions_of_scores(names: Sequence[str], construction: str) -> dict[str, str]:
+def _constructions_of_scores(
+    names: Sequence[str], construction: Construction
+) -> dict[str, Construction]:
     """The construction of each score that needs one; `construction` is that of `epistasis`."""
     construction_of = {}
     for name in names:
         if name == EPISTASIS:
-            construction_of[name] = named(construction).name
+            construction_of[name] = construction
         elif name.startswith(PAIRS):
-            construction_of[name] = named(name.removeprefix(PAIRS)).name
+            construction_of[name] = of_pairs(name.removeprefix(PAIRS), construction)
     return construction_of
 
 
