@@ -125,7 +125,9 @@ def needed_operations(model: MaskedLM, length: int) -> float:
 
 
 @torch.inference_mode()
-def measure(model: MaskedLM, clozes: list[Cloze], constructions: list[Construction]) -> dict[str, float]:
+def measure(
+    model: MaskedLM, clozes: list[Cloze], constructions: list[Construction]
+) -> dict[str, float]:
     """Seconds per pair of the three parts, the pairs measured at once, and the reads of each
     iterated construction.
     """

@@ -5,7 +5,7 @@
 
 The sections "Parameters:" and "Returns:" are left to mkdocstrings, in NumPy's form, which adds
 types and defaults from the signature; examples after them become a section of their own. A class
-that `unmask.common.border.calls.settings` decorates is a dataclass.
+that `unmask.common.border.calls.settings`, or `unmask.method`, decorates is a dataclass.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class DocstringTables(griffe.Extension):
             obj.docstring.value = markdown(as_numpy(obj.docstring.value, obj))
 
     def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Name the decorator of settings as mkdocstrings knows it."""
+        """Name the decorators of settings and methods as mkdocstrings knows them."""
         for decorator in cls.decorators:
-            if str(decorator.value) == "settings":
+            if str(decorator.value) in ("settings", "method"):
                 decorator.value = griffe.ExprName("dataclass", parent="dataclasses")

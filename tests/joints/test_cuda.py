@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from support.joint_cases import float32_pair
 from support.constructions import of_names
+from support.joint_cases import float32_pair
 from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
 from unmask.joints.stacks import triton_serves

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-from support.joint_cases import accelerated, distance, random_tables, tables_from
 from support.constructions import of_names
+from support.joint_cases import accelerated, distance, random_tables, tables_from
 from unmask.joints.acceleration import Acceleration
 from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.deriving import derive_all, derive_blocks

@@ -19,7 +19,8 @@ from unmask.models.load import Model
 from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
 from unmask.sampling.registry import KERNELS, refuse_no_law, with_law
-from unmask.scoring.registry import DEFAULT, SEVERAL, Score, each_once
+from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
+from unmask.scoring.scores.score import Score
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
 
 PAPER_STEPS, MOST_TOKENS = 50, 100_000
@@ -266,15 +267,12 @@ def score(
     True
     """
     from unmask.runs.folder import output_folder
-    from unmask.scoring.score import (
-        KIND,
-        RowShape,
-        check_format,
-        check_rows,
-        compare_pairs,
-        score_items,
-    )
-    from unmask.scoring.texts import items_again, pairs_of, sentences_of
+    from unmask.scoring.items import items_again
+    from unmask.scoring.minimal_pairs import compare_pairs
+    from unmask.scoring.row_files import check_format
+    from unmask.scoring.row_shape import RowShape, check_rows
+    from unmask.scoring.run import KIND, score_items
+    from unmask.scoring.sentence_pairs import pairs_of, sentences_of
 
     # `checked` has made methods of the names.
     scores_once = each_once(cast("Sequence[Score]", score))

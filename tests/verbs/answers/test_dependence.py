@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.joints.registry import named
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
+from unmask.joints.registry import named
 from unmask.models.tabular import TabularMLM
 from unmask.verbs.answers.dependence import pair_matrix
 from unmask.verbs.texts import dependence
@@ -81,12 +81,20 @@ def test_negative_controls():
     exact = information(p)
     assert exact > 0.05
     assert (
-        float(pair_matrix(model, blank(model, 0, 1), 3, construction=named("product")).information.max())
+        float(
+            pair_matrix(
+                model, blank(model, 0, 1), 3, construction=named("product")
+            ).information.max()
+        )
         < 1e-12
     )
     assert (
         abs(
-            float(pair_matrix(model, blank(model, 0, 1), 3, construction=named("mrf")).information[0, 1])
+            float(
+                pair_matrix(model, blank(model, 0, 1), 3, construction=named("mrf")).information[
+                    0, 1
+                ]
+            )
             - exact
         )
         > 0.01

@@ -265,9 +265,9 @@ def _contexts(tables: Tables) -> list[Tensor]:
             together = torch.stack(torch.broadcast_tensors(*terms))
             log_g[revealed] = together.logsumexp(0) - log(size)
     contexts = []
-    for t, inside in enumerate(tables.log_inside):
+    for t, log_inside in enumerate(tables.log_inside):
         others = tuple(s for s in range(k) if s != t)
-        contexts.append(log_g[others] + inside)
+        contexts.append(log_g[others] + log_inside)
     return contexts
 
 

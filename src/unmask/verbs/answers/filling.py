@@ -41,7 +41,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from unmask.common.cloze import Cloze
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.texts import for_each
 from unmask.joints.chain_search import search_fillings
 from unmask.joints.constructions.construction import Construction
@@ -273,10 +273,7 @@ class SearchedText:
         if not shown and result.stopped == "asked":
             raise Enough
         if not shown:
-            raise InputError(
-                f"no filling within the constraints was found in {result.passes:,} passes: loosen"
-                " them"
-            )
+            raise _nothing_found(search, result.passes)
         best = shown[: self.top]
         gold_after = [filling for filling in shown[self.top :] if gold and filling.tokens == gold]
         size = sum(_size(variant, len(self.support)) for variant in variants)
@@ -329,6 +326,19 @@ class SearchedText:
         return ScoredAnswer(
             answer.answer, shown.tokens, shown.text, log_prob, filling.standard_error, rank
         )
+
+
+def _nothing_found(search: Search, passes: int) -> InputError:
+    """The error of a search without a filling; it names only the constraints that were given."""
+    given = [name for name in ("allow", "forbid") if getattr(search, name) is not None]
+    more = f"give more {argument_name('passes')}"
+    if not given:
+        return InputError(f"no filling was found in {passes:,} passes", use=more)
+    names = " and ".join(argument_name(name) for name in given)
+    return InputError(
+        f"no filling within the constraints was found in {passes:,} passes",
+        use=f"loosen {names}, or {more}",
+    )
 
 
 def _readings(
