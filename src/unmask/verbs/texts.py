@@ -76,9 +76,10 @@ def fill(
     Parameters:
         text: Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to
             five tokens.
-        construction: How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale,
-            balanced, pseudo_gibbs, restarted, chain or family:ALPHA,LAMBDA [default: restarted
-            for one or two blanks, chain from three on].
+        construction: How the joint is derived: the name of a construction (see
+            `unmask.CONSTRUCTIONS`), family:ALPHA,LAMBDA, or a rule of your own, my_rules.py:Mine;
+            in Python also an object such as unmask.HCB(pivot=...), or a function from tables to
+            a joint [default: restarted for one or two blanks, chain from three on].
         search: Search over the whole vocabulary, and constraints on fillings.
 
     >>> filling = unmask.fill("She drank a cup of [MASK].", top=2)

@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 from math import inf, log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from unmask.common.border.marks import Written
 from unmask.common.errors import InputError
 from unmask.common.lazy import torch
 from unmask.common.methods.method import method
@@ -129,7 +130,7 @@ class HCB(Construction):
     label = "HCB"
     place = 4
     style = Style("#E69F00", "s", "--")
-    pivot: Sequence[int] | Sequence[str] | None = None
+    pivot: Annotated[Sequence[int] | Sequence[str] | None, Written(metavar="A,B")] = None
 
     def derive(self, tables: Tables) -> Joint:
         """The joint for the pivot."""

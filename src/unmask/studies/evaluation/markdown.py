@@ -110,7 +110,7 @@ def _stopped(settings: Mapping[str, Any]) -> list[str]:
     """Constructions that the user stopped after a number of steps."""
     if settings.get("arnold_gokhale_steps"):
         return [PUBLISHED_STEPS]
-    with_options = [one for one in settings["constructions"] if not isinstance(one, str)]
+    with_options = [one for one in settings.get("constructions", ()) if not isinstance(one, str)]
     return [one["name"] for one in with_options if one.get("steps")]
 
 
