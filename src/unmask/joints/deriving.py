@@ -23,7 +23,6 @@ from unmask.common.checks import one_of, shown
 from unmask.common.errors import InputError
 from unmask.common.methods.own_code import first_line_of, is_ours
 from unmask.joints.constructions.arnold_gokhale import solved_together
-from unmask.joints.constructions.closed_forms import Product
 from unmask.joints.constructions.construction import (
     Construction,
     OfFunction,
@@ -33,7 +32,7 @@ from unmask.joints.constructions.construction import (
 )
 from unmask.joints.family_solution import members_of
 from unmask.joints.joint import Joint
-from unmask.joints.registry import DEFAULT
+from unmask.joints.registry import DEFAULT, INDEPENDENT, named
 from unmask.joints.rules import SumRule
 from unmask.tables.unary import Tables
 
@@ -139,7 +138,7 @@ def derive_blocks(
 def derived(tables: Tables, construction: Construction) -> Joint:
     """The joint of one construction; of one blank always the model's conditional."""
     if tables.sites == 1:
-        return replace(Product().derive(tables), name=construction.name)
+        return replace(cast(Joint, named(INDEPENDENT).derive(tables)), name=construction.name)
     if is_ours(type(construction)) and not isinstance(construction, OfFunction):
         return cast(Joint, construction.derive(tables))
     return _own_joint(tables, construction)

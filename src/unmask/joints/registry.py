@@ -5,6 +5,7 @@ torch.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, cast
 
 from unmask.joints.constructions.arnold_gokhale import ArnoldGokhale
@@ -39,13 +40,21 @@ def published(steps: int) -> tuple[Construction, ...]:
 
 def named(name: object, argument: str = "construction") -> Construction:
     """The construction that a value is or names."""
+    if isinstance(name, str) and name in CONSTRUCTIONS:
+        return _usual(name)
     return cast(Construction, CONSTRUCTIONS.taken(argument, name))
+
+
+@cache
+def _usual(name: str) -> Construction:
+    """Ours of this name with its defaults, made once: to make one is to check its options."""
+    return cast(Construction, CONSTRUCTIONS[name]())
 
 
 def known(name: str) -> Construction | None:
     """Ours of that name; None for a user's own, whose code is not loaded for its name."""
     if name in CONSTRUCTIONS:
-        return cast(Construction, CONSTRUCTIONS[name]())
+        return _usual(name)
     for cls in CONSTRUCTIONS.values():
         spelled = cast(Any, cls).spelled(name)
         if spelled is not None:

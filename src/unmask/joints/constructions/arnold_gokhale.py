@@ -106,6 +106,10 @@ class ArnoldGokhale(NearCompatible):
     """The joint whose conditionals are closest to the model's if every context counts the same.
 
     mu = ( sum_t q_t ) / ( sum_t 1 / mu_{-t} )        (alpha = 0, lambda = 0)
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> unmask.derive(tables, unmask.ArnoldGokhale(steps=50)).report["steps"]
+    50
     """
 
     name = "arnold_gokhale"
@@ -122,6 +126,10 @@ class Balanced(NearCompatible):
     their probability.
 
         mu = ( sum_t mu_{-t}^(1/2) q_t ) / ( sum_t mu_{-t}^(-1/2) )        (alpha = 1/2, lambda = 0)
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> unmask.derive(tables, unmask.Balanced()).report["alpha"]
+    0.5
     """
 
     name = "balanced"
@@ -137,6 +145,10 @@ class PseudoGibbs(NearCompatible):
     """The joint that redrawing one blank after the other from the model's conditionals ends in.
 
     mu = 1/k sum_t mu_{-t} q_t        (alpha = 1, lambda = 0; the blank is drawn at random)
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> unmask.derive(tables, unmask.PseudoGibbs()).report["alpha"]
+    1.0
     """
 
     name = "pseudo_gibbs"
@@ -154,6 +166,10 @@ class Restarted(NearCompatible):
 
         W_t = 9/10 mu_{-t}^(3/4) + k/10 c_t,   I_t = 9/10 mu_{-t}^(-1/4) + 1/10
         mu = ( sum_t W_t q_t ) / ( sum_t I_t )        (alpha = 3/4, lambda = 1/10)
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> unmask.derive(tables, unmask.Restarted()).report["restart"]
+    0.1
     """
 
     name = "restarted"
@@ -197,6 +213,10 @@ class Family(NearCompatible):
     Parameters:
         alpha: How much the probability of a context counts, from 0 (not at all) to 1.
         restart: lambda, how far the joint is drawn to the chain rule, from 0 to 1.
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> unmask.derive(tables, unmask.Family(alpha=0.5, restart=0.25)).name
+    'family:0.5,0.25'
     """
 
     name = _OfNumbers("family", _name_of)  # type: ignore[assignment]

@@ -40,6 +40,10 @@ class Product(Construction):
         mu(x) = prod_t m_t(x_t)
 
     This is eq. 1 of Torroba Hennigen & Kim (2023), which fill-mask pipelines give.
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> round(unmask.derive(tables, unmask.Product()).total_correlation(), 6)
+    0.0
     """
 
     name = "product"
@@ -69,6 +73,10 @@ class MRFLogit(Construction):
 
     This is eq. 2 of Torroba Hennigen & Kim (2023) with logits. Its conditionals differ from q even
     if the q_t are compatible (their appendix B).
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> unmask.derive(tables, unmask.MRFLogit()).name
+    'mrf_logit'
     """
 
     name = "mrf_logit"
@@ -94,6 +102,10 @@ class MRF(Construction):
 
     This is eq. 2 of Torroba Hennigen & Kim (2023). Its conditionals differ from q even if the q_t
     are compatible (their appendix B).
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> unmask.derive(tables, unmask.MRF()).name
+    'mrf'
     """
 
     name = "mrf"
@@ -124,6 +136,11 @@ class HCB(Construction):
     Parameters:
         pivot: The pivot's tokens, ids or spelled, one for each blank [default: the mode of the
             product joint, as in the paper].
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> joint = unmask.derive(tables, unmask.HCB(pivot=["man", "is"]))
+    >>> [tables.spelled(site, token) for site, token in enumerate(joint.report["pivot"])]
+    ['man', 'is']
     """
 
     name = "hcb"
@@ -197,6 +214,10 @@ class Chain(Construction):
     q runs over the support of the tables, the regular tokens or an alphabet, at every step. Over
     candidate sets, which are a part of it, the joint is mu given that the blanks lie in them: so a
     grid and a search (`unmask.joints.chain_search`) have one law.
+
+    >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
+    >>> unmask.derive(tables, unmask.Chain()).name
+    'chain'
     """
 
     name = "chain"

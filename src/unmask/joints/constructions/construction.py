@@ -22,6 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast
 
 from unmask.common.border.marks import TakesMethod, Written
@@ -190,6 +191,7 @@ else:
     Rules = Annotated[Any, TakesConstructions(WHERE, several=True), Written(metavar="A,B")]
 
 
+@cache
 def all_constructions() -> tuple[Construction, ...]:
     """Those that "all" means, each with its defaults."""
     return tuple(cls() for cls in CONSTRUCTIONS.values() if cast(Any, cls).among_all)

@@ -427,7 +427,7 @@ class Answers:
             [text],
             self.model,
             places,
-            _rule(request["construction"]),
+            None if request["construction"] is None else _rule(request["construction"]),
             values["others"],
             *grid,
             progress,
