@@ -67,7 +67,7 @@ class KernelOnTarget(OnTarget[Kernel]):
     >>> model = unmask.load()
     >>> target = unmask.Target(model, model.cloze("The [MASK] sat on the [MASK].").ids)
     >>> chains = unmask.Gibbs().on(target)
-    >>> state, passes = chains.init(torch.tensor([model.cloze("The cat sat on the mat.").ids] * 2))
+    >>> state, passes = chains.init(torch.tensor([model.words.encode("The cat sat on the mat.")] * 2))
     >>> state.ids.shape[0]
     2
     """

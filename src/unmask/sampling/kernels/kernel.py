@@ -44,7 +44,7 @@ class Kernel(Method, ABC, registry=KERNELS):
     >>> model = unmask.load()
     >>> cloze = model.cloze("The [MASK] sat on the [MASK].")
     >>> chains = unmask.MH(energy_temperature=0.8).on(unmask.Target(model, cloze.ids))
-    >>> state, passes = chains.init(torch.tensor([model.cloze("The cat sat on the mat.").ids]))
+    >>> state, passes = chains.init(torch.tensor([model.words.encode("The cat sat on the mat.")]))
     >>> rng = unmask.ChainStreams(seed=0, chains=[0]).at(sweep=1, step=1)
     >>> state, info = chains.step(state, rng, torch.tensor([[0]]))
     >>> info.sites.tolist()
