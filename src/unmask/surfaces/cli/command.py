@@ -120,7 +120,7 @@ def _parameter(option: Option, is_elsewhere: bool) -> inspect.Parameter:
     default = None
     if option.required and not is_elsewhere:
         default = inspect.Parameter.empty
-    annotation = Annotated[read.kind | None, shown]
+    annotation: Any = Annotated[read.kind | None, shown]
     return inspect.Parameter(option.name, place, annotation=annotation, default=default)
 
 
