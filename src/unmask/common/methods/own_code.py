@@ -457,6 +457,17 @@ def first_line_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}"
 
 
+def failure(argument: str, named: Any, error: Exception) -> InputError:
+    """The error of a user's own class or function that failed while it ran, in one line with its
+    file and line.
+    """
+    try:
+        where = place_of(error, code_of(named))
+    except InputError:  # it stands in no file, as at the prompt
+        where = named.__qualname__
+    return InputError(f"{where}: {first_line_of(error)}", argument=argument, use="mend it")
+
+
 def place_of(error: BaseException, code: OwnCode) -> str:
     """The file and the line of the user's code at fault, as "my.py line 3"."""
     if isinstance(error, SyntaxError) and error.filename is not None:
