@@ -43,6 +43,10 @@ class AnyOrder(Score):
         exact_tokens: Exact up to this many tokens, in 2^k - 1 passes for k tokens.
         orders: Orders sampled for longer texts.
         seed: Seed of the sampled orders.
+
+    >>> scores = unmask.score(["The cats sit here."], unmask.AnyOrder(exact_tokens=2, orders=8))
+    >>> scores.rows[0]["any_order"] >= scores.rows[0]["any_order_mean_log"]
+    True
     """
 
     exact_tokens: Annotated[int, Interval(ge=0, le=16)] = 14
