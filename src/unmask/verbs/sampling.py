@@ -14,7 +14,7 @@ import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import ShownType, TakesMethod, Written
 from unmask.common.checks import one_of
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
@@ -69,10 +69,9 @@ def sample(
 
     Parameters:
         template: Text with [MASK] where tokens are sampled; the rest is held.
-        kernel: What moves the chains: mh, gibbs, block or sequential-block; or a decoder:
-            ancestral, mask-predict, confidence, revise, entropy-bound, lowest-entropy,
-            random-sets, interleaved, least-dependent or verified. In Python also an object with
-            its options, such as unmask.Block(block_size=3).
+        kernel: What moves the chains, or a decoder: {names}; or a class of your own,
+            my.py:Mine. In Python also an object with its options, such as
+            unmask.Block(block_size=3).
         energy: Which energy the chains sample. In Python also one with terms of your own:
             unmask.Energy("norm", text_terms=[...]).
         length: Tokens per text in the place of a template, or several lengths such as 8,12,16
@@ -95,8 +94,9 @@ def sample(
     if length is not None and (template is not None or len(start.init) > 0):
         other = "template" if template is not None else "init"
         raise InputError(
-            f"{other} and length were both given, and its texts have their own lengths: leave"
-            " one out"
+            f"and {argument_name('length')} were both given, and its texts have their own lengths",
+            argument=other,
+            use="leave one out",
         )
     from unmask.sampling.target import Energy
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast
 
 from annotated_types import Interval
@@ -16,10 +17,13 @@ from unmask.common.border.calls import checked, settings
 from unmask.common.border.marks import Loaded, ShownType, Written
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, argument_name
+from unmask.common.methods.method import Method
+from unmask.common.methods.registry import Together
+from unmask.common.methods.stored import stored_form
 from unmask.models.loading_spec import LoadingSpec
 from unmask.sampling.decoders.decoder import DECODERS, Decoder
 from unmask.sampling.decoders.mask_predict import MaskPredict
-from unmask.sampling.methods import METHODS as OF_MASKED_MODELS
+from unmask.sampling.kernels.kernel import KERNELS
 from unmask.sampling.methods import SampleMethod, decoder_class
 from unmask.sampling.settings import EnergyKind
 
@@ -67,7 +71,7 @@ class Auto(MaskPredict):
 
 
 @settings
-class Beam:
+class Beam(Method):
     """Of a causal model: beam search.
 
     Parameters:
@@ -81,7 +85,17 @@ class Beam:
     beam: Annotated[int, Interval(ge=1, le=1000)] = 5
 
 
-METHODS: dict[str, type] = {**OF_MASKED_MODELS, "beam": Beam, "auto": Auto}
+class _WaysToTranslate(Together):
+    """Kernels and decoders, a user's own among them, and the two ways that are neither."""
+
+    @cached_property
+    def _classes(self) -> dict[str, type]:
+        classes = super()._classes
+        self.base = (*self.base, Beam)
+        return {**classes, "beam": Beam, "auto": Auto}
+
+
+METHODS = _WaysToTranslate(KERNELS, DECODERS)
 
 
 @checked
@@ -226,9 +240,10 @@ class TranslateSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        values = {"kernel": self.kernel.name, **asdict(self.kernel)}
         if isinstance(self.kernel, Beam):
-            return values
+            return {"kernel": self.kernel.name, **asdict(self.kernel)}
+        stored = stored_form(self.kernel)
+        values = {"kernel": stored.pop("name"), **stored}
         if self.moves:
             values["start"] = self.start.name if self.start else RANDOM
             values["sweeps"] = self.sweeps
