@@ -11,7 +11,7 @@ mean of p_o is unbiased, and any_order_se is the standard error of its logarithm
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Interval
 
@@ -56,7 +56,7 @@ class AnyOrder(Score):
     name = "any_order"
     place = 70
     probability = True
-    extra = ("se", "mean_log")
+    extra: ClassVar[tuple[str, ...]] = ("se", "mean_log")
     why = "a mean of probabilities"
 
     def cost(self, sites: int) -> int:
