@@ -234,7 +234,7 @@ def completions_of(tiny_folder, *words):
     done = invoke(["fill", TWO, "--candidates", "4", "--model", tiny_folder, *words, "--json"])
     assert done.exit_code == 0, done.output
     printed = json.loads(done.stdout)
-    return printed["joint"], [one["log_prob"] for one in printed["completions"]]
+    return printed["construction"], [one["log_prob"] for one in printed["completions"]]
 
 
 @pytest.mark.parametrize("option", ["--construction", "-c"])
