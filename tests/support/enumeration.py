@@ -20,7 +20,7 @@ from torch import Tensor
 
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Categoricals, Drawn
-from unmask.sampling.kernels.kernel import Kernel
+from unmask.sampling.on_target import KernelOnTarget
 from unmask.sampling.target import Energy, Target, masked_alone, scored_positions
 
 CERTAIN = -200.0
@@ -68,7 +68,7 @@ def energies(model, ids, energy="norm"):
     return energy_terms(model, ids, chosen.kind).sum(-1) + chosen.from_user(ids.to(model.device))
 
 
-def transition_matrix(kernel: Kernel, sites: Int[Tensor, " k"]) -> Float[Tensor, "N N"]:
+def transition_matrix(kernel: KernelOnTarget, sites: Int[Tensor, " k"]) -> Float[Tensor, "N N"]:
     """The kernel's step at `sites`, for kernels that move to the proposed text or stay."""
     texts, device = all_texts(kernel.target), kernel.target.device
     state, _ = kernel.init(texts)

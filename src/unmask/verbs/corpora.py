@@ -17,7 +17,7 @@ from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
 from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
-from unmask.sampling.registry import KERNELS, refuse_no_law, with_law
+from unmask.sampling.methods import decoder_class, refuse_no_law, with_law
 from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
 from unmask.scoring.scores.score import Score
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
@@ -154,11 +154,11 @@ def frontier(
     points = [
         Point(name, number)
         for name in names
-        for number in sorted(set(numbers[KERNELS[name].parts]))
+        for number in sorted(set(numbers[decoder_class(name).parts]))
         if number < length
     ]
     if not points:
-        option = KERNELS[names[0]].parts
+        option = decoder_class(names[0]).parts
         given = ", ".join(map(str, numbers[option]))
         raise InputError(
             f"{given}: none is below the length, {length}",
@@ -184,7 +184,7 @@ def _parts_of_decoders(
     """The numbers of passes, and of sets, that `decoders` are measured at; a number that none of
     them uses is refused.
     """
-    used = {KERNELS[decoder].parts for decoder in decoders}
+    used = {decoder_class(decoder).parts for decoder in decoders}
     given = {"passes": passes, "sets": sets}
     for option, numbers in given.items():
         if numbers is not None and option not in used:

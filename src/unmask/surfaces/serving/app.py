@@ -30,7 +30,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.word_marks import WordMarks
 from unmask.runs.progress import Enough
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.methods import METHODS
 from unmask.scoring.registry import with_names
 from unmask.surfaces.serving import limits
 from unmask.surfaces.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
@@ -288,14 +288,15 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
             _facts(entry, "name", "label", "meaning") for entry in CONSTRUCTIONS.values()
         ],
         "kernels": [
-            _facts(entry, "name", "label", "step", "invariant", "decodes")
+            _facts(entry, "name", "label", "law", "decodes")
             | {
+                "meaning": entry.meaning(),
                 "options": [
                     *(option.name for option in fields(entry)),
                     *([] if entry.decodes else ["init"]),
-                ]
+                ],
             }
-            for entry in KERNELS.values()
+            for entry in METHODS.values()
         ],
         "scores": [
             _facts(entry, "name", "probability", "by_token")
