@@ -336,6 +336,8 @@ def _fault(call: WrongCall, message: str, named: set[str], said: str) -> str | N
     """What is wrong with a message that names these arguments as the problem."""
     if "\n" in message or len(message) > 1000:
         return f"several lines, or one that is too long: {message[:300]}"
+    if "validation error" in message or "pydantic" in message:
+        return f"in the words of a library: {message[:300]}"
     others = named - call.given - {call.at_fault} - _needed(call)
     if others and call.at_fault:
         return f"{sorted(others)} were not given: {message}"

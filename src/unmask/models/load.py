@@ -171,7 +171,7 @@ def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -
         network = load_network(source, resolve_device(device), resolve_dtype(dtype))
         tokenizer = load_tokenizer(source)
     widen_output(network)
-    model = MaskedLM(network, tokenizer, name_in_messages)
+    model = MaskedLM.of_network(network, tokenizer, name_in_messages)
     if source.local:
         model.folder = source.folder
     if model.caution is not None:
