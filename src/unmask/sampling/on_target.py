@@ -38,23 +38,27 @@ class OnTarget(Generic[AnyMethod]):
     """
 
     def __init__(self, method: AnyMethod, target: Target, passes: Passes | None = None) -> None:
-        if not isinstance(target, Target):
-            raise InputError(
-                f"{shown(target)} is not a target",
-                argument="target",
-                use="give unmask.Target(model, template)",
-            )
-        if target.energy.user_terms and not method.uses_terms:
-            able = ", ".join(name for name, cls in METHODS.items() if cls.uses_terms)  # type: ignore[attr-defined]
-            raise InputError(
-                f"{method.name} does not use terms of your own",
-                argument="kernel",
-                use=f"leave them out, or use one of {able}",
-            )
         self.method = method
         self.target = target
         self.passes = Passes(target.model) if passes is None else passes
         self.prepared: Any = method.prepare(self)  # type: ignore[arg-type]
+
+
+def refuse_misfit(method: Kernel | Decoder, target: Target) -> None:
+    """Refuse what is no target, and terms of the user that the law of the method does not have."""
+    if not isinstance(target, Target):
+        raise InputError(
+            f"{shown(target)} is not a target",
+            argument="target",
+            use="give unmask.Target(model, template)",
+        )
+    if target.energy.user_terms and not method.uses_terms:
+        able = ", ".join(name for name, cls in METHODS.items() if cls.uses_terms)  # type: ignore[attr-defined]
+        raise InputError(
+            f"{method.name} does not use terms of your own",
+            argument="kernel",
+            use=f"leave them out, or use one of {able}",
+        )
 
 
 class KernelOnTarget(OnTarget[Kernel]):

@@ -15,6 +15,7 @@ from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, Randomness
 from unmask.sampling.kernels.kernel import Kernel
+from unmask.sampling.on_target import DecoderOnTarget
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
@@ -69,7 +70,8 @@ def drawn_starts(
         return random_texts(target, n, rng), no_passes
     assert isinstance(settings.kernel, Kernel)  # a decoder starts from blanks
     ancestral = Ancestral(temperature=settings.kernel.proposal_temperature)
-    state, spent = decode(ancestral.on(target, passes), n, rng)
+    # Not `ancestral.on`, which refuses terms of the user: a start may be any text.
+    state, spent = decode(DecoderOnTarget(ancestral, target, passes), n, rng)
     return state.ids, spent
 
 

@@ -167,8 +167,9 @@ class Decoder(Method, ABC, registry=DECODERS):
 
         passes   how the model is run; by default in calls of its own
         """
-        from unmask.sampling.on_target import DecoderOnTarget
+        from unmask.sampling.on_target import DecoderOnTarget, refuse_misfit
 
+        refuse_misfit(self, target)
         return DecoderOnTarget(self, target, passes)
 
     def prepare(self, on: DecoderOnTarget) -> Any:

@@ -81,8 +81,9 @@ class Kernel(Method, ABC, registry=KERNELS):
 
         passes   how the model is run; by default in calls of its own
         """
-        from unmask.sampling.on_target import KernelOnTarget
+        from unmask.sampling.on_target import KernelOnTarget, refuse_misfit
 
+        refuse_misfit(self, target)
         return KernelOnTarget(self, target, passes)
 
     def prepare(self, on: KernelOnTarget) -> Any:
