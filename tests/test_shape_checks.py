@@ -152,6 +152,7 @@ WRONG = {
     "scoring.scores.decoder_law": ("_by_sites", "model", (TABLE, None)),
     "scoring.scores.energies": ("EnergyRaw.term", "read", (None, TABLE)),
     "scoring.scores.fixed_orders": ("_with_blanks_after", "right", (TABLE, None, None)),
+    "scoring.scores.laws": ("_batch", "texts", (TABLE,)),
     "scoring.scores.masked_range": ("_read", "model", (TABLE, None, None, None)),
     "scoring.scores.pll": ("PLL.masked", "batch", (None, TABLE)),
     "scoring.scores.score": ("Scored", "values", (TABLE,)),

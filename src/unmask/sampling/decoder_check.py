@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.common.border.calls import checked
+from unmask.common.border.marks import TakesMethod
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import Decoder, DecodeState
 from unmask.sampling.engine.randomness import ChainStreams
@@ -27,7 +29,9 @@ MOST_DEVIATIONS = 6.0
 
 
 @checked
-def check_decoder(decoder: Decoder) -> None:
+def check_decoder(
+    decoder: Annotated[Decoder | str, TakesMethod("unmask.sampling.decoders.decoder:DECODERS")],
+) -> None:
     """Test that a decoder keeps the laws of decoders, on random tables that can be enumerated.
 
     - It fills all blanks within the steps that it states, with tokens of the support.
@@ -39,10 +43,11 @@ def check_decoder(decoder: Decoder) -> None:
     Raises AssertionError with a sentence that says what is broken.
 
     Parameters:
-        decoder: The decoder with its options.
+        decoder: The decoder with its options, or a name.
 
     >>> unmask.testing.check_decoder(unmask.Interleaved(passes=2))
     """
+    assert isinstance(decoder, Decoder)  # `checked` turned a name into an object
     for target in _small_targets():
         made = decoder.on(target)
         state, passes = _drawn(made)

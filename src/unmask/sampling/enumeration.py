@@ -87,8 +87,8 @@ def transition_matrix(kernel: KernelOnTarget, sites: Int[Tensor, " k"]) -> Float
     ):
         if tuple(end) not in where:
             raise AssertionError(
-                f"a step at the sites {sites.tolist()} leads from the text {texts[start].tolist()} to"
-                f" {end}, which is not in the support of the target"
+                f"a step at the sites {sites.tolist()} leads from the text {texts[start].tolist()}"
+                f" to {end}, which is not in the support of the target"
             )
         matrix[start, where[tuple(end)]] += path * accept
         matrix[start, start] += path * (1 - accept)

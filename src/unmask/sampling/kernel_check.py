@@ -7,12 +7,14 @@ enumerated: the code of its step runs under every outcome of its random choices 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.common.border.calls import checked
+from unmask.common.border.marks import TakesMethod
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts, transition_matrix
@@ -29,7 +31,9 @@ REPEATS = 3
 
 
 @checked
-def check_kernel(kernel: Kernel) -> None:
+def check_kernel(
+    kernel: Annotated[Kernel | str, TakesMethod("unmask.sampling.kernels.kernel:KERNELS")],
+) -> None:
     """Test that a kernel keeps the laws of Markov kernels, on random tables that can be enumerated.
 
     - Its steps draw by the given randomness alone, and stay in the support of the target.
@@ -40,10 +44,11 @@ def check_kernel(kernel: Kernel) -> None:
     Raises AssertionError with a sentence that says what is broken.
 
     Parameters:
-        kernel: The kernel with its options.
+        kernel: The kernel with its options, or a name.
 
     >>> unmask.testing.check_kernel(unmask.Block(block_size=2))
     """
+    assert isinstance(kernel, Kernel)  # `checked` turned a name into an object
     for target in _small_targets(kernel):
         chains = kernel.on(target)
         _check_randomness(chains)

@@ -38,9 +38,9 @@ class OnTarget(Generic[AnyMethod]):
     """
 
     def __init__(self, method: AnyMethod, target: Target, passes: Passes | None = None) -> None:
-        self.method = method
-        self.target = target
-        self.passes = Passes(target.model) if passes is None else passes
+        self.method: AnyMethod = method
+        self.target: Target = target
+        self.passes: Passes = Passes(target.model) if passes is None else passes
         self.prepared: Any = method.prepare(self)  # type: ignore[arg-type]
 
 

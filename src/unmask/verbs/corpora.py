@@ -10,7 +10,7 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import TakesMethod, Written
+from unmask.common.border.marks import ShownType, TakesMethod, Written
 from unmask.common.errors import InputError, argument_name
 from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
@@ -28,8 +28,16 @@ if TYPE_CHECKING:
     ScoredTexts = str | Path | Iterable[str | Mapping[str, Any]]
     Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]
 else:  # lists of any length, iterators, data frames
-    ScoredTexts = Annotated[Any, Written(metavar="TEXT...|-", repeat=True)]
-    Pairs = Annotated[Any, Written(metavar="PATH", repeat=True)]
+    ScoredTexts = Annotated[
+        Any,
+        ShownType("str | Path | Iterable[str | Mapping[str, Any]]"),
+        Written(metavar="TEXT...|-", repeat=True),
+    ]
+    Pairs = Annotated[
+        Any,
+        ShownType("str | PathLike[str] | Iterable[str | PathLike[str] | Mapping[str, Any]]"),
+        Written(metavar="PATH", repeat=True),
+    ]
 
 
 @checked
@@ -67,6 +75,9 @@ def evaluate(
             left out, as JSON in one object.
         support: What joints run over: regular tokens, or all columns of the model's output (the
             paper).
+
+    Returns:
+        An `Evaluation`: the table, and the rows behind it.
 
     >>> texts = ["The cat sat on the mat.", "The dog sat on the bed."]
     >>> words = "cat,dog,sat,lay,mat,bed"
@@ -138,6 +149,9 @@ def frontier(
         sentences: The most texts to measure.
         seed: Seed of random orders and of the bootstrap.
 
+    Returns:
+        A `Frontier`: nats per token of each decoder and number of passes, with intervals.
+
     >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
     >>> frontier = unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8)
     >>> frontier.to_frame()["decoder"].tolist()
@@ -201,6 +215,9 @@ def score(
             with it, standard input has JSON lines [default: text, or sentence].
         format: jsonl, csv, or (with out) parquet.
         sink: Called with each row as it comes; rows are then not kept in memory.
+
+    Returns:
+        `Scores`, a row for each text, word or token; with minimal_pairs, `PairScores`.
 
     >>> texts = ["The cats sit here.", "The cats sits here."]
     >>> scores = unmask.score(texts, ["pll", unmask.AnyOrder(orders=32)])
@@ -276,6 +293,9 @@ def check(
     Parameters:
         data: Texts of the kind it was trained on: one per line, or .fasta; - is standard input.
             Or a list of texts.
+
+    Returns:
+        A `Check`: the facts of the model, and its concerns.
 
     >>> unmask.check().concerns
     ()

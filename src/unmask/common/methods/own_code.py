@@ -117,7 +117,7 @@ class OwnCode:
             module = _imported(self)
         except InputError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a script may end the process when imported
             where = place_of(error, self)
             problem = f"{where}: {first_line_of(error)}"
             raise InputError(problem, argument=argument, use="mend the file") from None
@@ -457,12 +457,24 @@ def first_line_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}"
 
 
+def failure(argument: str, named: Any, error: Exception) -> InputError:
+    """The error of a user's own class or function that failed while it ran, in one line with its
+    file and line.
+    """
+    try:
+        where = place_of(error, code_of(named))
+    except InputError:  # it stands in no file, as at the prompt
+        where = named.__qualname__
+    return InputError(f"{where}: {first_line_of(error)}", argument=argument, use="mend it")
+
+
 def place_of(error: BaseException, code: OwnCode) -> str:
     """The file and the line of the user's code at fault, as "my.py line 3"."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{Path(error.filename).name} line {error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [one for one in frames if code.root in Path(one.filename).resolve().parents]
+    in_files = [one for one in frames if not one.filename.startswith("<")]  # not <frozen site>
+    own = [one for one in in_files if code.root in Path(one.filename).resolve().parents]
     if not own:
         return code.path.name
     last = own[-1]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
@@ -129,7 +129,7 @@ class Decoder(Method, ABC, registry=DECODERS):
         """Checks of several options together."""
 
     @classmethod
-    def in_parts(cls, number: int | None, **options: Any) -> Self:
+    def in_parts(cls, number: int | None, **options: Any) -> Decoder:
         """A decoder that fills a text in this many passes, or sets; None: its own bound decides."""
         return cls(**{cls.parts: number}, **options)
 

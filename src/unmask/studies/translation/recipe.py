@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 from annotated_types import Interval
 
 from unmask.common.border.calls import checked, settings
-from unmask.common.border.marks import Loaded, Written
+from unmask.common.border.marks import Loaded, ShownType, Written
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, argument_name
 from unmask.common.methods.method import Method, method
@@ -41,6 +41,10 @@ else:
         Loaded(
             "unmask.studies.translation.recipe:TranslatorSpec",
             kind="unmask.studies.translation.recipe:PairTranslator",
+        ),
+        ShownType(
+            "PairModel | CausalPairs | TranslatorSpec | str | PathLike[str]"
+            " | Callable[[], PairModel | CausalPairs]"
         ),
         Written(short="-m"),
     ]
