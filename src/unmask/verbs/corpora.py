@@ -140,8 +140,9 @@ def frontier(
     Parameters:
         data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard
             input), or snli or xsum. In Python also a list of texts.
-        decoders: Decoders with a law [default: all]. In Python also objects with options, such as
-            unmask.LeastDependent(profile=...).
+        decoders: Decoders with a law [default: all]. In Python also objects, such as
+            unmask.LeastDependent(profile=...); a number of passes that is not the decoder's default
+            is then its only one.
         passes: Passes of each, below length [default: 2, 4, 8 and 16].
         sets: Of verified: its sets, below length [default: the numbers of passes].
         length: Tokens of a text; texts of another length are skipped.

@@ -157,7 +157,7 @@ def test_the_command_writes_files_and_continues(frontier, tmp_path):
     assert len(list((tmp_path / "run" / "parts").glob("*.parquet"))) == len(parts)
     other = invoke([*line[:-2], "--seed", "1", "--out", tmp_path / "run"])
     assert other.exit_code == 2
-    assert "holds a run with seed 0, not 1" in other.stderr
+    assert "holds a run with --seed 0, not 1" in other.stderr
 
 
 def test_random_orders_do_not_depend_on_the_batch(frontier):
