@@ -12,7 +12,8 @@ import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import ShownType, TakesMethod, Written
 from unmask.common.errors import InputError, argument_name
-from unmask.joints.registry import PUBLISHED, all_named
+from unmask.joints.constructions.construction import Construction, Rules, all_constructions
+from unmask.joints.registry import published
 from unmask.models.load import Model
 from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
@@ -48,7 +49,7 @@ def evaluate(
     scheme: Literal["random", "contiguous"] = "random",
     pairs: Count | None = None,
     seed: Seed = 0,
-    constructions: Annotated[str | Sequence[str], Written(metavar="NAMES")] = "all",
+    constructions: Rules | None = None,
     paper: bool = False,
     support: Literal["regular", "all"] = "regular",
     alphabet: Alphabet = None,
@@ -89,15 +90,15 @@ def evaluate(
     from unmask.studies.evaluation.run import KIND, evaluated
 
     if paper:
-        if constructions != "all" or support != "regular" or alphabet is not None:
+        if constructions is not None or support != "regular" or alphabet is not None:
             raise InputError(
                 f"was given, which chooses {argument_name('constructions')} and"
                 f" {argument_name('support')} itself",
                 argument="paper",
                 use="leave these out",
             )
-        constructions, support = PUBLISHED, "all"
-    names = [construction.name for construction in all_named(constructions)]
+        support = "all"
+    rules = _rules(constructions, paper)
     if alphabet is not None and support != "regular":
         raise InputError(
             f"and {argument_name('support')} {support} exclude each other",
@@ -105,13 +106,37 @@ def evaluate(
             use="leave one out",
         )
     settings = {
-        "constructions": names,
+        "constructions": [_in_settings(rule, paper, lasts=out is not None) for rule in rules],
         "arnold_gokhale_steps": PAPER_STEPS if paper else None,
         "support": support,
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
     folder = None if out is None else output_folder(out, KIND)
-    return evaluated(data, model, settings, (scheme, pairs, seed), folder, engine, progress)
+    return evaluated(data, model, rules, settings, (scheme, pairs, seed), folder, engine, progress)
+
+
+def _rules(constructions: Rules | None, paper: bool) -> tuple[Construction, ...]:
+    """The constructions of `evaluate`."""
+    if paper:
+        return published(PAPER_STEPS)
+    if constructions is None:
+        return all_constructions()
+    return cast("tuple[Construction, ...]", constructions)
+
+
+def _in_settings(construction: Construction, paper: bool, lasts: bool) -> Any:
+    """What the settings of `evaluate` keep of a construction.
+
+    lasts   whether a folder keeps them, from which the run may go on
+    """
+    if paper:  # the steps of the paper are a setting of their own
+        return construction.name
+    try:
+        return construction.stored()
+    except InputError:  # own code that stands in no file: nothing can go on with it
+        if lasts:
+            raise
+        return construction.name
 
 
 @checked
