@@ -64,11 +64,10 @@ def refuse_misfit(method: Kernel | Decoder, target: Target) -> None:
 class KernelOnTarget(OnTarget[Kernel]):
     """A kernel on a target.
 
-    >>> import torch
     >>> model = unmask.load()
     >>> target = unmask.Target(model, model.cloze("The [MASK] sat on the [MASK].").ids)
     >>> chains = unmask.Gibbs().on(target)
-    >>> state, passes = chains.init(torch.tensor([model.cloze("The cat sat on the mat.").ids] * 2))
+    >>> state, passes = chains.init(torch.tensor([model.words.encode("The cat sat on the mat.")] * 2))
     >>> state.ids.shape[0]
     2
     """

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from unmask.sampling.registry import with_law
 
 import unmask
+from unmask.sampling.methods import with_law
 from unmask.scoring.registry import with_names
 from unmask.scoring.scores.decoder_law import DecoderLaw
 from unmask.scoring.scores.score import Scored

@@ -82,20 +82,23 @@ class DecodeState:
 class Decoder(Method, ABC, registry=DECODERS):
     """A rule that fills the blanks of a target in a few passes.
 
-    `on` puts a decoder on a target:
-
-        decoder = unmask.MaskPredict(passes=4).on(target)
-        state = decoder.init(n, rng)
-        for _ in range(decoder.steps):
-            state, passes = decoder.step(state, rng)
-
-    A subclass defines `steps` and `step`. A decoder whose texts have a probability that can be
-    computed says so in `exact`, and computes it in `log_law`. All random choices come from the
-    `rng` that a step gets.
+    `on` puts a decoder on a target, which gives `init`, `steps` and `step`. A subclass defines
+    `steps` and `step`. A decoder whose texts have a probability that can be computed says so in
+    `exact`, and computes it in `log_law`. All random choices come from the `rng` that a step gets.
 
     Parameters:
         temperature: Of the tokens that a decoder draws; 0 takes the likeliest [default: 1;
             translate: 0].
+
+    >>> model = unmask.load()
+    >>> target = unmask.Target(model, model.cloze("The [MASK] sat on the [MASK].").ids)
+    >>> decoder = unmask.MaskPredict(passes=4).on(target)
+    >>> rng = unmask.ChainStreams(seed=0, chains=[0]).at(sweep=0, step=0)
+    >>> state = decoder.init(1, rng)
+    >>> for _ in range(decoder.steps):
+    ...     state, passes = decoder.step(state, rng)
+    >>> model.mask_id in state.ids[0].tolist()
+    False
     """
 
     colour: ClassVar[str] = "#222222"
@@ -162,9 +165,10 @@ class Decoder(Method, ABC, registry=DECODERS):
         """Conditionals of one text of `sites` free tokens that are drawn from at once."""
         return self.conditionals or sites
 
-    def on(self, target: Target, passes: Passes | None = None) -> DecoderOnTarget:
+    def on(self, target: Any, passes: Passes | None = None) -> DecoderOnTarget:
         """The decoder on a target, with `init` and `step`.
 
+        target   an `unmask.Target`
         passes   how the model is run; by default in calls of its own
         """
         from unmask.sampling.on_target import DecoderOnTarget, refuse_misfit

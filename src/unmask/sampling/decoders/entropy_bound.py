@@ -40,6 +40,7 @@ class EntropyBound(Bounded):
     )
 
     def choose(self, on: DecoderOnTarget, observed: Observed) -> Bool[Tensor, "n F"]:
+        """The largest set of lowest entropies that stays under the bound."""
         entropy = torch.where(observed.blank, observed.entropy, torch.inf)
         if observed.passes_left is None:
             bound = torch.full_like(entropy[:, :1], self.limit)

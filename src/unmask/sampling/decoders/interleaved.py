@@ -33,6 +33,7 @@ class Interleaved(RevealingInSteps):
     chooses = "every m-th blank, m the number of passes, in bit-reversed order"
 
     def choose(self, on: DecoderOnTarget, observed: Observed) -> Bool[Tensor, "n F"]:
+        """The blanks of one offset."""
         filled = every_nth(on.target.sites, self.steps(on), observed.step)
         return observed.blank & filled.to(observed.blank.device)
 

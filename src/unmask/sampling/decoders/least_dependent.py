@@ -102,6 +102,7 @@ class LeastDependent(Profiled, Bounded):
         return super().steps(on)
 
     def choose(self, on: DecoderOnTarget, observed: Observed) -> Bool[Tensor, "n F"]:
+        """A set of blanks with little dependence on each other."""
         if on.prepared is None:
             filled = every_nth(on.target.sites, self.steps(on), observed.step)
             return observed.blank & filled.to(observed.blank.device)

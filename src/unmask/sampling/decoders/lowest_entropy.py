@@ -33,4 +33,5 @@ class LowestEntropy(RevealingInSteps):
     chooses = "the blanks of lowest entropy, equal numbers per pass"
 
     def choose(self, on: DecoderOnTarget, observed: Observed) -> Bool[Tensor, "n F"]:
+        """The blanks of lowest entropy."""
         return lowest(observed.entropy, observed.blank, observed.share)

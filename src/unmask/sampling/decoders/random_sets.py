@@ -38,5 +38,6 @@ class RandomSets(RevealingInSteps):
         return state
 
     def choose(self, on: DecoderOnTarget, observed: Observed) -> Bool[Tensor, "n F"]:
+        """The next blanks of the random order."""
         place_in_order = observed.order.argsort(1).double()
         return lowest(place_in_order, observed.blank, observed.share)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from unmask.sampling.engine.randomness import Randomness
     from unmask.sampling.kernels.state import StepInfo
     from unmask.sampling.on_target import KernelOnTarget
-    from unmask.sampling.target import Target
 
 HOTTEST = 1e6  # The highest temperature
 LONGEST = 10**5  # Tokens of a text
@@ -34,18 +33,22 @@ class Kernel(Method, ABC, registry=KERNELS):
 
         x -> x' ~ K_B(x, .)     B: the sites that are redrawn, chosen without a look at x
 
-    `on` puts a kernel on a target:
-
-        chains = unmask.MH(energy_temperature=0.8).on(target)
-        state, passes = chains.init(ids)
-        state, info = chains.step(state, rng, sites)
-
-    A subclass defines `step`, and says in `log_law` what its steps leave invariant, if anything.
-    All random choices come from the `rng` that a step gets.
+    `on` puts a kernel on a target, which gives `init` and `step` for many chains. A subclass
+    defines `step`, and says in `log_law` what its steps leave invariant, if anything. All random
+    choices come from the `rng` that a step gets.
 
     Parameters:
         proposal_temperature: Of the proposed tokens.
         scan: Order of the updates of a sweep.
+
+    >>> model = unmask.load()
+    >>> cloze = model.cloze("The [MASK] sat on the [MASK].")
+    >>> chains = unmask.MH(energy_temperature=0.8).on(unmask.Target(model, cloze.ids))
+    >>> state, passes = chains.init(torch.tensor([model.words.encode("The cat sat on the mat.")]))
+    >>> rng = unmask.ChainStreams(seed=0, chains=[0]).at(sweep=1, step=1)
+    >>> state, info = chains.step(state, rng, torch.tensor([[0]]))
+    >>> info.sites.tolist()
+    [[0]]
     """
 
     colour: ClassVar[str] = "#222222"
@@ -76,9 +79,10 @@ class Kernel(Method, ABC, registry=KERNELS):
         """Conditionals of one text of `sites` free tokens that are drawn from at once."""
         return self.conditionals or self.sites_per_step
 
-    def on(self, target: Target, passes: Passes | None = None) -> KernelOnTarget:
+    def on(self, target: Any, passes: Passes | None = None) -> KernelOnTarget:
         """The kernel on a target, with `init` and `step`.
 
+        target   an `unmask.Target`
         passes   how the model is run; by default in calls of its own
         """
         from unmask.sampling.on_target import KernelOnTarget, refuse_misfit
