@@ -99,6 +99,7 @@ def as_numpy(docstring: str, function: griffe.Object) -> str:
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[1], re.MULTILINE)
     if function.is_function and function.module is function.parent:
         shared = documentation(resolved(f"{function.module.path}:{function.name}"))
+        entries = [(name, shared[name]) for name, _ in entries]  # with names of methods in it
         entries += [(name, help) for name, help in shared.items() if name not in dict(entries)]
     listed = "\n".join(f"{name}\n    {' '.join(help.split())}" for name, help in entries)
     return f"{docstring[: section.start()]}{PARAMETERS[1:]}{listed}\n{docstring[section.end() :]}"

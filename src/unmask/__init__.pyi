@@ -56,6 +56,7 @@ from .scoring.results import Scores as Scores
 from .scoring.scores.any_order import AnyOrder as AnyOrder
 from .scoring.scores.decoder_law import DecoderLaw as DecoderLaw
 from .scoring.scores.fixed_orders import LeftToRight as LeftToRight
+from .scoring.scores.score import SCORES as SCORES
 from .scoring.scores.score import Score as Score
 from .studies import lab as lab
 from .studies.evaluation.frontier import Frontier as Frontier

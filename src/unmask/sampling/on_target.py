@@ -67,9 +67,10 @@ class KernelOnTarget(OnTarget[Kernel]):
     >>> model = unmask.load()
     >>> target = unmask.Target(model, model.cloze("The [MASK] sat on the [MASK].").ids)
     >>> chains = unmask.Gibbs().on(target)
-    >>> state, passes = chains.init(torch.tensor([model.words.encode("The cat sat on the mat.")] * 2))
-    >>> state.ids.shape[0]
-    2
+    >>> ids = model.words.encode("The cat sat on the mat.")
+    >>> state, passes = chains.init(torch.tensor([ids, ids]))
+    >>> passes.tolist()
+    [0, 0]
     """
 
     @cached_property

@@ -228,9 +228,8 @@ def score(
         texts: Sentences, of which two are compared token by token; - for standard input. In
             Python a Path is a file with one text per line, .jsonl, .csv, .tsv or .fasta, and
             everything else texts: one, several, mappings, a data frame.
-        score: Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left,
-            any_order, decoder:NAME@PASSES. In Python also entries, such as
-            unmask.AnyOrder(orders=32).
+        score: Names: {names}; or a class of your own,
+            my.py:Mine. In Python also objects, such as unmask.AnyOrder(orders=32).
         minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and
             sentence_bad; or a folder.
         rows: A row per text (texts), word (words) or token (tokens), or a text with its words
