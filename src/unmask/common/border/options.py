@@ -91,7 +91,7 @@ def options(function: Declared) -> tuple[Option, ...]:
             continue
         listed.append(_of_parameter(parameter, place, annotation, helps.get(parameter.name, "")))
         method = mark(annotation, TakesMethod)
-        if method is not None:
+        if method is not None and method.options:
             listed += _fields(method.classes, parameter.name)
         loaded = mark(annotation, Loaded)
         if loaded is not None:
