@@ -91,14 +91,26 @@ def as_numpy(docstring: str, function: griffe.Object) -> str:
     if section is None:
         return docstring
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[1], re.MULTILINE)
-    if function.is_function and function.module is function.parent:
-        from unmask.common.border.declarations import documentation
+    if function.module is function.parent and (function.is_function or is_settings(function)):
+        from unmask.common.border.declarations import conditions, documentation
         from unmask.common.border.marks import resolved
 
-        shared = documentation(resolved(f"{function.module.path}:{function.name}"))
+        declared = resolved(f"{function.module.path}:{function.name}")
+        shared = documentation(declared) if function.is_function else {}
         entries += [(name, help) for name, help in shared.items() if name not in dict(entries)]
+        beside = conditions(declared)
+        entries = [
+            (name, f"{help} [{beside[name]}]" if name in beside else help) for name, help in entries
+        ]
     listed = "\n".join(f"{name}\n    {' '.join(help.split())}" for name, help in entries)
     return f"{docstring[: section.start()]}{PARAMETERS[1:]}{listed}\n{docstring[section.end() :]}"
+
+
+def is_settings(declared: griffe.Object) -> bool:
+    """Whether this is a class of options."""
+    return isinstance(declared, griffe.Class) and any(
+        str(decorator.value) == "settings" for decorator in declared.decorators
+    )
 
 
 def returns_as_numpy(docstring: str, function: griffe.Object) -> str:

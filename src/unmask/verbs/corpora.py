@@ -10,7 +10,7 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Written
+from unmask.common.border.marks import Only, Written
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError, argument_name
 from unmask.joints.registry import PUBLISHED, all_named
@@ -26,6 +26,10 @@ PAPER_STEPS, MOST_TOKENS = 50, 100_000
 USUAL_NUMBERS = (2, 4, 8, 16)
 """Of passes, or sets, that a frontier measures decoders at."""
 Count = Annotated[int, Interval(ge=1, le=10_000_000)]
+OWN_TABLE = Only(without=("paper",))
+"""Marks what `paper` chooses itself."""
+OF_TEXTS = Only(without=("minimal_pairs",))
+"""Marks what `score` takes without minimal pairs alone."""
 if TYPE_CHECKING:
     ScoredTexts = str | Path | Iterable[str | Mapping[str, Any]]
     Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]
@@ -42,10 +46,12 @@ def evaluate(
     scheme: Literal["random", "contiguous"] = "random",
     pairs: Count | None = None,
     seed: Seed = 0,
-    constructions: Annotated[str | Sequence[str], Written(metavar="NAMES")] = "all",
+    constructions: Annotated[
+        str | Sequence[str] | None, OWN_TABLE, Written(metavar="NAMES")
+    ] = None,
     paper: bool = False,
-    support: Literal["regular", "all"] = "regular",
-    alphabet: Alphabet = None,
+    support: Annotated[Literal["regular", "all"] | None, OWN_TABLE] = None,
+    alphabet: Annotated[Alphabet, OWN_TABLE] = None,
     out: Out = None,
     engine: Engine = "local",
     progress: Progress | None = None,
@@ -63,12 +69,13 @@ def evaluate(
         pairs: How many pairs to choose [default: as many as take about a minute on two cores,
             from 2 to 1,000; 1,000 on a GPU].
         seed: Seed of the choice of pairs and of the bootstrap.
-        constructions: all, or some constructions of `fill`, such as product,chain.
+        constructions: all, or some constructions of `fill`, such as product,chain [default:
+            all].
         paper: Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50
             steps, over all columns of the output; the command prints both schemes if scheme is
             left out, as JSON in one object.
         support: What joints run over: regular tokens, or all columns of the model's output (the
-            paper).
+            paper) [default: regular].
 
     >>> texts = ["The cat sat on the mat.", "The dog sat on the bed."]
     >>> words = "cat,dog,sat,lay,mat,bed"
@@ -79,26 +86,19 @@ def evaluate(
     from unmask.runs.folder import output_folder
     from unmask.studies.evaluation.run import KIND, evaluated
 
-    if paper:
-        if constructions != "all" or support != "regular" or alphabet is not None:
-            raise InputError(
-                f"was given, which chooses {argument_name('constructions')} and"
-                f" {argument_name('support')} itself",
-                argument="paper",
-                use="leave these out",
-            )
-        constructions, support = PUBLISHED, "all"
-    names = [construction.name for construction in all_named(constructions)]
-    if alphabet is not None and support != "regular":
+    if alphabet is not None and support == "all":
         raise InputError(
-            f"and {argument_name('support')} {support} exclude each other",
+            f"and {argument_name('support', support)} exclude each other",
             argument="alphabet",
             use="leave one out",
         )
+    if paper:
+        constructions, support = PUBLISHED, "all"
+    names = [one.name for one in all_named("all" if constructions is None else constructions)]
     settings = {
         "constructions": names,
         "arnold_gokhale_steps": PAPER_STEPS if paper else None,
-        "support": support,
+        "support": "regular" if support is None else support,
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
     folder = None if out is None else output_folder(out, KIND)
@@ -196,19 +196,19 @@ def _parts_of_decoders(
 
 @checked
 def score(
-    texts: ScoredTexts | None = None,
+    texts: Annotated[ScoredTexts | None, OF_TEXTS] = None,
     score: Annotated[str | Score | Iterable[str | Score], SEVERAL, Written(short="-s")] = DEFAULT,
     *,
     model: Model = None,
     minimal_pairs: Pairs | None = None,
-    rows: Literal["texts", "words", "tokens", "nested"] = "texts",
+    rows: Annotated[Literal["texts", "words", "tokens", "nested"] | None, OF_TEXTS] = None,
     unit: Literal["nats", "bits"] = "nats",
     long: Literal["refuse", "windows"] = "refuse",
-    field: str | None = None,
+    field: Annotated[str | None, OF_TEXTS] = None,
     out: Out = None,
     format: Literal["jsonl", "csv", "parquet"] = "jsonl",
     engine: Engine = "local",
-    sink: Callable[[Mapping[str, Any]], None] | None = None,
+    sink: Annotated[Callable[[Mapping[str, Any]], None] | None, OF_TEXTS] = None,
     progress: Progress | None = None,
 ) -> unmask.Scores | unmask.PairScores:
     """Score sentences: pseudo-likelihoods, chain rules over orders, energies.
@@ -227,7 +227,7 @@ def score(
         minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and
             sentence_bad; or a folder.
         rows: A row per text (texts), word (words) or token (tokens), or a text with its words
-            and tokens (nested).
+            and tokens (nested) [default: texts].
         unit: nats or bits.
         long: Texts longer than the model: refuse (a row with a reason) or windows.
         field: The column of a table or frame, or the key of JSON lines, that holds the text;
@@ -253,30 +253,19 @@ def score(
 
     # `checked` has made methods of the names.
     scores_once = each_once(cast("Sequence[Score]", score))
-    shape = RowShape(scores_once, rows, unit, long == "windows")
-    if (texts is None) == (minimal_pairs is None):
-        both = (
-            "neither texts nor minimal_pairs were given"
-            if texts is None
-            else "texts and minimal_pairs were both given"
-        )
-        raise InputError(f"{both}: give one of the two")
-    if minimal_pairs is not None and (rows != "texts" or sink is not None):
+    row_of = "texts" if rows is None else rows
+    shape = RowShape(scores_once, row_of, unit, long == "windows")
+    if texts is None and minimal_pairs is None:
         raise InputError(
-            "minimal pairs are compared by whole sentences",
-            use=f"leave out {argument_name('rows')}",
+            f"neither {argument_name('texts')} nor {argument_name('minimal_pairs')} was given",
+            use="give one of the two",
         )
     if is_shared(model, engine) and out is None:
         raise InputError(
             "workers need a folder, where their rows are kept", use=f"give {argument_name('out')}"
         )
-    if field is not None and minimal_pairs is not None:
-        name = " ".join(field.split())
-        raise InputError(
-            f"field {name} names the column of texts, and pairs have two: leave it out"
-        )
-    check_rows(shape.scores, rows)
-    check_format(format, rows, on_stream=False)
+    check_rows(shape.scores, row_of)
+    check_format(format, row_of, on_stream=False)
     folder = None if out is None else output_folder(out, KIND)
     if minimal_pairs is not None:
         pairs = list(pairs_of(minimal_pairs))

@@ -35,6 +35,8 @@ from unmask.studies.variants.recommendation import FEWER_CHANGES, PER_CHANGE, re
 from unmask.studies.variants.variant_lists import Variants, read_variants
 from unmask.tables.joint_limits import MAX_PASSES
 
+ORDERS = 8
+"""Sampled orders of any_order, unless the user asks for another number."""
 RESAMPLES = 1000
 FEWEST_RESAMPLES = 200
 """Of long lists, and of groups of variants with one number of changes."""
@@ -60,7 +62,7 @@ def measure(
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    names = chosen_of_variants(ranking.scores, construction)
+    names = chosen_of_variants("all" if ranking.scores is None else ranking.scores, construction)
     refuse_english(model, [sequence])
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
@@ -79,7 +81,7 @@ def measure(
         sites=parent.positions(variants.places),
         names=names,
         allowed=allowed,
-        orders=ranking.orders,
+        orders=ORDERS if ranking.orders is None else ranking.orders,
         construction=construction,
     )
     # The parent is the last row: its scores are taken away from all others.
@@ -103,7 +105,7 @@ def measure(
         variants=variants,
         effects=effects,
         construction=construction,
-        better=ranking.better,
+        better="higher" if ranking.better is None else ranking.better,
     )
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import unmask
 from unmask.common.checks import shown
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import output_file, user_path
 from unmask.common.formats import count_at_most, percent_at_least
 from unmask.joints.registry import named
@@ -335,8 +335,11 @@ def dependence(options: dict[str, Any]) -> int:
         return _answers("dependence", _show_dependence, options)
     for name in ("file", "text_"):
         if name in options:
-            option = f"--{name.rstrip('_')}"
-            raise InputError(f"{option} was given, which profile does not use: leave it out")
+            raise InputError(
+                f"is not used with {argument_name('profile')}",
+                argument=name,
+                use="leave one of the two out",
+            )
     answered("dependence", options, _show_profile)
     return 0
 

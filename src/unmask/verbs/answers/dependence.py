@@ -285,7 +285,7 @@ def dependences(
     texts: Sequence[str],
     model: Model,
     positions: Sequence[int] | None,
-    construction: str,
+    construction: str | None,
     others: Others | None,
     candidates: int | None,
     alphabet: Alphabet,
@@ -297,6 +297,8 @@ def dependences(
     """The answers of `dependence`, one by one; everything is checked before the first. `look`:
     see `pair_matrix`.
     """
+    if construction is None:
+        construction = DEFAULT_OF_DEPENDENCE
     named(construction, "construction")
     figure_file = figure_path(figure, len(texts), (model, alphabet))
     lm = as_model(model)

@@ -41,7 +41,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from unmask.common.cloze import Cloze
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.texts import for_each
 from unmask.joints.chain_search import search_fillings
 from unmask.joints.deriving import derived
@@ -149,24 +149,31 @@ def is_searched(cloze: Cloze | None, construction: str | None, grid: Grid, searc
 
     Raises if it would need both a search and a grid of candidates.
     """
-    reasons = {
-        "[WORD] or [GAP]": cloze is None,
+    asks_for_search = {
         "answers": bool(search.answers),
-        "allow or forbid": bool(search.allow or search.forbid),
-        "passes or mass": search.passes is not None or search.mass is not None,
+        "allow": bool(search.allow),
+        "forbid": bool(search.forbid),
+        "passes": search.passes is not None,
+        "mass": search.mass is not None,
     }
-    reason = next((name for name, holds in reasons.items() if holds), None)
-    tabled = "exact" if grid.exact else "candidates" if grid.candidates is not None else None
-    if tabled is None and construction not in (None, SEARCHED):
-        tabled = f"construction {construction}"
-    if reason and tabled:
-        problem = (
-            f"{reason} and {tabled} were given: fillings over the whole vocabulary are by"
-            f" {SEARCHED}"
+    asks_for_table = {
+        "exact": grid.exact,
+        "candidates": grid.candidates is not None,
+        "construction": construction not in (None, SEARCHED),
+    }
+    searching = [argument_name(name) for name, is_given in asks_for_search.items() if is_given]
+    if cloze is None:
+        searching.insert(0, "[WORD] or [GAP]")
+    tabling = [name for name, is_given in asks_for_table.items() if is_given]
+    if searching and tabling:
+        raise InputError(
+            f"is not used with {searching[0]}, whose fillings are searched over the whole"
+            f" vocabulary by {SEARCHED}",
+            argument=tabling[0],
+            use="leave one of the two out",
         )
-        raise InputError(f"{problem}; leave {tabled} out")
     many = cloze is not None and len(cloze.block) >= MANY
-    return bool(reason) or (tabled is None and many)
+    return bool(searching) or (not tabling and many)
 
 
 @dataclass(frozen=True)
@@ -271,10 +278,7 @@ class SearchedText:
         if not shown and result.stopped == "asked":
             raise Enough
         if not shown:
-            raise InputError(
-                f"no filling within the constraints was found in {result.passes:,} passes: loosen"
-                " them"
-            )
+            raise self._nothing_found(result)
         best = shown[: self.top]
         gold_after = [filling for filling in shown[self.top :] if gold and filling.tokens == gold]
         size = sum(_size(variant, len(self.support)) for variant in variants)
@@ -304,6 +308,20 @@ class SearchedText:
             exact=result.exact,
             alphabet=len(self.support) < len(self.model.regular_ids),
         )
+
+    def _nothing_found(self, result: ChainSearch) -> InputError:
+        """The error of a search that ended before any filling; it names what was given of what
+        ended it: the number of passes, or constraints.
+        """
+        search = self.search
+        given = {"allow": search.allow, "forbid": search.forbid}
+        constraints = [argument_name(name) for name, value in given.items() if value]
+        within = f" within {' and '.join(constraints)}" if constraints else ""
+        problem = f"no filling{within} was found in {result.passes:,} passes"
+        ways = [f"loosen {' and '.join(constraints)}"] if constraints else []
+        if result.stopped == "passes":
+            ways.append(f"give more {argument_name('passes')}")
+        return InputError(problem, use=" or ".join(ways) or "shorten the text")
 
     def _completion(self, filling: ScoredFilling) -> Completion:
         reading = self.readings[filling.variant]
