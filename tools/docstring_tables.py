@@ -5,16 +5,22 @@
 
 The sections "Parameters:" and "Returns:" are left to mkdocstrings, in NumPy's form, which adds
 types and defaults from the signature; examples after them become a section of their own. A class
-that `unmask.common.border.calls.settings` decorates is a dataclass.
+that `unmask.common.border.calls.settings`, or `unmask.method`, decorates is a dataclass.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import griffe
+
+from unmask.common.border.declarations import conditions, documentation, hints
+from unmask.common.border.marks import resolved
+from unmask.common.border.readable import type_text
 
 ROW = re.compile(r"^(?P<name>[A-Za-z_`][\w`,. ()]*?) {2,}(?P<meaning>\S.*)$")
 EXAMPLE = ">>> "
@@ -92,9 +98,6 @@ def as_numpy(docstring: str, function: griffe.Object) -> str:
         return docstring
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[1], re.MULTILINE)
     if function.module is function.parent and (function.is_function or is_settings(function)):
-        from unmask.common.border.declarations import conditions, documentation
-        from unmask.common.border.marks import resolved
-
         declared = resolved(f"{function.module.path}:{function.name}")
         shared = documentation(declared) if function.is_function else {}
         entries += [(name, help) for name, help in shared.items() if name not in dict(entries)]
@@ -109,7 +112,7 @@ def as_numpy(docstring: str, function: griffe.Object) -> str:
 def is_settings(declared: griffe.Object) -> bool:
     """Whether this is a class of options."""
     return isinstance(declared, griffe.Class) and any(
-        str(decorator.value) == "settings" for decorator in declared.decorators
+        str(decorator.value) in ("settings", "method") for decorator in declared.decorators
     )
 
 
@@ -125,16 +128,50 @@ def returns_as_numpy(docstring: str, function: griffe.Object) -> str:
     return f"{docstring[: section.start()]}{listed}\n{docstring[section.end() :]}"
 
 
+def is_checked(function: griffe.Function) -> bool:
+    """Whether it is a function of a module whose signature `common.border` reads."""
+    names = {str(decorator.value) for decorator in function.decorators}
+    return isinstance(function.parent, griffe.Module) and bool(names & {"checked", "one_or_many"})
+
+
+def show_types_of_function(function: griffe.Function) -> None:
+    """Put types as `inspect.signature` has them in the place of the annotations."""
+    signature = inspect.signature(resolved(f"{function.module.path}:{function.name}"))
+    for parameter in function.parameters:
+        annotation = signature.parameters[parameter.name].annotation
+        parameter.annotation = expression(repr(annotation), function)
+    function.returns = expression(repr(signature.return_annotation), function)
+
+
+def expression(text: str, parent: griffe.Object) -> griffe.Expr | str | None:
+    """A type as mkdocstrings shows it, with links to the classes that it names."""
+    return griffe.safe_get_annotation(ast.parse(text, mode="eval").body, parent=parent)
+
+
 class DocstringTables(griffe.Extension):
-    """Applies `markdown` to every docstring, and shows settings as dataclasses."""
+    """Applies `markdown` to every docstring, shows settings as dataclasses, and types as a reader
+    sees them.
+    """
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Rewrite the docstring."""
+        """Give a function its readable types, and rewrite the docstring."""
+        if isinstance(obj, griffe.Function) and is_checked(obj):
+            show_types_of_function(obj)
         if obj.docstring:
             obj.docstring.value = markdown(as_numpy(obj.docstring.value, obj))
 
     def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Name the decorator of settings as mkdocstrings knows it."""
+        """Name the decorators of settings and methods as mkdocstrings knows them."""
         for decorator in cls.decorators:
-            if str(decorator.value) == "settings":
+            if str(decorator.value) in ("settings", "method"):
                 decorator.value = griffe.ExprName("dataclass", parent="dataclasses")
+                cls.extra["unmask"]["settings"] = True
+
+    def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Give the fields of settings and methods their readable types."""
+        if not cls.extra["unmask"].get("settings"):
+            return
+        annotations = hints(resolved(f"{cls.module.path}:{cls.name}"))
+        for name, annotation in annotations.items():
+            if name in cls.attributes:
+                cls.attributes[name].annotation = expression(type_text(annotation), cls)

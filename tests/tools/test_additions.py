@@ -24,7 +24,7 @@ import unmask
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.registry import KERNELS
-from unmask.scoring.registry import SCORES
+from unmask.scoring.scores.score import SCORES
 
 assert "pooled" in CONSTRUCTIONS and "independent" in SCORES
 assert {"uniform", "leftmost"} <= set(KERNELS)

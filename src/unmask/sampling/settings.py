@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from annotated_types import Interval
 
 from unmask.common.border.calls import settings
-from unmask.common.border.marks import Written
+from unmask.common.border.marks import ShownType, Written
 from unmask.common.checks import texts_in_order
 from unmask.common.errors import InputError
 from unmask.common.files import user_path
@@ -47,10 +47,14 @@ class Start:
     True
     """
 
-    init: Annotated[Any, Written(metavar="PATH")] = ()
+    init: Annotated[
+        Any, ShownType("Sequence[str] | str | PathLike[str]"), Written(metavar="PATH")
+    ] = ()
     random_start: bool = False
     allow: Annotated[Mapping[int, Sequence[str]] | None, Written("POSITION=TOKENS")] = None
-    alphabet: Annotated[Any, Written(metavar="TOKENS")] = ()
+    alphabet: Annotated[
+        Any, ShownType("Sequence[str] | str | PathLike[str]"), Written(metavar="TOKENS")
+    ] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "init", start_texts(self.init))

@@ -10,7 +10,7 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Only, Written
+from unmask.common.border.marks import Only, ShownType, Written
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError, argument_name
 from unmask.joints.registry import PUBLISHED, all_named
@@ -18,7 +18,8 @@ from unmask.models.load import Model
 from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
 from unmask.sampling.registry import KERNELS, refuse_no_law, with_law
-from unmask.scoring.registry import DEFAULT, SEVERAL, Score, each_once
+from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
+from unmask.scoring.scores.score import Score
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
 
 PAPER_STEPS, MOST_TOKENS = 50, 100_000
@@ -34,8 +35,16 @@ if TYPE_CHECKING:
     ScoredTexts = str | Path | Iterable[str | Mapping[str, Any]]
     Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]
 else:  # lists of any length, iterators, data frames
-    ScoredTexts = Annotated[Any, Written(metavar="TEXT...|-", repeat=True)]
-    Pairs = Annotated[Any, Written(metavar="PATH", repeat=True)]
+    ScoredTexts = Annotated[
+        Any,
+        ShownType("str | Path | Iterable[str | Mapping[str, Any]]"),
+        Written(metavar="TEXT...|-", repeat=True),
+    ]
+    Pairs = Annotated[
+        Any,
+        ShownType("str | PathLike[str] | Iterable[str | PathLike[str] | Mapping[str, Any]]"),
+        Written(metavar="PATH", repeat=True),
+    ]
 
 
 @checked
@@ -76,6 +85,9 @@ def evaluate(
             left out, as JSON in one object.
         support: What joints run over: regular tokens, or all columns of the model's output (the
             paper) [default: regular].
+
+    Returns:
+        An `Evaluation`: the table, and the rows behind it.
 
     >>> texts = ["The cat sat on the mat.", "The dog sat on the bed."]
     >>> words = "cat,dog,sat,lay,mat,bed"
@@ -135,6 +147,9 @@ def frontier(
         first: Take the first tokens of longer texts, too.
         sentences: The most texts to measure.
         seed: Seed of random orders and of the bootstrap.
+
+    Returns:
+        A `Frontier`: nats per token of each decoder and number of passes, with intervals.
 
     >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
     >>> frontier = unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8)
@@ -235,21 +250,21 @@ def score(
         format: jsonl, csv, or (with out) parquet.
         sink: Called with each row as it comes; rows are then not kept in memory.
 
+    Returns:
+        `Scores`, a row for each text, word or token; with minimal_pairs, `PairScores`.
+
     >>> texts = ["The cats sit here.", "The cats sits here."]
     >>> scores = unmask.score(texts, ["pll", unmask.AnyOrder(orders=32)])
     >>> scores.rows[0]["pll"] > scores.rows[1]["pll"]
     True
     """
     from unmask.runs.folder import output_folder
-    from unmask.scoring.score import (
-        KIND,
-        RowShape,
-        check_format,
-        check_rows,
-        compare_pairs,
-        score_items,
-    )
-    from unmask.scoring.texts import items_again, pairs_of, sentences_of
+    from unmask.scoring.items import items_again
+    from unmask.scoring.minimal_pairs import compare_pairs
+    from unmask.scoring.row_files import check_format
+    from unmask.scoring.row_shape import RowShape, check_rows
+    from unmask.scoring.run import KIND, score_items
+    from unmask.scoring.sentence_pairs import pairs_of, sentences_of
 
     # `checked` has made methods of the names.
     scores_once = each_once(cast("Sequence[Score]", score))
@@ -301,6 +316,9 @@ def check(
     Parameters:
         data: Texts of the kind it was trained on: one per line, or .fasta; - is standard input.
             Or a list of texts.
+
+    Returns:
+        A `Check`: the facts of the model, and its concerns.
 
     >>> unmask.check().concerns
     ()

@@ -12,7 +12,7 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Only, TakesMethod, Written
+from unmask.common.border.marks import Only, ShownType, TakesMethod, Written
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError
 from unmask.models.load import Model, model_name
@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     Run: TypeAlias = unmask.SampleRun | PathLike
     Runs: TypeAlias = list[Run] | tuple[Run, ...]
 else:
-    Energy = Any
-    Run = Runs = Annotated[Any, Written(metavar="FOLDER...", repeat=True)]
+    Energy = Annotated[Any, ShownType("Energy")]
+    Run = Annotated[
+        Any, ShownType("SampleRun | str | PathLike[str]"), Written(metavar="FOLDER...", repeat=True)
+    ]
+    Runs = Annotated[Any, ShownType("list[SampleRun | str | PathLike[str]]")]
 
 
 @checked
@@ -76,6 +79,9 @@ def sample(
         burn_in: First sweeps that are not kept.
         thin: Keep every n-th sweep.
         start: Where chains start, and which tokens they may hold.
+
+    Returns:
+        A `SampleRun`: the texts with their energies, and a diagnosis.
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
     >>> len(run.to_frame())
@@ -135,6 +141,9 @@ def diagnose(run: Run | Runs, judge: str | None = None) -> unmask.Diagnosis | un
         run: The out folder of an `unmask sample` run, finished or not; in Python also what
             `sample` returned. Or a list of them.
         judge: A causal language model, by name or folder, that scores the texts.
+
+    Returns:
+        A `Diagnosis`; of a list of runs, `Diagnoses`.
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
     >>> unmask.diagnose(run).draws
@@ -226,6 +235,9 @@ def translate(
         save: Write the JSON lines here, not to standard output.
         out: Keep the run in this folder, its lines in translations.jsonl; the same command
             continues a run that was stopped.
+
+    Returns:
+        `Translations`, in the order of the sources.
 
     >>> # the folder that `unmask.train(parallel=[english, german], out="numbers")` left
     >>> translations = unmask.translate(["two three", "five"], model="numbers")

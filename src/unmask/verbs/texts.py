@@ -9,7 +9,7 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Only, Written
+from unmask.common.border.marks import Only, ShownType, Written
 from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
@@ -52,7 +52,11 @@ if TYPE_CHECKING:
 
     Measurements: TypeAlias = PathLike | DataFrame | Sequence[Mapping[str, Any]] | None
 else:
-    Measurements = Annotated[Any, Written(metavar="PATH")]
+    Measurements = Annotated[
+        Any,
+        ShownType("str | PathLike[str] | DataFrame | Sequence[Mapping[str, Any]] | None"),
+        Written(metavar="PATH"),
+    ]
 
 
 @one_or_many
@@ -90,6 +94,9 @@ def fill(
             balanced, pseudo_gibbs, restarted, chain or family:ALPHA,LAMBDA [default: restarted
             for one or two blanks, chain from three on].
         search: Search over the whole vocabulary, and constraints on fillings.
+
+    Returns:
+        A `Filling`; of a list of texts, or of a file, a list of them.
 
     >>> filling = unmask.fill("She drank a cup of [MASK].", top=2)
     >>> [completion.text for completion in filling.completions]
@@ -133,6 +140,9 @@ def compare(
         construction: The construction by which completions are ranked [default: restarted].
         figure: Draw the joint of two blanks, independent and by the default, to this file (png,
             pdf, svg).
+
+    Returns:
+        A `Comparison`; of a list of texts, or of a file, a list of them.
 
     >>> text = "The [MASK] [MASK] at the casino."
     >>> comparison = unmask.compare(text, constructions="product,mrf,chain", candidates=32)
@@ -188,6 +198,9 @@ def dependence(
             one per line; or a list of texts.
         sentences: The most texts to measure a profile on [default: 2,000].
         save: File for the profile, JSON; least-dependent decoding reads it (profile).
+
+    Returns:
+        A `Dependence`; of a list of texts, or of a file, a list of them. With profile, a `Profile`.
 
     >>> unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16).tokens
     ('[MASK]', '[MASK]')
@@ -262,6 +275,9 @@ def mutants(
         by: The number that ranks them [default: effect].
         save: File for all mutants and their numbers: Parquet, CSV or TSV, by its ending.
         figure: Draw effects or epistasis as a heat map to this file (png, pdf, svg).
+
+    Returns:
+        `Mutants`; with measured, `Measured`. Of a list of sequences, or of a file, a list.
 
     >>> mutants = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
     >>> mutants.to_frame()["mutant"].tolist()

@@ -351,7 +351,7 @@ def test_no_run_a_run_of_another_corpus_and_a_finished_one_are_not_resumed(share
     assert go(shared, out, resume=True).finished
     further = (
         f"out {str(out)!r} holds a training that is finished: to train its model further, name"
-        f" another folder and give init={str(out)!r}"
+        f" another folder and give init={out}"
     )
     for resume in (True, False):
         with pytest.raises(InputError, match=re.escape(further)):

@@ -19,7 +19,8 @@ from support.made_up import made_up_lines
 from unmask.common.errors import UnmaskWarning
 from unmask.models.text.word_pieces import special_id
 from unmask.studies.training.corpus import prepare
-from unmask.studies.training.objectives import CausalTasks, FixedRate, MaskedTasks
+from unmask.studies.training.masking.schemes import FixedRate
+from unmask.studies.training.objectives import CausalTasks, MaskedTasks
 from unmask.studies.training.packed_text import Vocabulary
 from unmask.studies.training.parallel_corpus import prepare_parallel
 from unmask.studies.training.settings import TrainSettings

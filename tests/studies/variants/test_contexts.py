@@ -10,18 +10,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.all_at_once import variant_scores
+from support.all_at_once import contexts_of, variant_scores
 from unmask.common.cloze import blanked
 from unmask.common.errors import ModelError
 from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
-from unmask.scoring.registry import OF_VARIANTS
-from unmask.studies.variants.contexts import Contexts
 from unmask.studies.variants.effects import effects
+from unmask.studies.variants.scores.score import VARIANT_SCORES
 from unmask.tables.lattice import random_orders
 from unmask.tables.unary import unary_tables
 
-ALL = [*OF_VARIANTS, "pairs:balanced", "pairs:mrf"]
+NAMES = [name for name in VARIANT_SCORES if name != "pairs"]
+ALL = [*NAMES, "pairs:balanced", "pairs:mrf"]
 
 
 def by_hand(
@@ -122,8 +122,9 @@ def test_probabilities_sum_to_one_and_pseudo_likelihoods_do_not():
         model, [0, 1, 2, 0], [3, 0, 2], everything([0, 1, 2], 3), ALL, [0, 1, 2], orders=4
     )
     totals = {name: float(values.logsumexp(0).exp()) for name, values in scores.items()}
-    for name, score in OF_VARIANTS.items():
-        assert (totals[name] == pytest.approx(1, abs=1e-12)) is score.probability, name
+    for name in NAMES:
+        is_probability = totals[name] == pytest.approx(1, abs=1e-12)
+        assert is_probability is VARIANT_SCORES[name].probability, name
     assert totals["any_order_mean_log"] < 1
 
 
@@ -145,12 +146,12 @@ def test_passes_are_the_distinct_contexts_exactly():
     }
     for name, passes in expected.items():
         rows.clear()
-        contexts = Contexts(model, [0] * 6, range(k), name, [0, 1])
+        contexts = contexts_of(model, [0] * 6, range(k), name, [0, 1])
         assert contexts.pass_count(variants) == passes
         contexts.scores(variants)
         assert contexts.passes == passes
         assert sum(rows) >= passes
-    several = Contexts(model, [0] * 6, range(k), "pll,left_to_right,product", [0, 1])
+    several = contexts_of(model, [0] * 6, range(k), "pll,left_to_right,product", [0, 1])
     shared = (
         k * 2 ** (k - 1) + 2**k - 1 - 2 ** (k - 1)
     )  # the last step of the chain is a term of pll, the first the product's
@@ -161,7 +162,7 @@ def test_passes_are_the_distinct_contexts_exactly():
 
 def test_any_orders_share_prefixes():
     k = 4
-    contexts = Contexts(
+    contexts = contexts_of(
         TabularMLM.random(2, k, 3), [0] * k, range(k), "any_order", [0, 1], orders=5, seed=2
     )
     prefixes = {
@@ -176,7 +177,7 @@ def test_any_orders_share_prefixes():
 
 
 def test_only_pairs_that_a_variant_changes_are_asked_for():
-    contexts = Contexts(TabularMLM.random(2, 4, 3), [0] * 4, range(4), "pairs", [0, 1])
+    contexts = contexts_of(TabularMLM.random(2, 4, 3), [0] * 4, range(4), "pairs", [0, 1])
     assert contexts.pass_count(torch.tensor([[1, 1, 0, 0], [0, 0, 1, 0]])) == 4 + 5
 
 

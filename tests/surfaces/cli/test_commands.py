@@ -232,7 +232,7 @@ def test_the_name_of_a_file_is_not_read_as_a_text(model, tmp_path, monkeypatch, 
         ("score a -", "- is standard input, and 1 text was given beside it"),
         (
             "dependence --profile {file} --file {file}",
-            "--file was given, which profile does not use",
+            "--file was given, which --profile does not use",
         ),
         ("score --minimal-pairs {file} --text a", "'a' and --minimal-pairs were both given"),
     ],

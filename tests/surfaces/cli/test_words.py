@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
+import pydantic  # noqa: F401  # cyclopts checks the values of converters once it is imported
 import pytest
 from annotated_types import Interval
 

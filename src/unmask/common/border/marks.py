@@ -225,6 +225,15 @@ class Written:
     help: str = ""
 
 
+@dataclass(frozen=True)
+class ShownType:
+    """What a reader sees in the place of a type: of one that is Any here, since its classes would
+    load torch.
+    """
+
+    text: str
+
+
 # ---- reading marks ----
 
 

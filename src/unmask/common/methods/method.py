@@ -95,6 +95,11 @@ def method(cls: Class) -> Class:
     >>> TimesTwo(factor=3.0).name
     'times-two'
     """
+    if not issubclass(cls, Method):
+        raise TypeError(
+            f"{cls.__name__} is not derived from the base class of a kind of methods, such as"
+            " unmask.Score"
+        )
     made = cast(Any, settings(cls))
     if not is_ours(made):  # a name that it inherits is that of another method
         _give_own(made, "name", _name_of(made))

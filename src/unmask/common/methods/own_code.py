@@ -39,6 +39,8 @@ from unmask.common.errors import InputError
 DIGITS = 16
 """Hexadecimal digits of a hash, as in `unmask.runs.fingerprint`."""
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+STORED = re.compile(rf".+:[\w.]+ [0-9a-f]{{{DIGITS}}}")
+"""What `OwnCode.stored_text` writes."""
 INSTALLED = ("site-packages", "dist-packages")
 """Names of folders that hold installed packages."""
 IN_REQUEST: ContextVar[bool] = ContextVar("IN_REQUEST", default=False)
@@ -104,14 +106,19 @@ class OwnCode:
         """
         return {"code": f"{self.path.name}:{self.name}", "sha256": self.sha256}
 
+    @property
+    def stored_text(self) -> str:
+        """The same as one text, for a setting that is a text."""
+        return f"{self.path.name}:{self.name} {self.sha256}"
+
     def load(self, argument: str) -> Any:
         """The class or function; an InputError is one line, with the file and the line at fault."""
         try:
             module = _imported(self)
         except InputError:
             raise
-        except Exception as error:
-            where = _place_of(error, self)
+        except (Exception, SystemExit) as error:  # a script may end the process when imported
+            where = place_of(error, self)
             problem = f"{where}: {first_line_of(error)}"
             raise InputError(problem, argument=argument, use="mend the file") from None
         named = module
@@ -154,6 +161,11 @@ def names_code(text: str) -> bool:
         return False
     of_module = MODULE.fullmatch(where) is not None and "." in where
     return of_module or where.lower().endswith(".py")
+
+
+def is_stored_code(value: object) -> bool:
+    """Whether a setting of a run is own code with its hash."""
+    return isinstance(value, str) and STORED.fullmatch(value) is not None
 
 
 def code_spelled(argument: str, text: str) -> OwnCode:
@@ -445,12 +457,24 @@ def first_line_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}"
 
 
-def _place_of(error: BaseException, code: OwnCode) -> str:
+def failure(argument: str, named: Any, error: Exception) -> InputError:
+    """The error of a user's own class or function that failed while it ran, in one line with its
+    file and line.
+    """
+    try:
+        where = place_of(error, code_of(named))
+    except InputError:  # it stands in no file, as at the prompt
+        where = named.__qualname__
+    return InputError(f"{where}: {first_line_of(error)}", argument=argument, use="mend it")
+
+
+def place_of(error: BaseException, code: OwnCode) -> str:
     """The file and the line of the user's code at fault, as "my.py line 3"."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{Path(error.filename).name} line {error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [one for one in frames if code.root in Path(one.filename).resolve().parents]
+    in_files = [one for one in frames if not one.filename.startswith("<")]  # not <frozen site>
+    own = [one for one in in_files if code.root in Path(one.filename).resolve().parents]
     if not own:
         return code.path.name
     last = own[-1]

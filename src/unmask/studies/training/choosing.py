@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.common.errors import InputError, Notice, argument_name
 from unmask.studies.training.batches import BatchPlan
-from unmask.studies.training.objectives import parse_scheme
 from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.processes import ALONE, Processes
 from unmask.studies.training.recipe import Causal, Masked, Optimisation, Shape
@@ -125,11 +124,8 @@ def choose(
     for name, value in [*vars(objective).items(), *vars(optimisation).items()]:
         if value is not None and name != "epochs":  # `settle` makes steps of epochs
             chosen[name] = value
-    if isinstance(objective, Masked):
-        if objective.masking is not None:
-            parse_scheme(objective.masking)  # raises for an unknown one before any work is done
-        elif data.pairs:
-            chosen["masking"] = PAIRS_MASKING
+    if isinstance(objective, Masked) and objective.masking is None and data.pairs:
+        chosen["masking"] = PAIRS_MASKING
     return TrainSettings(
         **chosen,
         objective=objective.name,  # type: ignore[arg-type]

@@ -14,7 +14,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Interval
 
 from unmask.common.border.calls import settings
-from unmask.common.border.marks import Only, Written
+from unmask.common.border.marks import Only, TakesMethod, Written
+from unmask.studies.training.masking.scheme import MaskingScheme
 
 PathLike = str | os.PathLike[str]
 Corpus = PathLike | Sequence[PathLike]
@@ -65,26 +66,25 @@ class Shape:
 class Masked:
     """Predict hidden tokens from the others.
 
-        Parameters:
-            masking: fixed:R, uniform:A-B or k:N [default: uniform:0.05-0.45, of translations
-                uniform:0-1].
-            loss: factorised, or block (chain rule inside the masked block).
-    <<<<<<< HEAD
-            mask_source: Rate at which source tokens are masked, too [default: 0.1; 0 with steps or
-                init].
-            refinement: Weight of learning to correct one's own one-step output.
-    =======
-            mask_source: With parallel: rate at which source tokens are masked, too [default: 0.1; 0
-                with steps or init].
-            refinement: With parallel: weight of learning to correct one's own one-step output.
+    Parameters:
+        masking: fixed:R, uniform:A-B or k:N, or a scheme of your own such as my.py:Scheme
+            [default: uniform:0.05-0.45, of translations uniform:0-1]. In Python also an object,
+            such as unmask.FixedRate(rate=0.15).
+        loss: factorised, or block (chain rule inside the masked block).
+        mask_source: Rate at which source tokens are masked, too [default: 0.1; 0 with steps or
+            init].
+        refinement: Weight of learning to correct one's own one-step output.
 
-        >>> unmask.Masked(loss="block").loss
-        'block'
-    >>>>>>> main
+    >>> unmask.Masked(loss="block").loss
+    'block'
     """
 
     name: ClassVar[str] = "masked"
-    masking: str | None = None
+    masking: Annotated[
+        MaskingScheme | str | None,
+        TakesMethod("unmask.studies.training.masking.scheme:SCHEMES"),
+        Written(metavar="SCHEME"),
+    ] = None
     loss: Literal["factorised", "block"] = "factorised"
     mask_source: Annotated[Annotated[float, Interval(ge=0, le=0.9)] | None, OF_PAIRS] = None
     refinement: Annotated[float, Interval(ge=0, le=1e3), OF_PAIRS] = 0.0
@@ -139,16 +139,12 @@ class Optimisation:
 class HeldOut:
     """Validation.
 
-        Parameters:
-            valid: Held-out text: a file, or a list of texts [default: a share of the corpus].
-    <<<<<<< HEAD
-            valid_share: Share of the corpus' lines held out [default: 0.02].
-    =======
-            valid_share: Share of the corpus' lines held out, without valid.
+    Parameters:
+        valid: Held-out text: a file, or a list of texts [default: a share of the corpus].
+        valid_share: Share of the corpus' lines held out [default: 0.02].
 
-        >>> unmask.HeldOut(valid_share=0.1)
-        HeldOut(valid=None, valid_share=0.1)
-    >>>>>>> main
+    >>> unmask.HeldOut(valid_share=0.1).share
+    0.1
     """
 
     valid: Annotated[

@@ -246,7 +246,7 @@ def refuse_folder(out: Path, resume: bool) -> None:
             use=f"leave it out, or give {argument_name('out')} of an earlier run",
         )
     if finished:
-        init = argument_name("init", repr(str(out)))
+        init = argument_name("init", out)
         raise InputError(
             f"{str(out)!r} holds a training that is finished",
             argument="out",

@@ -14,10 +14,12 @@ import torch
 from unmask.common.errors import InputError, argument_name
 from unmask.common.results import Result
 from unmask.models.batching import whole_memory
+from unmask.studies.training.masking.scheme import MaskingScheme
+from unmask.studies.training.masking.schemes import UniformRate
 
-PLAIN_MASKING = "uniform:0.05-0.45"
+PLAIN_MASKING = UniformRate(low=0.05, high=0.45)
 """Masking of texts, where none is named."""
-PAIRS_MASKING = "uniform:0-1"
+PAIRS_MASKING = UniformRate(low=0.0, high=1.0)
 """Masking of pairs, where none is named: every number of masked tokens of a translation is equally
 likely, none and all included."""
 SEGMENTS = (24, 64)
@@ -42,7 +44,7 @@ class TrainSettings(Result):
     vocab: int = 8192
     max_length: int = 128
     objective: Literal["masked", "causal"] = "masked"
-    masking: str = PLAIN_MASKING
+    masking: MaskingScheme = PLAIN_MASKING
     loss: Literal["factorised", "block"] = "factorised"
     optimiser: Literal["muon", "adamw"] = "muon"
     lr: float = 4e-3
@@ -70,7 +72,10 @@ class TrainSettings(Result):
             unused.update(MASKED_ONLY, PAIRS_ONLY)
         if not self.parallel:
             unused.update(("parallel",), PAIRS_ONLY)
-        return {name: value for name, value in vars(self).items() if name not in unused}
+        values = {name: value for name, value in vars(self).items() if name not in unused}
+        if "masking" in values:
+            values["masking"] = self.masking.spelling
+        return values
 
 
 def refuse_what_does_not_fit(

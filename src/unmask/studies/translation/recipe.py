@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast
 from annotated_types import Interval
 
 from unmask.common.border.calls import checked, settings
-from unmask.common.border.marks import Loaded, Written
+from unmask.common.border.marks import Loaded, ShownType, Written
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, argument_name
 from unmask.models.loading_spec import LoadingSpec
@@ -33,6 +33,10 @@ else:
         Loaded(
             "unmask.studies.translation.recipe:TranslatorSpec",
             kind="unmask.studies.translation.recipe:PairTranslator",
+        ),
+        ShownType(
+            "PairModel | CausalPairs | TranslatorSpec | str | PathLike[str]"
+            " | Callable[[], PairModel | CausalPairs]"
         ),
         Written(short="-m"),
     ]

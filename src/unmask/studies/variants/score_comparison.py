@@ -24,7 +24,6 @@ from unmask.common.intervals import interval, resampled
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.runs.progress import Progress
-from unmask.scoring.registry import chosen_of_variants
 from unmask.studies.variants.contexts import Contexts
 from unmask.studies.variants.limits import refuse_more
 from unmask.studies.variants.measured import Measured, Numbers
@@ -32,6 +31,7 @@ from unmask.studies.variants.parent import Parent, refuse_english, residue_ids
 from unmask.studies.variants.rank_statistics import Column, Target, rank_statistics
 from unmask.studies.variants.ranking import Ranking
 from unmask.studies.variants.recommendation import FEWER_CHANGES, PER_CHANGE, recommendation
+from unmask.studies.variants.scores.score import chosen_variant_scores
 from unmask.studies.variants.variant_lists import Variants, read_variants
 from unmask.tables.joint_limits import MAX_PASSES
 
@@ -62,7 +62,8 @@ def measure(
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    names = chosen_of_variants("all" if ranking.scores is None else ranking.scores, construction)
+    asked_scores = "all" if ranking.scores is None else ranking.scores
+    chosen = chosen_variant_scores(asked_scores, construction)
     refuse_english(model, [sequence])
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
@@ -79,10 +80,9 @@ def measure(
         lm,
         ids=parent.ids,
         sites=parent.positions(variants.places),
-        names=names,
+        scores=chosen,
         allowed=allowed,
         orders=ORDERS if ranking.orders is None else ranking.orders,
-        construction=construction,
     )
     # The parent is the last row: its scores are taken away from all others.
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))

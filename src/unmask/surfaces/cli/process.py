@@ -25,10 +25,10 @@ from typing import Any, NoReturn
 from unmask.common.errors import (
     InputError,
     NameWriter,
+    Notice,
     UnmaskError,
     UnmaskWarning,
     in_python,
-    written_by,
 )
 from unmask.runs.progress import stopping_signals
 
@@ -276,7 +276,10 @@ def one_line_warnings(write: NameWriter = in_python) -> Iterator[None]:
         """Called by Python for each line of a log."""
         if not record.name.startswith("unmask"):
             return
-        message = written_by(write, record.getMessage())
+        if isinstance(record.msg, Notice):
+            message = record.msg.written(write)
+        else:
+            message = record.getMessage()
         if record.levelno >= logging.WARNING:
             warn(message)
         else:

@@ -1,9 +1,11 @@
 """Words of the command line as values.
 
 cyclopts converts words by the type of their option, which `parsing` states. Every type has `str`
-as its last member: a word that fits no other stays a text, and the check of the call refuses it
-in the words that a caller in Python gets. Four things are done here, because cyclopts does them
-in another way:
+as its last member, and so has every type of a list's items: a word that fits no other stays a
+text, and the check of the call refuses it in the words that a caller in Python gets. (cyclopts
+itself checks what a converter returns against the type, once something has imported pydantic.)
+
+Four things are done here, because cyclopts does them in another way:
 
 1. 1.5 is no whole number: cyclopts rounds it to 2.
 2. One word with commas is a list: cyclopts wants one word, or one option, for each item.
@@ -84,8 +86,9 @@ def parsing(option: Option) -> Parsing:
         for kind in types:
             item = item_type(kind)
             if item is not None:
-                kind = _union([*numbers, list.__class_getitem__(item), str])
-                return Parsing(kind, partial(_list, numbers, item), words=1)
+                several = list.__class_getitem__(_union([item, str]))
+                of_word = _union([*numbers, several, str])
+                return Parsing(of_word, partial(_list, numbers, item), words=1)
     # Numbers come first: cyclopts tries types from left to right, and every word is a text.
     # Where a text is allowed, a list is given as a text, too: the function itself divides it.
     return Parsing(_union([*numbers, *choices, str]), _value)

@@ -38,10 +38,13 @@ from unmask.models.text.blanks import has_several_lengths, read_blanks
 from unmask.runs.lines import FASTA, RECORDS, column, kind_of, looks_like_a_file, records
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
-from unmask.scoring.registry import SCORES
-from unmask.scoring.texts import PAIRS, Item, items_of, pairs_of, spaced_words
+from unmask.scoring.encoding import spaced_words
+from unmask.scoring.items import Item, items_of
+from unmask.scoring.scores.score import SCORES
+from unmask.scoring.sentence_pairs import PAIRS, pairs_of
 from unmask.surfaces.serving import limits
 from unmask.surfaces.serving.jobs import FairLock, shared
+from unmask.surfaces.serving.names import in_request
 from unmask.tables.candidates import plan_candidates
 from unmask.tables.unary import pass_count
 from unmask.verbs.answers.blanked_text import FEW, Filling, Grid
@@ -637,7 +640,7 @@ class Answers:
                 yield path
             except InputError as error:
                 in_quotes = repr(str(path))[1:-1]  # a backslash of Windows is doubled in a message
-                raise InputError(str(error).replace(in_quotes, called)) from None
+                raise InputError(error.marked.replace(in_quotes, called)) from None
 
     def _filled(self, text: str) -> Answer:
         masked = self._typed.sub(
@@ -646,7 +649,12 @@ class Answers:
         try:
             best = self._result("fill", {"text": masked, "top": 1}).completions[0]
         except InputError as error:
-            return {"text": text, "best": None, "log_prob": None, "reason": str(error)}
+            return {
+                "text": text,
+                "best": None,
+                "log_prob": None,
+                "reason": error.written(in_request),
+            }
         return {"text": text, "best": best.text, "log_prob": best.log_prob, "reason": None}
 
     def settings(self, request: Values) -> SampleSettings:

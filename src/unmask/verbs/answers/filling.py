@@ -278,7 +278,7 @@ class SearchedText:
         if not shown and result.stopped == "asked":
             raise Enough
         if not shown:
-            raise self._nothing_found(result)
+            raise _nothing_found(search, result.passes)
         best = shown[: self.top]
         gold_after = [filling for filling in shown[self.top :] if gold and filling.tokens == gold]
         size = sum(_size(variant, len(self.support)) for variant in variants)
@@ -309,20 +309,6 @@ class SearchedText:
             alphabet=len(self.support) < len(self.model.regular_ids),
         )
 
-    def _nothing_found(self, result: ChainSearch) -> InputError:
-        """The error of a search that ended before any filling; it names what was given of what
-        ended it: the number of passes, or constraints.
-        """
-        search = self.search
-        given = {"allow": search.allow, "forbid": search.forbid}
-        constraints = [argument_name(name) for name, value in given.items() if value]
-        within = f" within {' and '.join(constraints)}" if constraints else ""
-        problem = f"no filling{within} was found in {result.passes:,} passes"
-        ways = [f"loosen {' and '.join(constraints)}"] if constraints else []
-        if result.stopped == "passes":
-            ways.append(f"give more {argument_name('passes')}")
-        return InputError(problem, use=" or ".join(ways) or "shorten the text")
-
     def _completion(self, filling: ScoredFilling) -> Completion:
         reading = self.readings[filling.variant]
         plain = complete(
@@ -345,6 +331,19 @@ class SearchedText:
         return ScoredAnswer(
             answer.answer, shown.tokens, shown.text, log_prob, filling.standard_error, rank
         )
+
+
+def _nothing_found(search: Search, passes: int) -> InputError:
+    """The error of a search without a filling; it names only the constraints that were given."""
+    given = [name for name in ("allow", "forbid") if getattr(search, name) is not None]
+    more = f"give more {argument_name('passes')}"
+    if not given:
+        return InputError(f"no filling was found in {passes:,} passes", use=more)
+    names = " and ".join(argument_name(name) for name in given)
+    return InputError(
+        f"no filling within the constraints was found in {passes:,} passes",
+        use=f"loosen {names}, or {more}",
+    )
 
 
 def _readings(
