@@ -9,6 +9,7 @@ from math import exp, log
 import pytest
 import torch
 
+from support.constructions import of_names
 from support.named_scores import named_scores
 from unmask.common.cloze import Cloze
 from unmask.joints.chain_search import search_fillings
@@ -230,7 +231,7 @@ def test_the_chain_of_evaluate_and_mutants_is_that_law():
     model = special_model(2, seed=60)
     expected, gold = law(model, REGULAR), (4, 1)
     ((row,),) = measure_pairs(
-        model, [Cloze((5, 5), (0, 1), gold)], ["chain"], support=torch.tensor(REGULAR)
+        model, [Cloze((5, 5), (0, 1), gold)], of_names(["chain"]), support=torch.tensor(REGULAR)
     )
     assert row["pair_nll"] == pytest.approx(-log(expected[2, 0]), abs=EXACT)
     tables = unary_tables(model, blanks(model), [torch.tensor(REGULAR)] * 2)

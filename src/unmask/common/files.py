@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import io
 import json
-import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, argument_name
+from unmask.common.plain import in_json
 
 if TYPE_CHECKING:
     import pandas
@@ -277,33 +277,10 @@ def write_json(path: Path, value: object) -> None:
 
 
 def as_json(value: object, indent: int | None = 2, ascii: bool = False) -> str:
-    """JSON that every parser reads, indented, or in one line; see `plain`. `ascii`: other
+    """JSON that every parser reads, indented, or in one line; see `plain.in_json`. `ascii`: other
     characters are \\u escapes.
     """
-    return json.dumps(plain(value), indent=indent, ensure_ascii=ascii, allow_nan=False)
-
-
-def plain(value: Any) -> Any:
-    """Values that JSON can hold: tuples become lists, NumPy's numbers numbers, infinities and
-    NaN words, other things text.
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if value is None or isinstance(value, (bool, str, int)):
-        return value
-    if isinstance(value, float):
-        return (
-            value
-            if math.isfinite(value)
-            else "NaN"
-            if math.isnan(value)
-            else "Infinity"
-            if value > 0
-            else "-Infinity"
-        )
-    return plain(value.tolist()) if hasattr(value, "tolist") else str(value)
+    return json.dumps(in_json(value), indent=indent, ensure_ascii=ascii, allow_nan=False)
 
 
 def write_table(
@@ -327,7 +304,7 @@ def write_table(
     )
     if about is not None:
         table = table.replace_schema_metadata(
-            {**(table.schema.metadata or {}), ABOUT: json.dumps(plain(about))}
+            {**(table.schema.metadata or {}), ABOUT: json.dumps(in_json(about))}
         )
     buffer = pa.BufferOutputStream()
     parquet.write_table(table, buffer, write_page_checksum=True)

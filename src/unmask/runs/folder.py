@@ -35,6 +35,7 @@ from unmask.common import files
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, argument_name
 from unmask.common.methods.own_code import is_stored_code
+from unmask.common.plain import in_json
 from unmask.runs.fingerprint import provenance
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class RunFolder:
     ) -> None:
         self.path: Path = files.user_path(path, "out")
         self.kind: str = kind
-        self.settings: dict[str, Any] = files.plain(settings)
+        self.settings: dict[str, Any] = in_json(settings)
         self._lock: BaseFileLock | None = None
         self._new = [
             folder for folder in (self.path, *self.path.absolute().parents) if not folder.exists()

@@ -45,10 +45,6 @@ TOKENS = (
 Alphabet = Annotated[
     str | os.PathLike[str] | Sequence[str] | None, Written(metavar="TOKENS", help=TOKENS)
 ]
-Construction = Annotated[
-    str,
-    Written(metavar="NAME", short="-c", help="How the joint is derived: a construction of `fill`."),
-]
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1), Written(help="Seed of all random choices.")]
 OUT = (
     "Folder of the run; the same command continues a run that was stopped. Left out, the result is"

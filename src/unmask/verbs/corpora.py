@@ -13,7 +13,8 @@ from unmask.common.border.calls import checked
 from unmask.common.border.marks import Only, ShownType, Written
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError, argument_name
-from unmask.joints.registry import PUBLISHED, all_named
+from unmask.joints.constructions.construction import Construction, Rules, all_constructions
+from unmask.joints.registry import published
 from unmask.models.load import Model
 from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
@@ -55,9 +56,7 @@ def evaluate(
     scheme: Literal["random", "contiguous"] = "random",
     pairs: Count | None = None,
     seed: Seed = 0,
-    constructions: Annotated[
-        str | Sequence[str] | None, OWN_TABLE, Written(metavar="NAMES")
-    ] = None,
+    constructions: Annotated[Rules | None, OWN_TABLE] = None,
     paper: bool = False,
     support: Annotated[Literal["regular", "all"] | None, OWN_TABLE] = None,
     alphabet: Annotated[Alphabet, OWN_TABLE] = None,
@@ -98,23 +97,47 @@ def evaluate(
     from unmask.runs.folder import output_folder
     from unmask.studies.evaluation.run import KIND, evaluated
 
+    if paper:
+        support = "all"
+    rules = _rules(constructions, paper)
     if alphabet is not None and support == "all":
         raise InputError(
             f"and {argument_name('support', support)} exclude each other",
             argument="alphabet",
             use="leave one out",
         )
-    if paper:
-        constructions, support = PUBLISHED, "all"
-    names = [one.name for one in all_named("all" if constructions is None else constructions)]
     settings = {
-        "constructions": names,
+        "constructions": [_in_settings(rule, paper, lasts=out is not None) for rule in rules],
         "arnold_gokhale_steps": PAPER_STEPS if paper else None,
         "support": "regular" if support is None else support,
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
     folder = None if out is None else output_folder(out, KIND)
-    return evaluated(data, model, settings, (scheme, pairs, seed), folder, engine, progress)
+    return evaluated(data, model, rules, settings, (scheme, pairs, seed), folder, engine, progress)
+
+
+def _rules(constructions: Rules | None, paper: bool) -> tuple[Construction, ...]:
+    """The constructions of `evaluate`."""
+    if paper:
+        return published(PAPER_STEPS)
+    if constructions is None:
+        return all_constructions()
+    return cast("tuple[Construction, ...]", constructions)
+
+
+def _in_settings(construction: Construction, paper: bool, lasts: bool) -> Any:
+    """What the settings of `evaluate` keep of a construction.
+
+    lasts   whether a folder keeps them, from which the run may go on
+    """
+    if paper:  # the steps of the paper are a setting of their own
+        return construction.name
+    try:
+        return construction.stored()
+    except InputError:  # own code that stands in no file: nothing can go on with it
+        if lasts:
+            raise
+        return construction.name
 
 
 @checked

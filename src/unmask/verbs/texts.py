@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from annotated_types import Interval
 
@@ -11,10 +11,11 @@ import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Only, ShownType, Written
 from unmask.common.errors import InputError, argument_name
+from unmask.joints.constructions.construction import Construction, Rule, Rules
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.studies.variants.ranking import Ranking
-from unmask.verbs import Alphabet, Construction, Force, PathLike, Texts, one_or_many
+from unmask.verbs import Alphabet, Force, PathLike, Texts, one_or_many
 from unmask.verbs.answers.search import Search
 
 Count = Annotated[int, Interval(ge=1, le=10**7)]
@@ -65,7 +66,7 @@ def fill(
     text: Texts,
     model: Model = None,
     *,
-    construction: Construction | None = None,
+    construction: Rule | None = None,
     candidates: Candidates = None,
     exact: Exact = False,
     top: Shown = 10,
@@ -90,9 +91,10 @@ def fill(
     Parameters:
         text: Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to
             five tokens.
-        construction: How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale,
-            balanced, pseudo_gibbs, restarted, chain or family:ALPHA,LAMBDA [default: restarted
-            for one or two blanks, chain from three on].
+        construction: How the joint is derived: the name of a construction (see
+            `unmask.CONSTRUCTIONS`), family:ALPHA,LAMBDA, or a rule of your own, my_rules.py:Mine;
+            in Python also an object such as unmask.HCB(pivot=...), or a function from tables to
+            a joint [default: restarted for one or two blanks, chain from three on].
         search: Search over the whole vocabulary, and constraints on fillings.
 
     Returns:
@@ -106,7 +108,8 @@ def fill(
     from unmask.verbs.answers.filling import fillings
 
     grid = Grid(positions, targets, candidates, exact, alphabet, force)
-    yield from fillings(text, model, construction, grid, search, top, progress)
+    rule = cast("Construction | None", construction)
+    yield from fillings(text, model, rule, grid, search, top, progress)
 
 
 @one_or_many
@@ -115,8 +118,8 @@ def compare(
     text: Texts,
     model: Model = None,
     *,
-    constructions: Annotated[str | Sequence[str], Written(metavar="A,B")] = "all",
-    construction: Construction | None = None,
+    constructions: Rules = "all",
+    construction: Annotated[str | None, Written(metavar="NAME", short="-c")] = None,
     candidates: Candidates = None,
     exact: Exact = False,
     top: Shown = 10,
@@ -153,7 +156,8 @@ def compare(
     from unmask.verbs.answers.comparison import comparisons
 
     grid = Grid(positions, targets, candidates, exact, alphabet, force)
-    yield from comparisons(text, model, constructions, construction, grid, top, figure, progress)
+    rules = cast("tuple[Construction, ...]", constructions)
+    yield from comparisons(text, model, rules, construction, grid, top, figure, progress)
 
 
 @one_or_many
@@ -163,7 +167,7 @@ def dependence(
     model: Model = None,
     *,
     positions: Annotated[Positions, OF_TEXT] = None,
-    construction: Annotated[Construction | None, OF_TEXT] = None,
+    construction: Annotated[Rule | None, OF_TEXT] = None,
     others: Annotated[Literal["masked", "text"] | None, OF_TEXT] = None,
     candidates: Annotated[
         Annotated[int, Interval(ge=2, le=10**7)] | None, Written(short="-n")
@@ -217,7 +221,16 @@ def dependence(
     from unmask.verbs.answers.dependence import dependences
 
     yield from dependences(
-        text, model, positions, construction, others, candidates, alphabet, figure, force, progress
+        text,
+        model,
+        positions,
+        cast(Construction, construction),
+        others,
+        candidates,
+        alphabet,
+        figure,
+        force,
+        progress,
     )
 
 
@@ -239,7 +252,7 @@ def mutants(
     ] = None,
     measured: Measurements = None,
     ranking: Annotated[Ranking, Only(beside=("measured",))] = Ranking(),  # noqa: B008
-    construction: Construction = "balanced",
+    construction: Rule = "balanced",
     alphabet: Alphabet = None,
     top: Annotated[Shown | None, OF_SCAN] = None,
     by: Annotated[
@@ -299,6 +312,7 @@ def mutants(
     if save_file and figure_file and save_file.resolve() == figure_file.resolve():
         raise InputError(f"save and figure are one file, {str(save_file)!r}: name two")
     answers: Iterator[unmask.Mutants | unmask.Measured]
+    rule = cast(Construction, construction)
     if measured is None:
         drawn = figure_file is not None
         answers = scans(
@@ -307,7 +321,7 @@ def mutants(
             mutations,
             positions,
             1 if changes is None else changes,
-            construction,
+            rule,
             alphabet,
             MUTANTS_SHOWN if top is None else top,
             "effect" if by is None else by,
@@ -319,9 +333,7 @@ def mutants(
         from unmask.studies.variants.score_comparison import measure
 
         answers = (
-            measure(
-                one, model, measured, positions, ranking, construction, alphabet, force, progress
-            )
+            measure(one, model, measured, positions, ranking, rule, alphabet, force, progress)
             for one in sequence
         )
     for answer in answers:

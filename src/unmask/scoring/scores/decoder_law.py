@@ -54,6 +54,10 @@ class DecoderLaw(Score):
             own number.
         sets: Of verified: sets of a text. By default the decoder's own number.
         seed: Seed of a random order, which is the same for all texts of a length.
+
+    >>> scores = unmask.score(["The cats sit here."], unmask.DecoderLaw("interleaved", passes=2))
+    >>> scores.rows[0]["decoder:interleaved@2"] < 0
+    True
     """
 
     decoder: Annotated[str, PYTHON_ONLY]

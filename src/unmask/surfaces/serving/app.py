@@ -24,7 +24,7 @@ from unmask.common.border.declarations import description, summary
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, UnmaskError
 from unmask.common.files import as_json, parse_json
-from unmask.joints.registry import CONSTRUCTIONS
+from unmask.joints.constructions.construction import all_constructions
 from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
@@ -285,7 +285,8 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
             for kind, sign, text in KINDS
         ],
         "constructions": [
-            _facts(entry, "name", "label", "meaning") for entry in CONSTRUCTIONS.values()
+            {"name": entry.name, "label": entry.label, "meaning": entry.meaning()}
+            for entry in all_constructions()
         ],
         "kernels": [
             _facts(entry, "name", "label", "step", "invariant", "decodes")
