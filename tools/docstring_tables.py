@@ -99,7 +99,10 @@ def as_numpy(docstring: str, function: griffe.Object) -> str:
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[1], re.MULTILINE)
     if function.module is function.parent and (function.is_function or is_settings(function)):
         declared = resolved(f"{function.module.path}:{function.name}")
-        shared = documentation(declared) if function.is_function else {}
+        shared = {}
+        if function.is_function:
+            shared = documentation(declared)
+            entries = [(name, shared[name]) for name, _ in entries]  # with names of methods in it
         entries += [(name, help) for name, help in shared.items() if name not in dict(entries)]
         beside = conditions(declared)
         entries = [

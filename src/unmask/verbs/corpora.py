@@ -18,7 +18,7 @@ from unmask.joints.registry import published
 from unmask.models.load import Model
 from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
-from unmask.sampling.registry import KERNELS, refuse_no_law, with_law
+from unmask.sampling.methods import decoder_class, refuse_no_law, with_law
 from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
 from unmask.scoring.scores.score import Score
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
@@ -191,11 +191,11 @@ def frontier(
     points = [
         Point(name, number)
         for name in names
-        for number in sorted(set(numbers[KERNELS[name].parts]))
+        for number in sorted(set(numbers[decoder_class(name).parts]))
         if number < length
     ]
     if not points:
-        option = KERNELS[names[0]].parts
+        option = decoder_class(names[0]).parts
         given = ", ".join(map(str, numbers[option]))
         raise InputError(
             f"{given}: none is below the length, {length}",
@@ -221,7 +221,7 @@ def _parts_of_decoders(
     """The numbers of passes, and of sets, that `decoders` are measured at; a number that none of
     them uses is refused.
     """
-    used = {KERNELS[decoder].parts for decoder in decoders}
+    used = {decoder_class(decoder).parts for decoder in decoders}
     given = {"passes": passes, "sets": sets}
     for option, numbers in given.items():
         if numbers is not None and option not in used:
@@ -259,9 +259,8 @@ def score(
         texts: Sentences, of which two are compared token by token; - for standard input. In
             Python a Path is a file with one text per line, .jsonl, .csv, .tsv or .fasta, and
             everything else texts: one, several, mappings, a data frame.
-        score: Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left,
-            any_order, decoder:NAME@PASSES. In Python also entries, such as
-            unmask.AnyOrder(orders=32).
+        score: Names: {names}; or a class of your own,
+            my.py:Mine. In Python also objects, such as unmask.AnyOrder(orders=32).
         minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and
             sentence_bad; or a folder.
         rows: A row per text (texts), word (words) or token (tokens), or a text with its words

@@ -18,9 +18,16 @@ from unmask.common.errors import InputError
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
-from unmask.sampling.registry import EnergyKind
-from unmask.sampling.registry import Method as Kernel
-from unmask.sampling.settings import BurnIn, Chains, Lengths, SampleSettings, Start, Sweeps
+from unmask.sampling.methods import SampleMethod
+from unmask.sampling.settings import (
+    BurnIn,
+    Chains,
+    EnergyKind,
+    Lengths,
+    SampleSettings,
+    Start,
+    Sweeps,
+)
 from unmask.studies.translation.recipe import Auto, Beam, Translator
 from unmask.verbs import Engine, Out, PathLike, Seed
 
@@ -44,7 +51,7 @@ def sample(
     template: str | None = None,
     model: Model = None,
     *,
-    kernel: Annotated[Kernel | str, TakesMethod("unmask.sampling.registry:KERNELS")] = "mh",
+    kernel: Annotated[SampleMethod | str, TakesMethod("unmask.sampling.methods:METHODS")] = "mh",
     energy: EnergyKind | Energy = "norm",
     length: Annotated[
         Lengths | Sequence[Lengths] | None, Only(without=("template", "init"))
@@ -199,7 +206,7 @@ def translate(
     *,
     model: Translator,
     kernel: Annotated[
-        Kernel | Auto | Beam | str, TakesMethod("unmask.studies.translation.recipe:METHODS")
+        SampleMethod | Auto | Beam | str, TakesMethod("unmask.studies.translation.recipe:METHODS")
     ] = "auto",
     sweeps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
     start: str | None = None,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import unmask
-from unmask.sampling.registry import with_law
+from unmask.sampling.methods import with_law
 from unmask.scoring.registry import with_names
 from unmask.scoring.scores.decoder_law import DecoderLaw
 from unmask.scoring.scores.score import Scored

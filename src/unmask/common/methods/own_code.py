@@ -16,7 +16,6 @@ and the hash, and loads them there; it never gets a pickled class.
 from __future__ import annotations
 
 import ast
-import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -92,6 +91,8 @@ class OwnCode:
     @property
     def sha256(self) -> str:
         """The hash of the file and of the modules beside it that it imports."""
+        import hashlib  # it loads a large library, and the help of a command needs no hash
+
         digest = hashlib.sha256()
         for place, text in sorted(self.sources.items()):
             for part in (place, text):
@@ -366,6 +367,8 @@ two folders have a module of one name.
 
 def _path_hash(code: OwnCode) -> str:
     """Two files of one content in two folders are two modules."""
+    import hashlib
+
     return hashlib.sha256(os.fsencode(code.path)).hexdigest()[:8]
 
 

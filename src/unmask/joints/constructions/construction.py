@@ -25,7 +25,7 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast
 
-from unmask.common.border.marks import TakesMethod, Written
+from unmask.common.border.marks import ShownType, TakesMethod, Written
 from unmask.common.errors import InputError
 from unmask.common.methods.method import Method, method
 from unmask.common.methods.own_code import code_of, is_ours
@@ -187,8 +187,18 @@ if TYPE_CHECKING:
     Rules: TypeAlias = str | Iterable[Rule]
     """Several constructions, or their names with commas between them, or "all"."""
 else:
-    Rule = Annotated[Any, TakesMethod(WHERE), Written(metavar="NAME", short="-c", help=DERIVED)]
-    Rules = Annotated[Any, TakesConstructions(WHERE, several=True), Written(metavar="A,B")]
+    Rule = Annotated[
+        Any,
+        TakesMethod(WHERE),
+        ShownType("str | Construction | Callable[[Tables], Joint | Tensor]"),
+        Written(metavar="NAME", short="-c", help=DERIVED),
+    ]
+    Rules = Annotated[
+        Any,
+        TakesConstructions(WHERE, several=True),
+        ShownType("str | Iterable[str | Construction | Callable[[Tables], Joint | Tensor]]"),
+        Written(metavar="A,B"),
+    ]
 
 
 @cache

@@ -8,11 +8,11 @@ needs the first lines only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from os import PathLike
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from cyclopts import App, CycloptsError
 
@@ -56,8 +56,7 @@ WITHOUT_JSON = ("translate", "serve")
 """They print JSON lines, or nothing that JSON could hold."""
 
 
-@dataclass(frozen=True)
-class Called:
+class Called(NamedTuple):
     """The command that the user calls.
 
     name       what follows `unmask`: "fill", "lab masking"
