@@ -10,23 +10,20 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Only, ShownType, Written
-from unmask.common.checks import one_of
+from unmask.common.border.marks import Only, ShownType, TakesMethod, Written
 from unmask.common.errors import InputError, argument_name
 from unmask.joints.constructions.construction import Construction, Rules, all_constructions
 from unmask.joints.registry import published
 from unmask.models.load import Model
 from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
-from unmask.sampling.methods import decoder_class, refuse_no_law, with_law
+from unmask.sampling.decoders.decoder import Decoder
 from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
 from unmask.scoring.scores.score import Score
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
 
 PAPER_STEPS, MOST_TOKENS = 50, 100_000
 """Steps of Arnold-Gokhale from uniform in the paper; the longest text of a frontier."""
-USUAL_NUMBERS = (2, 4, 8, 16)
-"""Of passes, or sets, that a frontier measures decoders at."""
 Count = Annotated[int, Interval(ge=1, le=10_000_000)]
 OWN_TABLE = Only(without=("paper",))
 """Marks what `paper` chooses itself."""
@@ -145,7 +142,10 @@ def frontier(
     data: Annotated[PathLike | Sequence[str], Written(metavar="PATH", named=True)],
     model: Model = None,
     *,
-    decoders: Sequence[str] | None = None,
+    decoders: Annotated[
+        str | Decoder | Sequence[str | Decoder] | None,
+        TakesMethod("unmask.sampling.decoders.decoder:DECODERS", several=True, options=False),
+    ] = None,
     passes: Sequence[Annotated[int, Interval(ge=1, le=MOST_TOKENS)]] | None = None,
     sets: Sequence[Annotated[int, Interval(ge=1, le=MOST_TOKENS)]] | None = None,
     length: Annotated[int, Interval(ge=2, le=MOST_TOKENS)] = 16,
@@ -163,7 +163,9 @@ def frontier(
     Parameters:
         data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard
             input), or snli or xsum. In Python also a list of texts.
-        decoders: Decoders with a law [default: all].
+        decoders: Decoders with a law [default: all]. In Python also objects, such as
+            unmask.LeastDependent(profile=...); a number of passes that is not the decoder's default
+            is then its only one.
         passes: Passes of each, below length [default: 2, 4, 8 and 16].
         sets: Of verified: its sets, below length [default: the numbers of passes].
         length: Tokens of a text; texts of another length are skipped.
@@ -180,28 +182,10 @@ def frontier(
     ['interleaved', 'surest first', 'random order', 'left to right']
     """
     from unmask.runs.folder import output_folder
-    from unmask.studies.evaluation.frontier_rows import KIND, Point, measured_frontier
+    from unmask.studies.evaluation.frontier_rows import KIND, measured_frontier, points_of
 
-    for name in decoders or ():
-        refuse_no_law(f"decoders {name}", name)
-        one_of("decoders", name, with_law())
+    points = points_of(decoders, passes, sets, length)  # type: ignore[arg-type]  # names are objects
     folder = None if out is None else output_folder(out, KIND)
-    names = list(dict.fromkeys(with_law() if decoders is None else decoders))
-    numbers = _parts_of_decoders(names, passes, sets)
-    points = [
-        Point(name, number)
-        for name in names
-        for number in sorted(set(numbers[decoder_class(name).parts]))
-        if number < length
-    ]
-    if not points:
-        option = decoder_class(names[0]).parts
-        given = ", ".join(map(str, numbers[option]))
-        raise InputError(
-            f"{given}: none is below the length, {length}",
-            argument=option,
-            use="give smaller numbers",
-        )
     return measured_frontier(
         data,
         model,
@@ -213,23 +197,6 @@ def frontier(
         folder=folder,
         progress=progress,
     )
-
-
-def _parts_of_decoders(
-    decoders: Sequence[str], passes: Sequence[int] | None, sets: Sequence[int] | None
-) -> dict[str, Sequence[int]]:
-    """The numbers of passes, and of sets, that `decoders` are measured at; a number that none of
-    them uses is refused.
-    """
-    used = {decoder_class(decoder).parts for decoder in decoders}
-    given = {"passes": passes, "sets": sets}
-    for option, numbers in given.items():
-        if numbers is not None and option not in used:
-            raise InputError(
-                f"is not used by {', '.join(decoders)}", argument=option, use="leave it out"
-            )
-    of_passes = USUAL_NUMBERS if passes is None else passes
-    return {"passes": of_passes, "sets": of_passes if sets is None else sets}
 
 
 @checked

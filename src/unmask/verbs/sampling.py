@@ -18,6 +18,7 @@ from unmask.common.errors import InputError
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
+from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.methods import SampleMethod
 from unmask.sampling.settings import (
     BurnIn,
@@ -209,7 +210,7 @@ def translate(
         SampleMethod | Auto | Beam | str, TakesMethod("unmask.studies.translation.recipe:METHODS")
     ] = "auto",
     sweeps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
-    start: str | None = None,
+    start: Decoder | str | None = None,
     lengths: Count | None = None,
     energy: EnergyKind | None = None,
     seed: Seed = 0,
@@ -234,7 +235,7 @@ def translate(
             beam.
         sweeps: Of a Markov kernel: how often each token is redrawn [default: 10].
         start: Of a Markov kernel: the decoder whose output it moves, such as mask-predict@4
-            with its steps, or random tokens [default: mask-predict].
+            with its steps, or random tokens [default: mask-predict]. In Python also an object.
         lengths: How many of the likeliest lengths are decoded; the lowest raw energy per token
             is taken [default: 5].
         energy: Energy of kernels and of the output [default: norm].

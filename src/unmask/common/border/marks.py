@@ -79,11 +79,14 @@ class TakesMethod:
                commas between them
     parse      of a mapping: "module:function" that makes the object of a name that is not in it,
                or raises InputError
+    options    flat surfaces have the fields of the methods as options; else a method is named, or
+               spelled with its options
     """
 
     registry: str
     several: bool = False
     parse: str = ""
+    options: bool = True
 
     @property
     def classes(self) -> dict[str, type]:

@@ -65,6 +65,11 @@ class LeastDependent(Profiled, Bounded):
     set with the blank of lowest entropy is filled first.
 
     Without a profile the blanks are interleaved.
+
+    >>> kernel = unmask.LeastDependent(passes=2)
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('least-dependent', 2)
     """
 
     name = "least-dependent"
