@@ -10,6 +10,9 @@ import pytest
 import unmask
 from support.command_runner import invoke, refused
 from unmask.common.border.options import options
+from unmask.joints.constructions.construction import CONSTRUCTIONS
+from unmask.sampling.kernels.kernel import KERNELS
+from unmask.sampling.methods import METHODS
 from unmask.scoring.scores.score import SCORES
 
 MINE = '''
@@ -49,6 +52,9 @@ def nothing_brought(tmp_path, monkeypatch):
     Path("my.py").write_text(MINE)
     yield
     SCORES.brought.clear()
+    CONSTRUCTIONS.brought.clear()
+    KERNELS.brought.clear()
+    METHODS.brought.clear()
     options.cache_clear()
 
 
@@ -199,3 +205,114 @@ def test_a_shared_option_is_one_option(tiny_folder):
     )
     row = score_of(tiny_folder, "--score", "any_order,my.py:Mine", "--orders", "4")
     assert row["mine"] < 0
+
+
+RULES = """
+import unmask
+
+
+@unmask.method
+class Peaked(unmask.Construction):
+    \"\"\"One cell is likelier than all others.
+
+    Parameters:
+        height: How much likelier.
+    \"\"\"
+
+    height: float = 1.0
+
+    def derive(self, tables):
+        cells = tables.log_q[0].new_zeros(tables.shape)
+        cells[0, 0] = self.height
+        return cells.flatten().log_softmax(0).reshape(tables.shape)
+
+
+def flat(tables):
+    cells = tables.log_q[0].new_zeros(tables.shape)
+    return cells.flatten().log_softmax(0).reshape(tables.shape)
+"""
+TWO = "the [MASK] [MASK] ."
+
+
+def completions_of(tiny_folder, *words):
+    done = invoke(["fill", TWO, "--candidates", "4", "--model", tiny_folder, *words, "--json"])
+    assert done.exit_code == 0, done.output
+    printed = json.loads(done.stdout)
+    return printed["construction"], [one["log_prob"] for one in printed["completions"]]
+
+
+@pytest.mark.parametrize("option", ["--construction", "-c"])
+def test_a_construction_of_a_file(tiny_folder, option):
+    Path("rules.py").write_text(RULES)
+    name, low = completions_of(tiny_folder, option, "rules.py:Peaked")
+    _, high = completions_of(tiny_folder, option, "rules.py:Peaked", "--height", "3")
+    assert name == "peaked"
+    assert low[0] - low[1] == pytest.approx(1.0, abs=1e-5)
+    assert high[0] - high[1] == pytest.approx(3.0, abs=1e-5)
+
+
+def test_a_construction_that_is_a_function_has_no_options(tiny_folder):
+    Path("rules.py").write_text(RULES)
+    name, log_probs = completions_of(tiny_folder, "--construction", "rules.py:flat")
+    assert name == "flat"
+    assert log_probs[0] == log_probs[-1]
+    message = refused(["fill", TWO, "--construction", "rules.py:flat", "--height", "2"])
+    assert message.startswith("--height is not an option")
+
+
+def test_several_constructions_of_which_one_is_the_users_own(tiny_folder):
+    Path("rules.py").write_text(RULES)
+    words = ["--constructions", "mrf,rules.py:Peaked", "--height", "2"]
+    done = invoke(["compare", TWO, "--candidates", "4", "--model", tiny_folder, *words])
+    assert done.exit_code == 0, done.output
+    assert "peaked" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "words"),
+    [
+        (None, "load", "there is no file 'loader.py'"),
+        ("def load(:\n", "load", "loader.py line 1: SyntaxError"),
+        ("def load():\n    return 1 / 0\n", "load", "loader.py line 2: ZeroDivisionError"),
+        ("def load():\n    return 3\n", "lod", "loader.py has no lod: did you mean load?"),
+    ],
+)
+def test_mistakes_in_a_loader_are_one_line(content, name, words):
+    if content is not None:
+        Path("loader.py").write_text(content)
+    message = refused(["fill", TWO, "--model", f"loader.py:{name}"])
+    assert message.startswith("--model ")
+    assert words in message
+
+
+KERNEL = """
+import unmask
+
+
+@unmask.method
+class Lazy(unmask.Gibbs):
+    \"\"\"Gibbs, which ends at a number.
+
+    Parameters:
+        ending: The number.
+    \"\"\"
+
+    ending: int = 1
+
+    def step(self, on, state, rng, sites):
+        if self.ending == 7:
+            raise ValueError("seven")
+        return super().step(on, state, rng, sites)
+"""
+
+
+def test_a_kernel_of_a_file_and_an_error_in_its_step(tiny_folder):
+    Path("kernel.py").write_text(KERNEL)
+    words = ["sample", "--model", tiny_folder, "--chains", "2", "--sweeps", "2", "--length", "3"]
+    own = [*words, "--kernel", "kernel.py:Lazy"]
+    done = invoke([*own, "--ending", "2"])
+    assert done.exit_code == 0, done.output
+    assert refused([*own, "--ending", "x"]) == "--ending 'x' is not valid: give a whole number"
+    assert refused([*own, "--block-size", "2"]).startswith("--block-size was given, which --kernel")
+    line = refused([*own, "--ending", "7"])
+    assert line == "kernel.py line 17: ValueError: seven: mend the file"

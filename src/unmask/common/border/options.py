@@ -64,6 +64,13 @@ class Option:
     loading: bool = False
 
     @property
+    def condition(self) -> str:
+        """Beside which options it means something, or without which, in words: " [with positions]",
+        with the names as a surface writes them.
+        """
+        return "" if self.only is None else f" [{self.only.in_words}]"
+
+    @property
     def written(self) -> Written:
         """How flat surfaces write it."""
         return mark(self.annotation, Written) or Written()
@@ -91,7 +98,7 @@ def options(function: Declared) -> tuple[Option, ...]:
             continue
         listed.append(_of_parameter(parameter, place, annotation, helps.get(parameter.name, "")))
         method = mark(annotation, TakesMethod)
-        if method is not None:
+        if method is not None and method.options:
             listed += _fields(method.classes, parameter.name)
         loaded = mark(annotation, Loaded)
         if loaded is not None:
@@ -243,10 +250,12 @@ def _with_fields(
 
 
 def _without_method(method: TakesMethod, parameter: str, option: str) -> InputError:
-    """The error of an option of a method where no method was given."""
+    """The error of an option of a method where no method was given; what was not given is named in
+    the advice only.
+    """
     readers = [name for name, cls in method.classes.items() if option in hints(cls)]
     return InputError(
-        f"was given without {argument_name(parameter)}",
+        "was given, and no method that uses it",
         argument=option,
         use=f"give {argument_name(parameter)} {' or '.join(readers)}, or leave it out",
     )
