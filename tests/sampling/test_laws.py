@@ -50,6 +50,7 @@ def test_a_file_of_a_method_is_a_method_and_nothing_else_names_it(folder, regist
 # ---- what must fail, fails ----
 
 
+@unmask.method
 class Drawing(unmask.MH):
     """Draws outside of the given randomness."""
 
@@ -58,6 +59,7 @@ class Drawing(unmask.MH):
         return move._replace(tokens=torch.randint(0, 2, move.tokens.shape), own_terms=None)
 
 
+@unmask.method
 class Straying(unmask.Gibbs):
     """Changes a site that it was not given."""
 
@@ -68,6 +70,7 @@ class Straying(unmask.Gibbs):
         return state, info
 
 
+@unmask.method
 class Promising(unmask.Gibbs):
     """Promises the law of the norm energy."""
 
@@ -77,6 +80,7 @@ class Promising(unmask.Gibbs):
         return unmask.MH().log_law(on, ids)
 
 
+@unmask.method
 class Uncountable(unmask.MH):
     """Uses uniform numbers in its own way."""
 
@@ -99,9 +103,10 @@ class Uncountable(unmask.MH):
 )
 def test_a_kernel_that_breaks_a_law_is_found(kernel, sentence):
     with pytest.raises(AssertionError, match=sentence):
-        check_kernel(unmask.method(kernel)())
+        check_kernel(kernel())
 
 
+@unmask.method
 class Peeking(LowestEntropy):
     """Chooses by what it will draw: the first token decides."""
 
@@ -110,6 +115,7 @@ class Peeking(LowestEntropy):
         return lowest(torch.rand(probable.shape).double(), observed.blank, observed.share)
 
 
+@unmask.method
 class Stopping(InSteps):
     """Leaves blanks."""
 
@@ -118,6 +124,7 @@ class Stopping(InSteps):
         return self.end(on, state, filled, lowest(state.confidence, filled, 1))
 
 
+@unmask.method
 class Miscounting(unmask.Confidence):
     """States half of its passes."""
 
@@ -126,6 +133,7 @@ class Miscounting(unmask.Confidence):
         return state, passes // 2
 
 
+@unmask.method
 class Boasting(unmask.Confidence):
     """Says that its texts have a law, and multiplies what it drew."""
 
@@ -150,4 +158,4 @@ class Boasting(unmask.Confidence):
 )
 def test_a_decoder_that_breaks_a_law_is_found(decoder, sentence):
     with pytest.raises(AssertionError, match=sentence):
-        check_decoder(unmask.method(decoder)(passes=2))
+        check_decoder(decoder(passes=2))
