@@ -11,9 +11,10 @@ import torch
 from joints.test_zeros import wrong
 from support.constructions import family
 from support.joint_cases import distance, tables_from, tables_of, without
-from unmask.joints import arnold_gokhale
+from unmask.joints import family_solution
 from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.enclosure import Balance
+from unmask.joints.family_rule import FamilyRule
 from unmask.joints.family_solution import members_of
 from unmask.joints.members import Members, flat, start, unflat
 
@@ -97,7 +98,7 @@ def test_what_says_that_it_has_converged_has(alpha, monkeypatch):
     (joint,) = members_of([tables], members, initial=initial)[0]
     assert joint.report["converged"]
     assert farthest(joint, expected) < TOLERANCE
-    monkeypatch.setattr(arnold_gokhale, "_ascertained", lambda tables, member, answer, *_: answer)
+    monkeypatch.setattr(family_solution, "_ascertained", lambda tables, member, answer, *_: answer)
     (control,) = members_of([tables], members, initial=initial)[0]
     assert control.report["converged"], "control: the estimate alone"
     assert farthest(control, expected) > 0.09, "control: the estimate alone"
@@ -150,9 +151,7 @@ def test_tokens_ruled_out_at_several_sites_are_no_hindrance(sites, member):
 
 def bound_by_derivatives(tables, member, z):
     """The bound whose ends follow the derivatives, whether or not a search by trial finds one."""
-    return arnold_gokhale._bound_by_derivatives(
-        Members.of([tables], [member, member], lowered=True), z
-    )
+    return bound_by_derivatives(Members.of([tables], [member, member], lowered=True), z)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +185,7 @@ def test_the_bound_by_derivatives_holds_and_says_nothing_far_away(member):
     for moved in (1e-4, 1e-2):
         z = near + moved * torch.sin(torch.arange(len(near), dtype=near.dtype))
         bound = bound_by_derivatives(tables, member, z)
-        joint = arnold_gokhale.FamilyRule.at(tables, unflat(z, tables.shape), member)
+        joint = FamilyRule.at(tables, unflat(z, tables.shape), member)
         mu = joint((slice(None),) * 3).flatten().softmax(0).reshape(tables.shape)
         assert bound is None or distance(mu, exact.dense().exp()) <= bound
         assert bound is not None or moved > 5e-3
