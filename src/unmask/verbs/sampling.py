@@ -12,7 +12,7 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import ShownType, TakesMethod, Written
+from unmask.common.border.marks import Only, ShownType, TakesMethod, Written
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError
 from unmask.models.load import Model, model_name
@@ -54,7 +54,9 @@ def sample(
     *,
     kernel: Annotated[SampleMethod | str, TakesMethod("unmask.sampling.methods:METHODS")] = "mh",
     energy: EnergyKind | Energy = "norm",
-    length: Lengths | Sequence[Lengths] | None = None,
+    length: Annotated[
+        Lengths | Sequence[Lengths] | None, Only(without=("template", "init"))
+    ] = None,
     chains: Chains = 16,
     sweeps: Sweeps = 20,
     seed: Seed = 0,
@@ -93,12 +95,6 @@ def sample(
     >>> len(run.to_frame())
     6
     """
-    if length is not None and (template is not None or len(start.init) > 0):
-        other = "template" if template is not None else "init"
-        raise InputError(
-            f"{other} and length were both given, and its texts have their own lengths: leave"
-            " one out"
-        )
     from unmask.sampling.target import Energy
 
     if isinstance(energy, Energy):

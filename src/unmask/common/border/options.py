@@ -64,6 +64,13 @@ class Option:
     loading: bool = False
 
     @property
+    def condition(self) -> str:
+        """Beside which options it means something, or without which, in words: " [with positions]",
+        with the names as a surface writes them.
+        """
+        return "" if self.only is None else f" [{self.only.in_words}]"
+
+    @property
     def written(self) -> Written:
         """How flat surfaces write it."""
         return mark(self.annotation, Written) or Written()

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from unmask.studies.translation.causal_pairs import CausalPairs
     from unmask.studies.translation.masked_pairs import PairModel
 
+    PairModels: TypeAlias = PairModel | CausalPairs
+    # one text: pyright reads no joined ones
     Translator: TypeAlias = (
-        "PairModel | CausalPairs | TranslatorSpec | str | os.PathLike[str]"
-        " | Callable[[], PairModel | CausalPairs]"
+        "PairModels | TranslatorSpec | str | os.PathLike[str] | Callable[[], PairModels]"
     )
 else:
     Translator = Annotated[

@@ -337,9 +337,9 @@ def dependence(options: dict[str, Any]) -> int:
     for name in ("file", "text_"):
         if name in options:
             raise InputError(
-                f"was given, which {argument_name('profile')} does not use",
+                f"is not used with {argument_name('profile')}",
                 argument=name,
-                use="leave it out",
+                use="leave one of the two out",
             )
     answered("dependence", options, _show_profile)
     return 0
