@@ -38,8 +38,9 @@ from transformers import AutoConfig, AutoModelForMaskedLM
 from unmask.common.cloze import Cloze
 from unmask.models.float32_logits import widen_output
 from unmask.models.masked_lm import MaskedLM
-from unmask.scoring.batch import TextBatch, score_batch
-from unmask.scoring.registry import PLL
+from unmask.scoring.scored_batch import score_batch
+from unmask.scoring.scores.pll import PLL
+from unmask.scoring.text_batch import TextBatch
 from unmask.tables.unary import tables_of
 
 BERT = {

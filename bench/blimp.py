@@ -21,8 +21,8 @@ from typing import Any
 
 from unmask.models.load import load
 from unmask.models.masked_lm import MaskedLM
-from unmask.scoring.registry import SCORES
-from unmask.scoring.score import PairScores
+from unmask.scoring.minimal_pairs import PairScores
+from unmask.scoring.registry import with_names
 from unmask.verbs.corpora import score
 
 PHENOMENA = {
@@ -116,7 +116,9 @@ def nats_per_token(found: PairScores, model: MaskedLM) -> str:
         known = [row for row in found.rows if row[f"good_{name}"] is not None]
         tokens = sum(len(model.words.encode(row["sentence_good"])) - 2 for row in known)
         nats = -sum(row[f"good_{name}"] for row in known) / tokens
-        lines.append(f"| {name} | {nats:.2f} | {'yes' if SCORES[name].probability else 'no'} |")
+        lines.append(
+            f"| {name} | {nats:.2f} | {'yes' if with_names()[name].probability else 'no'} |"
+        )
     return "\n".join(lines)
 
 
@@ -127,7 +129,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument(
-        "--scores", default=",".join(name for name in SCORES if name != "energy_norm")
+        "--scores", default=",".join(name for name in with_names() if name != "energy_norm")
     )
     parser.add_argument("--most-tokens", type=int)
     parser.add_argument("--per-set", type=int, default=300)

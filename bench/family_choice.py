@@ -3,8 +3,8 @@
     python bench/family_choice.py RUNS [--against balanced chain ...]
     python bench/family_choice.py RUNS --choice restarted [--fresh]
 
-RUNS holds run folders of `unmask evaluate --joints ...`, RUNS/MODEL/CELL each. On the pairs of
-even number, all cells weighing alike, among the members of the family that take no more steps
+RUNS holds run folders of `unmask evaluate --constructions ...`, RUNS/MODEL/CELL each. On the pairs
+of even number, all cells weighing alike, among the members of the family that take no more steps
 of the solver than `balanced`: those whose nats per token lie within TIE of the best, of them
 those whose G-KL lies within TIE_KL of the lowest, and of them the one with the lowest A-KL. On
 the pairs of odd number: its difference from the others in nats per token, in G-KL and in A-KL,

@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=3, help="pairs one by one")
     parser.add_argument("--dtype", default="bfloat16")
-    parser.add_argument("--joints", default="all")
+    parser.add_argument("--constructions", default="all")
     parser.add_argument("--peak", type=float, default=6.0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--published", action="store_true")
@@ -215,7 +215,7 @@ def main() -> None:
         widen_output(network)
         model = MaskedLM(network, tokenizer)
     clozes = [random_cloze(model, options.length, seed) for seed in range(1, options.batch + 1)]
-    names = [construction.name for construction in all_named(options.joints)]
+    names = [construction.name for construction in all_named(options.constructions)]
     measure(model, clozes, names)
     runs = [measure(model, clozes, names) for _ in range(options.repeats)]
     alone = [measure(model, [cloze], names) for cloze in clozes[: options.pairs]]

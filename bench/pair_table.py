@@ -62,9 +62,9 @@ class FirstTokens(ConditionalModel):
         self.mask_id, self.special_ids = model.mask_id, model.special_ids
         self.device, self.dtype, self.max_length = model.device, model.dtype, model.max_length
 
-    def logits(self, ids: Tensor, positions: Tensor) -> Tensor:
+    def logits_at(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Those of the model, cut."""
-        return self.model.logits(ids, positions)[..., : self.vocab_size]
+        return self.model.logits_at(ids, positions)[..., : self.vocab_size]
 
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Tensor, predict: int

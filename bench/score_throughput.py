@@ -34,8 +34,9 @@ import torch
 
 from unmask.models.checkpoint_files import english_model_path
 from unmask.models.masked_lm import MaskedLM
-from unmask.scoring.batch import TextBatch, score_batch
-from unmask.scoring.registry import PLL
+from unmask.scoring.scored_batch import score_batch
+from unmask.scoring.scores.pll import PLL
+from unmask.scoring.text_batch import TextBatch
 from unmask.verbs.corpora import score
 
 Side = Callable[[Sequence[str]], list[list[float]]]

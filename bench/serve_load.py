@@ -47,7 +47,7 @@ def kinds(count: int, candidates: int) -> dict[str, list[Question]]:
         "fill, one blank": [("fill", {"text": text}) for text in texts(count, "saw")],
         "score, pll": [("score", {"texts": [text]}) for text in whole],
         "fill, two blanks": [
-            ("fill", {"text": text, "joint": "balanced", "candidates": candidates})
+            ("fill", {"text": text, "construction": "balanced", "candidates": candidates})
             for text in texts(count)
         ],
         "dependence": [

@@ -24,7 +24,7 @@ import torch
 from tokenizers import Tokenizer, models
 
 from unmask.studies.training.corpus import TrainingData
-from unmask.studies.training.objectives import parse_scheme
+from unmask.studies.training.masking.scheme import SCHEMES
 from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.settings import TrainSettings
 from unmask.studies.training.trainer import Trainer
@@ -172,7 +172,7 @@ def main() -> None:
         if device.type == "cuda":
             torch.cuda.synchronize()
         starting = time.perf_counter() - began
-        share = parse_scheme(options.masking).moments(segment)[0]
+        share = SCHEMES.taken("masking", options.masking).moments(segment)[0]
         seconds = seconds_per_step(trainer.step, options.steps, device)
         tokens = batch * trainer.packed.fill
         rate = tokens / seconds

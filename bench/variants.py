@@ -35,11 +35,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unmask.joints.registry import DEFAULT_OF_MUTANTS
 from unmask.models.checkpoint import resolve_dtype
 from unmask.models.float32_logits import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.devices import resolve_device
 from unmask.studies.variants.contexts import Contexts
+from unmask.studies.variants.scores.score import chosen_variant_scores
 from unmask.tables.lattice import random_orders
 
 RESIDUES = "ACDEFGHIKLMNPQRSTVWY"
@@ -209,7 +211,8 @@ def main() -> None:
         0
     ].tolist()
     for name in options.scores.split(","):
-        ours = Contexts(model, ids.tolist(), places, name, allowed.tolist(), options.orders)
+        scores = chosen_variant_scores(name, DEFAULT_OF_MUTANTS)
+        ours = Contexts(model, ids.tolist(), places, scores, allowed.tolist(), options.orders)
         ours.scores(variants[: options.warm])
         ours.passes = 0
         seconds, found = timed(model, partial(ours.scores, variants))

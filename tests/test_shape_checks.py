@@ -72,12 +72,13 @@ WRONG = {
     "models.weight_checks": ("unused_by_logits", "name", (TABLE,)),
     "models.length_head": ("LengthHead.save", "folder", (None, TABLE)),
     "models.load": ("model_name", "model", (TABLE,)),
+    "models.loading_spec": ("LoadingSpec.on", "self", (None, "cpu")),
     "models.model_types": ("refuse_type", "name", (None, TABLE)),
     "models.probes": ("probe_texts", "vocab_size", (TABLE,)),
     "models.masked_lm": ("MaskedLM.logits_of", "states", (None, FLAT)),
     "models.pair_layout": ("is_causal_pair_model", "folder", (TABLE,)),
     "models.sharing": ("is_shared", "engine", (None, TABLE)),
-    "models.tabular": ("TabularMLM.logits", "ids", (None, IDS, IDS)),
+    "models.tabular": ("TabularMLM.logits_at", "ids", (None, IDS, IDS)),
     "models.text.alphabet": ("alphabet_tokens", "alphabet", (7,)),
     "models.text.blanks": ("no_blank", "text", (TABLE,)),
     "models.text.folder_tokenizer": ("FolderTokenizer.decode", "ids", (None, TABLE)),
@@ -115,7 +116,16 @@ WRONG = {
     "sampling.chains.snapshot": ("on_host", "snapshot", (TABLE,)),
     "sampling.chains.starts": ("template_of_start", "ids", (TABLE, None, "")),
     "sampling.target": ("log_normaliser", "logits", (FLAT,)),
-    "scoring.batch": ("Scored", "values", (TABLE,)),
+    "scoring.scored_batch": ("_none_of", "batch", (TABLE, None, "")),
+    "scoring.scores.any_order": ("AnyOrder._seed_of", "ids", (None, TABLE.long(), IDS)),
+    "scoring.scores.decoder_law": ("_by_sites", "model", (TABLE, None)),
+    "scoring.scores.energies": ("EnergyRaw.term", "read", (None, TABLE)),
+    "scoring.scores.fixed_orders": ("_with_blanks_after", "right", (TABLE, None, None)),
+    "scoring.scores.masked_range": ("_read", "model", (TABLE, None, None, None)),
+    "scoring.scores.pll": ("PLL.masked", "batch", (None, TABLE)),
+    "scoring.scores.score": ("Scored", "values", (TABLE,)),
+    "scoring.text_batch": ("TextBatch", "ids", (IDS, None, None, None)),
+    "scoring.text_scores": ("_waiting", "device", (TABLE,)),
     "surfaces.serving.watch": ("_decoder_move", "model", (TABLE, *5 * [None])),
     "tables.candidate_scores": ("best_tokens", "score", (CLOZE, FLAT, IDS, 1)),
     "tables.candidates": ("CandidatePlan", "allowed", (CLOZE, FLAT, None, 1)),
@@ -131,10 +141,12 @@ WRONG = {
         "block",
         ("factorised", object.__new__(PackedText), FLAT > 0, None),
     ),
+    "studies.training.masking.scheme": ("drawn_mask", "scheme", (TABLE, None, None)),
+    "studies.training.masking.schemes": ("_binomial", "n", (TABLE, 0.5)),
     "studies.training.batches": ("BatchPlan", "packed", (MATRIX, 8, 0)),
     "studies.training.optimisers": ("orthogonalise", "matrices", (TABLE,)),
     "studies.training.packed_text": ("PackedText.count", "chosen", (None, FLAT > 0)),
-    "studies.training.packing": ("validation_rows", "parts", (MATRIX, 8, 0, "")),
+    "studies.training.packing": ("validation_rows", "parts", (MATRIX, 8, 0)),
     "studies.training.trainer": ("_refuse_other_shapes", "moments", (TABLE, 0, TABLE.shape)),
     "studies.training.validation": ("log_unigram", "prepared", (TABLE, None, False)),
 }
@@ -147,7 +159,8 @@ NOTHING_TO_REFUSE = {"unmask.models.input_limits", "unmask.models.loading_turns"
 
 def test_shapes_are_checked_while_the_tests_run():
     pytest.importorskip("beartype")
-    from unmask.studies.training.objectives import FixedRate, capacity
+    from unmask.studies.training.masking.scheme import capacity
+    from unmask.studies.training.masking.schemes import FixedRate
 
     assert capacity(FixedRate(), 2, 32, 8.0) == 64
     with pytest.raises(jaxtyping.TypeCheckError, match="capacity"):

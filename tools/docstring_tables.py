@@ -5,7 +5,7 @@
 
 The sections "Parameters:" and "Returns:" are left to mkdocstrings, in NumPy's form, which adds
 types and defaults from the signature; examples after them become a section of their own. A class
-that `unmask.common.border.calls.settings` decorates is a dataclass.
+that `unmask.common.border.calls.settings`, or `unmask.method`, decorates is a dataclass.
 """
 
 from __future__ import annotations
@@ -19,16 +19,28 @@ import griffe
 ROW = re.compile(r"^(?P<name>[A-Za-z_`][\w`,. ()]*?) {2,}(?P<meaning>\S.*)$")
 EXAMPLE = ">>> "
 PARAMETERS = "\nParameters\n----------\n"
+RETURNS = "\nReturns\n-------\n"
 
 
 def markdown(docstring: str) -> str:
-    """The docstring with its tables and examples as Markdown."""
-    text, parameters, rest = docstring.partition(PARAMETERS)
-    plain = "\n\n".join(
-        part for paragraph in text.split("\n\n") for part in parts(paragraph.strip("\n"))
+    """The docstring with its tables and examples as Markdown.
+
+    Examples after a section are a section of their own: mkdocstrings would take them for a part of
+    the one before.
+    """
+    places = [docstring.find(section) for section in (PARAMETERS, RETURNS) if section in docstring]
+    if not places:
+        return plain(docstring)
+    sections = docstring[min(places) :]
+    return plain(docstring[: min(places)]) + sections.replace(
+        f"\n\n{EXAMPLE}", f"\n\nExamples\n--------\n{EXAMPLE}", 1
     )
-    return (
-        plain + parameters + rest.replace(f"\n\n{EXAMPLE}", f"\n\nExamples\n--------\n{EXAMPLE}", 1)
+
+
+def plain(text: str) -> str:
+    """Paragraphs with their tables and examples as Markdown."""
+    return "\n\n".join(
+        part for paragraph in text.split("\n\n") for part in parts(paragraph.strip("\n"))
     )
 
 
@@ -97,7 +109,7 @@ def returns_as_numpy(docstring: str, function: griffe.Object) -> str:
     if section is None:
         return docstring
     result = getattr(function, "returns", None) or "object"
-    listed = f"Returns\n-------\n{result}\n    {' '.join(section[1].split())}"
+    listed = f"{RETURNS[1:]}{result}\n    {' '.join(section[1].split())}"
     return f"{docstring[: section.start()]}{listed}\n{docstring[section.end() :]}"
 
 
@@ -110,7 +122,7 @@ class DocstringTables(griffe.Extension):
             obj.docstring.value = markdown(as_numpy(obj.docstring.value, obj))
 
     def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Name the decorator of settings as mkdocstrings knows it."""
+        """Name the decorators of settings and methods as mkdocstrings knows them."""
         for decorator in cls.decorators:
-            if str(decorator.value) == "settings":
+            if str(decorator.value) in ("settings", "method"):
                 decorator.value = griffe.ExprName("dataclass", parent="dataclasses")

@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--joints", default="all")
+    parser.add_argument("--constructions", default="all")
     given = vars(parser.parse_args())
     model = partial(
         unmask.load, given.pop("model"), device=given.pop("device"), dtype=given.pop("dtype")

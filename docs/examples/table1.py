@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--joints", default="all")
+    parser.add_argument("--constructions", default="all")
     parser.add_argument(
         "--support", default="all", help="all: every output column, as in the paper; or regular"
     )
@@ -52,7 +52,7 @@ def main() -> None:
                 seed=given.seed,
                 support=given.support,
                 out=given.out / f"{name}-{scheme}",
-                joints=given.joints,
+                constructions=given.constructions,
             )
             if found.failed:
                 raise SystemExit(

@@ -2,6 +2,7 @@
 itself read. `lazy_loader` takes relative imports only.
 """
 
+from . import testing as testing
 from .common.cloze import Cloze as Cloze
 from .common.errors import InputError as InputError
 from .common.errors import ModelError as ModelError
@@ -37,15 +38,20 @@ from .sampling.settings import SampleSettings as SampleSettings
 from .sampling.settings import Start as Start
 from .sampling.target import Energy as Energy
 from .sampling.target import Target as Target
-from .scoring.registry import AnyOrder as AnyOrder
-from .scoring.registry import DecoderLaw as DecoderLaw
-from .scoring.registry import LeftToRight as LeftToRight
-from .scoring.score import PairScores as PairScores
-from .scoring.score import Scores as Scores
+from .scoring.minimal_pairs import PairScores as PairScores
+from .scoring.results import Scores as Scores
+from .scoring.scores.any_order import AnyOrder as AnyOrder
+from .scoring.scores.decoder_law import DecoderLaw as DecoderLaw
+from .scoring.scores.fixed_orders import LeftToRight as LeftToRight
+from .scoring.scores.score import Score as Score
 from .studies import lab as lab
 from .studies.evaluation.frontier import Frontier as Frontier
 from .studies.evaluation.table import Evaluation as Evaluation
 from .studies.lab.spin_model import SpinModel as SpinModel
+from .studies.training.masking.scheme import MaskingScheme as MaskingScheme
+from .studies.training.masking.schemes import ExactlyK as ExactlyK
+from .studies.training.masking.schemes import FixedRate as FixedRate
+from .studies.training.masking.schemes import UniformRate as UniformRate
 from .studies.training.recipe import Causal as Causal
 from .studies.training.recipe import HeldOut as HeldOut
 from .studies.training.recipe import Masked as Masked

@@ -19,7 +19,7 @@ TEXTS: list[tuple[str, str]] = [
     ("fill --file {world}/folder", "folder"),
     ("fill --file {world}/loop.txt", "loop.txt"),
     (f"fill --file {LONG}", "long"),
-    (f"compare {TEXT} --joints mrf --joints hcb", "--joints was given twice"),
+    (f"compare {TEXT} --constructions mrf --constructions hcb", "--constructions was given twice"),
     ("sample 'the [GAP:2]'", "which fill alone takes"),
     (f"mutants 'the cat sat' --mutations cat{'2' * 5000}dog", "residues 1 to 3"),
     ("mutants 'the cat sat' --positions 1 --save {world}/none/x.parquet", "folder"),

@@ -80,7 +80,9 @@ def test_a_field_of_several_lines_is_named_in_one(tiny):
 
 
 def test_results_refuse_a_folder_that_cannot_be(tiny):
-    measured = unmask.evaluate(["the cat sat on the mat ."], model=tiny, pairs=2, joints="product")
+    measured = unmask.evaluate(
+        ["the cat sat on the mat ."], model=tiny, pairs=2, constructions="product"
+    )
     held_out = unmask.frontier(
         ["the cat sat", "a dog sat"], model=tiny, length=3, decoders=["random-sets"], passes=[2]
     )
@@ -156,6 +158,6 @@ def test_what_names_no_device_number_format_or_model_is_refused_in_a_line(tiny_f
 
 def test_a_function_that_returns_no_translator_is_named():
     with pytest.raises(
-        InputError, match="^model: the function int returned 0, which is not a translator"
+        InputError, match="^model is the function int, which returned 0, no translator"
     ):
         unmask.translate(data=["the cat"], model=int)

@@ -14,7 +14,7 @@ def test_filling_writes_only_the_block_in_the_order_of_the_block():
 
 @pytest.mark.parametrize("values", [(1,), (1, 2, 3)])
 def test_filling_needs_one_value_a_blank(values):
-    with pytest.raises(InputError, match=f"{len(values)} values for 2 blanks"):
+    with pytest.raises(InputError, match=f"values has {len(values)} tokens for 2 blanks"):
         Cloze(ids=(0, 1, 2), block=(1, 2)).filled(values)
 
 
@@ -23,9 +23,19 @@ def test_filling_needs_one_value_a_blank(values):
     [
         ({"block": ()}, "the text has no blank: put [MASK] where a token should be modelled"),
         ({"block": (1, 1)}, "block [1, 1] names a position twice: name each position once"),
-        ({"block": (3,)}, "position 3 is outside the text: its 3 tokens are numbered 0 to 2"),
-        ({"block": (-1,)}, "position -1 is outside the text: its 3 tokens are numbered 0 to 2"),
-        ({"block": (1,), "gold": (4, 5)}, "2 gold tokens for 1 blanks: give one token per blank"),
+        (
+            {"block": (3,)},
+            "block [3] has position 3, which is outside the text: the 3 tokens are numbered 0 to 2",
+        ),
+        (
+            {"block": (-1,)},
+            "block [-1] has position -1, which is outside the text: the 3 tokens are numbered 0 to"
+            " 2",
+        ),
+        (
+            {"block": (1,), "gold": (4, 5)},
+            "gold has 2 tokens for 1 blanks: give one token per blank",
+        ),
     ],
 )
 def test_a_block_that_cannot_be_modelled_is_refused_in_one_line(fields, message):

@@ -59,30 +59,30 @@ def test_names_with_commas_and_numbers_are_told_apart():
         (
             "balance",
             (
-                r"joint 'balance' is unknown: did you mean balanced\? Use one of product,"
+                r"construction 'balance' is unknown: did you mean balanced\? Use one of product,"
                 r" .*family:ALPHA,LAMBDA"
             ),
         ),
-        ("family", "joint 'family' is unknown"),
-        ("family:", "joint 'family:' is not understood|numbers with commas"),
+        ("family", "construction 'family' is unknown"),
+        ("family:", "construction 'family:' is not understood|numbers with commas"),
         ("family:2", "alpha 2.0 is out of range"),
         ("family:nan", "alpha nan is out of range"),
         ("family:0.5,1.5", "lambda 1.5 is out of range"),
         ("family:1,0,0", "is not understood: give one or two numbers, such as family:0.5,0.25"),
-        (3, "joint 3 is unknown"),
+        (3, "construction 3 is unknown"),
     ],
 )
 def test_unknown_names_are_refused(given, message):
     with pytest.raises(InputError, match=message):
-        named(given, "joint")
+        named(given, "construction")
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("mrf,mrf", "joints names mrf twice"),
-        ([], "joints names no construction"),
-        ("mrf,", "joints '' is unknown"),
+        ("mrf,mrf", "constructions names mrf twice"),
+        ([], "constructions names no construction"),
+        ("mrf,", "constructions '' is unknown"),
     ],
 )
 def test_lists_that_name_nothing_or_one_twice_are_refused(given, message):

@@ -35,9 +35,7 @@ def test_a_function_that_returns_no_model_is_named(returned):
     def mine():
         return returned
 
-    message = (
-        "model: the function mine returned .*, which is not a model: return that of unmask.load"
-    )
+    message = "model the function mine returned .*, which is not a model: return what unmask.load"
     with pytest.raises(InputError, match=message):
         unmask.fill("A [MASK].", mine)
 

@@ -23,8 +23,8 @@ class Plain(ConditionalModel):
             model.dtype,
         )
 
-    def logits(self, ids, positions):
-        return self.model.logits(ids, positions)
+    def logits_at(self, ids, positions):
+        return self.model.logits_at(ids, positions)
 
 
 def test_tables_of_the_defaults_are_those_of_the_model(tiny):

@@ -156,7 +156,7 @@ def evaluated(model: MaskedLM) -> list[dict[str, Any]]:
         }
     )[:6]
     table = unmask.evaluate(
-        TEXTS, model=model, pairs=2, joints="product,chain,mrf,hcb", alphabet=some
+        TEXTS, model=model, pairs=2, constructions="product,chain,mrf,hcb", alphabet=some
     ).to_frame()
     columns = [
         name for name in table.columns if table[name].dtype.kind == "f" and "seconds" not in name
@@ -169,7 +169,8 @@ def evaluated(model: MaskedLM) -> list[dict[str, Any]]:
 BLANKS = ("the [MASK] sat .", "the [MASK] sat [MASK] .")
 ANSWERS: dict[str, Callable[[MaskedLM], Any]] = {
     "fill": lambda model: [
-        unmask.fill(text, model, joint="chain", candidates=6, top=5).to_dict() for text in BLANKS
+        unmask.fill(text, model, construction="chain", candidates=6, top=5).to_dict()
+        for text in BLANKS
     ],
     "score": lambda model: unmask.score(TEXTS, model=model).to_frame().to_dict("records"),
     "sample": lambda model: (

@@ -50,13 +50,13 @@ def test_steps_within_a_view_are_in_the_history(page):
     words(page).filter(has_text="horse").click()
     page.settled()
     page.tab.get_by_role("button", name="Difference").click()
-    page.tab.get_by_label("Joint", exact=True).select_option("mrf")
+    page.tab.get_by_label("Construction", exact=True).select_option("mrf")
     page.settled()
-    assert "joint=mrf" in page.tab.url
+    assert "construction=mrf" in page.tab.url
     assert "colour=difference" in page.tab.url
     page.tab.go_back()
     page.settled()
-    assert page.tab.get_by_label("Joint", exact=True).input_value() == ""
+    assert page.tab.get_by_label("Construction", exact=True).input_value() == ""
     assert page.tab.get_by_role("button", name="Difference").get_attribute("aria-pressed") == "true"
     page.tab.go_back()
     page.until(

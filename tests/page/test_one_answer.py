@@ -61,7 +61,7 @@ def test_a_stopped_measurement_says_how_much_there_is_in_card_and_files(page):
     ("hash", "ready", "change"),
     [
         (TWO, "svg.heat", ("Words considered", "128")),
-        (PAIRS, "svg.arcs", ("Joint", "mrf")),
+        (PAIRS, "svg.arcs", ("Construction", "mrf")),
         (
             "#/sample?text=The+old+man+slept.&blanks=1,2&sweeps=2&speed=240",
             ".chain",
@@ -193,7 +193,7 @@ def test_a_stop_before_any_answer_says_so_and_curves_end_where_a_run_was_stopped
     page.open("#/fill?text=The+[MASK]+[MASK]+in+the+[MASK]+[MASK].")
     page.tab.wait_for_selector(".status button:text-is('Stop')")
     page.tab.route("**/fill/events", lambda route: None)
-    page.tab.get_by_label("Joint", exact=True).select_option("chain")
+    page.tab.get_by_label("Construction", exact=True).select_option("chain")
     page.tab.get_by_role("button", name="Stop").click()
     page.until(
         "document.querySelector('.status .said').textContent === 'Stopped before there was an"

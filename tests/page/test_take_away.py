@@ -46,7 +46,7 @@ def test_files_of_the_map_have_its_numbers(page):
     assert {axis["tokens"][0] for axis in answer["map"]["axes"]} <= texts
     assert {
         "“A man is [MASK] a [MASK].”",
-        "the bundled English model, joint restarted",
+        "the bundled English model, construction restarted",
     } <= texts, "what it is of"
     assert len(list(drawn.iter("{http://www.w3.org/2000/svg}rect"))) > 14 * 14
     from PIL import Image

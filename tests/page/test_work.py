@@ -44,7 +44,8 @@ def test_words_and_gaps_typed_or_made_by_clicking(page):
     page.until("location.hash.includes('blanks=4w')")
     page.settled("[aria-label='best completions']")
     assert (
-        "chain" in page.tab.get_by_label("Joint", exact=True).locator("option:checked").inner_text()
+        "chain"
+        in page.tab.get_by_label("Construction", exact=True).locator("option:checked").inner_text()
     )
     page.tab.locator(".words .kind").click()
     page.until("location.hash.includes('blanks=4g')")
@@ -56,7 +57,7 @@ def test_words_and_gaps_typed_or_made_by_clicking(page):
 def test_the_construction_box_shows_what_is_used(page):
     page.open("#/fill?text=A+man+is+riding+a+horse.&blanks=1,3,5")
     page.settled("[aria-label='best completions']")
-    box = page.tab.get_by_label("Joint", exact=True).locator("option:checked")
+    box = page.tab.get_by_label("Construction", exact=True).locator("option:checked")
     assert box.inner_text() == "chain rule over all orders (default)"
     assert "chain rule over all orders" in page.tab.locator(".lead").inner_text().lower()
     assert "first 0 of" not in page.tab.inner_text("main")
@@ -158,7 +159,7 @@ def test_focus_stays_where_it_was(page):
     assert focused(page) == "colour:difference"
     page.tab.locator("[aria-label='constructions'] button").nth(2).focus()
     page.tab.keyboard.press("Enter")
-    page.until("location.hash.includes('joint=mrf')")
+    page.until("location.hash.includes('construction=mrf')")
     page.settled()
     assert focused(page) == "construction:mrf"
     page.tab.locator(".words button.word").nth(1).focus()

@@ -22,7 +22,7 @@ def dependences(texts: list[str], model: unmask.MaskedLM) -> list[float]:
 def joints(model: unmask.MaskedLM) -> dict[str, float]:
     """The entropy of some constructions over the same tables."""
     comparison = unmask.compare(
-        "A [MASK] [MASK] here.", model, candidates=16, joints=["product", "chain"]
+        "A [MASK] [MASK] here.", model, candidates=16, constructions=["product", "chain"]
     )
     return {name: joint.entropy() for name, joint in comparison.joints.items()}
 

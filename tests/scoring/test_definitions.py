@@ -14,10 +14,15 @@ from hypothesis import strategies as st
 from support.named_scores import named_scores
 from unmask.common.errors import InputError
 from unmask.models.tabular import TabularMLM
-from unmask.scoring.batch import TextBatch, score_batch
-from unmask.scoring.registry import LAWS, SCORES
+from unmask.sampling.registry import with_law
+from unmask.scoring.registry import with_names
+from unmask.scoring.scored_batch import score_batch
+from unmask.scoring.scores.decoder_law import DECODER
+from unmask.scoring.text_batch import TextBatch
 
-ENUMERATED = [*SCORES, *LAWS, *(f"{name}@2" for name in LAWS)]
+NAMED = with_names()
+LAWS = [f"{DECODER}{decoder}" for decoder in with_law()]
+ENUMERATED = [*NAMED, *LAWS, *(f"{name}@2" for name in LAWS)]
 
 
 def distribution(model, text, hidden, site):
@@ -106,7 +111,7 @@ def test_what_is_a_probability_sums_to_one_and_what_is_none_does_not(name):
 
 def test_shares_of_sites_add_up():
     model = TabularMLM.random(3, 4, seed=2)
-    names = [name for name in SCORES if SCORES[name].by_token]
+    names = [name for name in NAMED if NAMED[name].by_token]
     scored = scores(model, [[0, 1, 2, 0], [2, 2, 1, 1]], names)
     for name in names:
         assert torch.allclose(scored[name].by_site.sum(1), scored[name].values)
@@ -159,9 +164,9 @@ class CountingMLM(TabularMLM):
 
     rows = 0
 
-    def logits(self, ids, positions):
+    def logits_at(self, ids, positions):
         self.rows += len(ids)
-        return super().logits(ids, positions)
+        return super().logits_at(ids, positions)
 
 
 @pytest.mark.parametrize("names", [("pll",), ("any_order",), ("left_to_right",)])
@@ -235,13 +240,11 @@ def test_random_sets_have_one_order_for_all_texts_which_the_seed_draws():
         ),
         (
             "decoder:random-sets@0",
-            "passes of score decoder:random-sets 0 is out of range: give a whole number from 1",
+            "^score decoder:random-sets@0: the number of passes is '0': give a whole number from 1",
         ),
-        (
-            "decoder:random-sets@two",
-            "passes of score decoder:random-sets 'two' is not a whole number",
-        ),
-        ("decoder:random-sets@", "passes of score decoder:random-sets '' is not a whole number"),
+        ("decoder:random-sets@two", "the number of passes is 'two': give a whole number from 1"),
+        ("decoder:random-sets@", "^score decoder:random-sets@: the number of passes is ''"),
+        ("decoder:verified@0", "^score decoder:verified@0: the number of sets is '0'"),
         ("decoder:mh", "unknown"),
     ],
 )

@@ -10,8 +10,11 @@ import unmask
 from support.command_runner import invoke
 from support.named_scores import named_scores
 from unmask.common.errors import InputError, UnmaskWarning
-from unmask.scoring.score import RowShape, Scores, compare_pairs, share
-from unmask.scoring.texts import Item, SentencePair
+from unmask.scoring.items import Item
+from unmask.scoring.minimal_pairs import compare_pairs, share
+from unmask.scoring.results import Scores
+from unmask.scoring.row_shape import RowShape
+from unmask.scoring.sentence_pairs import SentencePair
 
 PAIRS = [
     {

@@ -582,7 +582,7 @@ def test_the_comparison_of_texts_that_are_not_there_is_refused(pieces):
             InputError, match="there is one text, and two are compared: give two texts"
         ):
             compare()
-        with pytest.raises(InputError, match="the number of a text 7 is out of range"):
+        with pytest.raises(InputError, match="^second 7 is out of range"):
             compare(0, 7)
     words = unmask.score(["a dog", "a cat"], model=pieces, rows="words")
     for compare in (words.by_token, words.difference):
@@ -617,9 +617,9 @@ def test_progress_is_of_the_whole_run(pieces, tmp_path):
 
 
 def test_progress_of_several_chunks_counts_texts(pieces, monkeypatch):
-    from unmask.scoring import score
+    from unmask.scoring import run
 
-    monkeypatch.setitem(score.CHUNK_TEXTS, "cpu", 4)
+    monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 4)
     told = []
     texts = ["a dog ran", "a cat", "the dog sat", "dog"] * 4
     orders = unmask.AnyOrder(exact_tokens=2, orders=4)

@@ -7,11 +7,11 @@ import pytest
 import unmask
 from unmask.common.errors import InputError
 from unmask.runs.engine import RayWorkers
-from unmask.scoring import batch
-from unmask.scoring import score as run
-from unmask.scoring.registry import PLL
-from unmask.scoring.score import RowShape
-from unmask.scoring.texts import Item, encode, prepare
+from unmask.scoring import run, text_scores
+from unmask.scoring.encoding import encode, prepare
+from unmask.scoring.items import Item
+from unmask.scoring.row_shape import RowShape
+from unmask.scoring.scores.pll import PLL
 
 TEXTS = [
     "The dog ran.",
@@ -79,7 +79,7 @@ def test_equal_tokens_with_other_sites_are_other_texts(pieces):
         encode(pieces.words, Item("a dog a dog", target))
         for target in ((0, 5), (6, 11), None, (0, 5))
     ]
-    scored = batch.begin(pieces, texts, [PLL()], shares=True)()
+    scored = text_scores.begin(pieces, texts, [PLL()], shares=True)()
     pll = scored.values["pll"]
     assert pll[0] == pll[3] != pll[1]
     assert pll[2] == pytest.approx(pll[0] + pll[1], abs=1e-5)
@@ -89,8 +89,9 @@ def test_equal_tokens_with_other_sites_are_other_texts(pieces):
 def test_passes_are_asked_for_before_the_numbers_of_the_chunk_before_are_read(pieces, monkeypatch):
     events = []
 
-    def begin(*args):
-        read, number = batch.begin(*args), sum(event.startswith("begin") for event in events)
+    def begin(*args, **named):
+        read = text_scores.begin(*args, **named)
+        number = sum(event.startswith("begin") for event in events)
         events.append(f"begin {number}")
         return lambda: (events.append(f"read {number}"), read())[1]
 

@@ -96,12 +96,12 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
     ]
     lines = {
         "fill": ["the [MASK] [MASK]", "--top", "2"],
-        "compare": ["the [MASK] [MASK]", "--joints", "product,chain"],
+        "compare": ["the [MASK] [MASK]", "--constructions", "product,chain"],
         "dependence": ["the cat sat"],
         "mutants": ["the cat sat", "--positions", "2", "--alphabet", "cat,dog"],
         "score": ["the cat sat"],
         "check": [],
-        "evaluate": ["--data", str(texts), "--pairs", "2", "--joints", "product"],
+        "evaluate": ["--data", str(texts), "--pairs", "2", "--constructions", "product"],
         "frontier": [
             "--data",
             str(texts),

@@ -66,7 +66,7 @@ class DrawnLM(MaskedLM):
         out[:, :, offset : offset + 2] = False
         return torch.from_numpy(np.where(out, -np.inf, logits)).to(law.dtype)
 
-    def logits(self, ids, positions):
+    def logits_at(self, ids, positions):
         logits = self.exact_logits(ids.numpy(), positions.numpy())
         if self.law.noise:
             key = np.arange(logits.numel(), dtype=np.uint64).reshape(logits.shape) + np.uint64(

@@ -79,7 +79,10 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
     lm, texts = unmask.MaskedLM.load(model, device="cpu"), folder / "texts.txt"
     texts.write_text("the cat sat on the mat .\na dog ran under the tree .\n" * 20)
     two = "the [MASK] [MASK]"
-    filling, comparison = unmask.fill(two, lm), unmask.compare(two, lm, joints="product,chain")
+    filling, comparison = (
+        unmask.fill(two, lm),
+        unmask.compare(two, lm, constructions="product,chain"),
+    )
     scores = unmask.score(["the cat sat", "the dog sat"], rows="nested", model=lm)
     mutants = unmask.mutants("the cat sat", positions=[2], alphabet=["cat", "dog"], model=lm)
     listed = [
@@ -93,7 +96,9 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
     against["ranking"] = unmask.Ranking(scores="singles")
     measured = unmask.mutants(**against, model=lm)
     run = unmask.sample(model=lm, chains=2, sweeps=2, length=3)
-    evaluation = unmask.evaluate(["the cat sat on the mat ."], model=lm, pairs=2, joints="product")
+    evaluation = unmask.evaluate(
+        ["the cat sat on the mat ."], model=lm, pairs=2, constructions="product"
+    )
     joint, tables, cloze = filling.joint, filling.joint.tables, filling.cloze
     gold = [int(c[0]) for c in tables.candidates]
     pairs = {"corpus": None, "parallel": [["the cat", "a dog"] * 20] * 2, "max_length": 32}
@@ -121,7 +126,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "fill": (unmask.fill, {**asks, "top": 2}),
         "fill of three": (unmask.fill, {**asks, "text": "the [MASK] [MASK] [MASK]", "top": 2}),
         "fill.each": (each, {**asks, "text": [two]}),
-        "compare": (unmask.compare, {**asks, "joints": "product,chain"}),
+        "compare": (unmask.compare, {**asks, "constructions": "product,chain"}),
         "dependence": (unmask.dependence, asks),
         "mutants": (
             unmask.mutants,
@@ -148,7 +153,13 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "diagnose": (unmask.diagnose, {"run": run}),
         "evaluate": (
             unmask.evaluate,
-            {"data": str(texts), "model": lm, "pairs": 2, "joints": "product", "progress": begun},
+            {
+                "data": str(texts),
+                "model": lm,
+                "pairs": 2,
+                "constructions": "product",
+                "progress": begun,
+            },
         ),
         "frontier": (unmask.frontier, {**held_out, "passes": [2], "progress": begun}),
         "Frontier.save": (

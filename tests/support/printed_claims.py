@@ -204,7 +204,7 @@ def answered(text, model, **options) -> Answered:
         mock.patch.object(fill_module.SearchedText, "answer", answer),
     ):
         filling = unmask.fill(
-            text, model=model, joint="chain", search=unmask.Search(**own), **options
+            text, model=model, construction="chain", search=unmask.Search(**own), **options
         )
     return Answered(filling, seen["found"], seen["question"])
 

@@ -23,9 +23,9 @@ class Watched(TabularMLM):
     def rows_at_once(self, tokens: int, predicted: int) -> int:
         return self.most
 
-    def logits(self, ids, positions):
+    def logits_at(self, ids, positions):
         self.calls.append(len(ids))
-        return super().logits(ids, positions)
+        return super().logits_at(ids, positions)
 
 
 def assert_same(tables: Tables, expected: Tables, atol: float) -> None:

@@ -32,7 +32,7 @@ def test_default_sizes_use_the_budget_and_no_more():
 @pytest.mark.parametrize("blanks", [2, 3, 4])
 def test_small_models_get_the_most_and_large_ones_what_takes_about_two_seconds(blanks):
     model = TabularMLM(torch.zeros((1, 600)))
-    model.logits = lambda ids, positions: (
+    model.logits_at = lambda ids, positions: (
         torch.arange(600.0).flip(0).expand(*positions.shape, 600) / 100
     )
     cloze, before = (

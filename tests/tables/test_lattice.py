@@ -109,9 +109,9 @@ def test_a_support_is_renormalised_over():
 class Counting(TabularMLM):
     """Remembers every row that it passes."""
 
-    def logits(self, ids, positions):
+    def logits_at(self, ids, positions):
         self.__dict__.setdefault("seen", []).extend(map(tuple, ids.tolist()))
-        return super().logits(ids, positions)
+        return super().logits_at(ids, positions)
 
 
 def test_passes_are_shared_between_fillings_that_reveal_the_same_tokens():

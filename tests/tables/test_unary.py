@@ -25,9 +25,9 @@ class Batched(TabularMLM):
     batch = 1
     texts = 0
 
-    def logits(self, ids, positions):
+    def logits_at(self, ids, positions):
         self.texts += len(ids)
-        return super().logits(ids, positions)
+        return super().logits_at(ids, positions)
 
     def substitutions(self, ids, vary, values, predict):
         for start in range(0, len(values), self.batch):

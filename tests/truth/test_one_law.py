@@ -17,8 +17,9 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import Ancestral
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.target import Energy, Target
-from unmask.scoring.batch import TextBatch, score_batch
-from unmask.scoring.registry import SCORES
+from unmask.scoring.registry import with_names
+from unmask.scoring.scored_batch import score_batch
+from unmask.scoring.text_batch import TextBatch
 from unmask.studies.evaluation.measure import measure_pairs
 from unmask.studies.variants.effects import effects
 from unmask.tables.conditionals import Conditionals
@@ -30,7 +31,7 @@ REGULAR = (1, 2, 4)
 LETTERS = (4, 1)
 VOCABULARY = 5
 EXACT = 1e-10
-PROBABILITIES = [name for name, score in SCORES.items() if score.probability]
+PROBABILITIES = [name for name, score in with_names().items() if score.probability]
 
 
 def special_model(length, seed):
@@ -133,7 +134,7 @@ def test_a_text_outside_the_support_has_no_probability_and_its_neighbour_keeps_i
         assert float(scores.values[2]) == pytest.approx(float(alone.values[0]), abs=EXACT), name
         none = scored(model, name, [[1, 3, 4]], **options)
         assert none.values.isnan().tolist() == [True], name
-        assert set(none.extra) == set(SCORES[name].extra), name
+        assert set(none.extra) == set(with_names()[name].extra), name
 
 
 def test_pseudo_likelihoods_and_energies_keep_the_whole_vocabulary():
@@ -142,9 +143,8 @@ def test_pseudo_likelihoods_and_energies_keep_the_whole_vocabulary():
         log_q(model, text, [s for s in range(3) if s != t], t, range(VOCABULARY)) for t in range(3)
     )
     for name in ("pll", "pll_word", "energy_norm"):
-        assert SCORES[name].better * float(scored(model, name, [text]).values[0]) == pytest.approx(
-            pll, abs=EXACT
-        ), name
+        (value,) = scored(model, name, [text]).values.tolist()
+        assert with_names()[name].better * value == pytest.approx(pll, abs=EXACT), name
 
 
 @pytest.mark.parametrize("sites", [2, 3, 4])

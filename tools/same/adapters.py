@@ -44,8 +44,12 @@ class Names57:
         "Jobs": "unmask.serving.jobs:Jobs",
     }
     """Where what is not a public name of `unmask` is."""
-    KEYS: Mapping[str, str] = {}
-    """Keys of results in this checkout, and what they are called at the end of issue 57."""
+    KEYS: Mapping[str, str] = {"construction": "joint", "constructions": "joints"}
+    """Keys of results in this checkout, and what the comparison calls them. The name of a rule was
+    `joint` in some results of issue 57 and `construction` in others; here it is `joint` in all.
+    """
+    ARGUMENTS: Mapping[str, str] = {}
+    """Arguments of verbs at the end of issue 57 that this checkout has under other names."""
     ERRORS: Mapping[str, str] = {}
     """Names of errors and warnings in this checkout, and those of the end of issue 57."""
     ATTRIBUTES: Mapping[str, Sequence[str]] = {
@@ -107,7 +111,10 @@ class Names57:
 
     def call(self, verb: str, arguments: Mapping[str, Any]) -> Result:
         """The result of a call: of a method `do_VERB` of this class, or of the public function."""
-        filled = {name: self.argument(value) for name, value in arguments.items()}
+        filled = {
+            self.ARGUMENTS.get(name, name): self.argument(value)
+            for name, value in arguments.items()
+        }
         method: Callable[..., Result] | None = getattr(self, f"do_{verb.replace('.', '_')}", None)
         if method is not None:
             return method(**filled)
@@ -318,6 +325,8 @@ class Names57:
 
         from fastapi.testclient import TestClient
 
+        if body is not None:
+            body = {self.ARGUMENTS.get(name, name): value for name, value in body.items()}
         jobs = self.public("Jobs")()
         try:
             client = TestClient(
@@ -354,6 +363,7 @@ class Names57:
         self, words: Sequence[str], standard_input: str = "", process: bool = False
     ) -> Result:
         """A command: its exit code, and what it prints; `process`: in a process of its own."""
+        words = [self.word(word) for word in words]
         if process:
             command = [sys.executable, "-m", "unmask", *words]
             done = subprocess.run(
@@ -375,6 +385,13 @@ class Names57:
                 setattr(sys, name, stream)
         outputs = [streams[name].buffer.getvalue().decode() for name in ("stdout", "stderr")]  # type: ignore[attr-defined]
         return printed(code, *outputs)
+
+    def word(self, word: str) -> str:
+        """A word of a command line, with the option's name of this checkout."""
+        if not word.startswith("--"):
+            return word
+        name = word.removeprefix("--").replace("-", "_")
+        return "--" + self.ARGUMENTS.get(name, name).replace("_", "-")
 
     def do_commands(self, several: Sequence[Sequence[str]]) -> Result:
         """Commands one after the other, of which the later ones read what the earlier ones
@@ -423,7 +440,7 @@ class Before57(Names57):
         **Names57.PLACES,
         "incompatibility": "unmask.joints.metrics:compatibility",
     }
-    KEYS: Mapping[str, str] = {"compatibility": "incompatibility"}
+    KEYS: Mapping[str, str] = {**Names57.KEYS, "compatibility": "incompatibility"}
 
 
 class Rooms58(Names57):
@@ -448,6 +465,7 @@ class Methods60(Rooms58):
     }
     """Options at the end of issue 57, and what a class that has not this one calls it."""
     KEYS: Mapping[str, str] = {
+        **Rooms58.KEYS,
         "energy_temperature": "temperature",
         "temperature": "decoding_temperature",
     }
@@ -500,7 +518,16 @@ class Methods60(Rooms58):
         return super().do_command(now, standard_input, process)
 
 
+class Constructions60(Methods60):
+    """Names of issue 60: an argument that takes a rule is `construction`, `joint` a
+    distribution.
+    """
+
+    ARGUMENTS: Mapping[str, str] = {"joint": "construction", "joints": "constructions"}
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask.verbs:Construction", Constructions60),
     ("unmask:Verified.sets", Methods60),
     ("unmask.surfaces.cli.app:run", Rooms58),
     ("unmask.joints.incompatibility:incompatibility", Names57),

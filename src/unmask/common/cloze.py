@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Interval
 
 from unmask.common import checks
+from unmask.common.border.calls import checked, settings, trusted
 from unmask.common.errors import InputError
 
+TokenId = Annotated[int, Interval(ge=0, le=checks.MOST_TOKENS)]
 
-@dataclass(frozen=True)
+
+@settings
 class Cloze:
     """Token ids of a whole text, special tokens included, and the block S of positions modelled
     jointly.
@@ -24,57 +29,73 @@ class Cloze:
     ((2, 3), 7)
     """
 
-    ids: tuple[int, ...]
+    ids: tuple[TokenId, ...]
     block: tuple[int, ...]
-    gold: tuple[int, ...] | None = None
+    gold: tuple[TokenId, ...] | None = None
 
     def __post_init__(self) -> None:
-        self._make_tuple("ids")
-        self._make_tuple("block")
-        if self.gold is not None:
-            self._make_tuple("gold")
-        for token in (*self.ids, *(self.gold or ())):
-            checks.whole("token id", token, 0, checks.MOST_TOKENS)
         if not self.block:
             raise InputError("the text has no blank: put [MASK] where a token should be modelled")
         if len(set(self.block)) != len(self.block):
             raise InputError(
-                f"block {list(self.block)} names a position twice: name each position once"
+                f"{list(self.block)} names a position twice",
+                argument="block",
+                use="name each position once",
             )
         for position in self.block:
             if not 0 <= position < len(self.ids):
                 raise InputError(
-                    f"position {position} is outside the text: its {len(self.ids)} tokens are"
-                    f" numbered 0 to {len(self.ids) - 1}"
+                    f"{list(self.block)} has position {position}, which is outside the text",
+                    argument="block",
+                    use=f"the {len(self.ids)} tokens are numbered 0 to {len(self.ids) - 1}",
                 )
         if self.gold is not None and len(self.gold) != len(self.block):
             raise InputError(
-                f"{len(self.gold)} gold tokens for {len(self.block)} blanks: give one token per"
-                " blank"
+                f"has {len(self.gold)} tokens for {len(self.block)} blanks",
+                argument="gold",
+                use="give one token per blank",
             )
 
-    def _make_tuple(self, name: str) -> None:
-        """Replace a field, any list of whole numbers, by a tuple of them."""
-        numbers = checks.wholes(name, getattr(self, name))
-        object.__setattr__(self, name, tuple(numbers))  # the class is frozen
-
-    def filled(self, values: Sequence[int]) -> tuple[int, ...]:
+    @checked
+    def filled(self, values: Sequence[TokenId]) -> tuple[int, ...]:
         """The text's ids with `values` in the block."""
-        tokens = checks.wholes("values", values)
-        if len(tokens) != len(self.block):
+        if len(values) != len(self.block):
             raise InputError(
-                f"{len(tokens)} values for {len(self.block)} blanks: give one token per blank"
+                f"has {len(values)} tokens for {len(self.block)} blanks",
+                argument="values",
+                use="give one token per blank",
             )
-        ids = list(self.ids)
-        for position, token in zip(self.block, tokens, strict=True):
-            ids[position] = checks.whole("token id", token, 0, checks.MOST_TOKENS)
-        return tuple(ids)
+        return ids_of_filling(self, values)
+
+
+def ids_of_filling(cloze: Cloze, tokens: Sequence[int]) -> tuple[int, ...]:
+    """The text's ids with one token in each blank. `Cloze.filled` is the same with a check."""
+    ids = list(cloze.ids)
+    for position, token in zip(cloze.block, tokens, strict=True):
+        ids[position] = token
+    return tuple(ids)
+
+
+def whole_text(cloze: Cloze) -> tuple[int, ...]:
+    """The text's ids with the gold tokens in its blanks; with masks where they are not known."""
+    if cloze.gold is None:
+        return cloze.ids
+    return ids_of_filling(cloze, cloze.gold)
+
+
+def cloze_of_ids(
+    ids: Sequence[int], block: Sequence[int], gold: Sequence[int] | None = None
+) -> Cloze:
+    """The cloze of ids that a tokenizer made, or another cloze has: nothing is checked."""
+    if gold is not None:
+        gold = tuple(gold)
+    return trusted(Cloze, ids=tuple(ids), block=tuple(block), gold=gold)
 
 
 def blanked(ids: Sequence[int], block: Sequence[int], mask_id: int) -> Cloze:
-    """A whole text with blanks at `block`, whose tokens are the gold ones."""
+    """A whole text with blanks at `block`, whose tokens are the gold ones. Nothing is checked."""
     masked = list(ids)
     for position in block:
         masked[position] = mask_id
     gold = [ids[position] for position in block]
-    return Cloze(ids=tuple(masked), block=tuple(block), gold=tuple(gold))
+    return cloze_of_ids(masked, block, gold)

@@ -92,7 +92,7 @@ class InputError(UnmaskError):
     argument   the name of the argument that was given and cannot be used
     use        what to give instead
 
-    >>> unmask.fill("A [MASK].", joint="guess")
+    >>> unmask.fill("A [MASK].", construction="guess")
     Traceback (most recent call last):
     unmask.common.errors.InputError: ...
     """
@@ -122,6 +122,10 @@ class UnmaskWarning(_Message, UserWarning):
     """Something that is not an error and may not be what was meant; the command line prints it
     in one line.
     """
+
+
+class Notice(_Message):
+    """A message of a log that names arguments, such as the settings that a run chose."""
 
 
 class BadTexts(InputError):

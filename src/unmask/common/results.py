@@ -2,7 +2,7 @@
 view follow from it.
 
 class Filling(Result):
-    KEYS = ("text", "joint", "gold=is_gold", "completions")
+    KEYS = ("text", "construction", "gold=is_gold", "completions")
             attributes in JSON, in this order; by default all fields.
                                                                    gold=is_gold: JSON has the
                                                                        attribute under another

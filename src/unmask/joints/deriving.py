@@ -25,6 +25,9 @@ def derive(tables: Tables, construction: str = DEFAULT, **options: object) -> Jo
     construction   a name of `unmask.CONSTRUCTIONS`, or "family:ALPHA,LAMBDA"
     options        of the construction, such as steps=50 of "arnold_gokhale"
 
+    Returns:
+        The joint over the tables' candidates.
+
     >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
     >>> unmask.derive(tables, "chain").shape
     (16, 16)
@@ -45,6 +48,9 @@ def derive_all(
     tables          the conditionals of a block
     constructions   their names [default: all of `unmask.CONSTRUCTIONS`]
     options         of single constructions, by name; one that has any is iterated by itself
+
+    Returns:
+        The joints, in the order of the constructions.
 
     >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
     >>> [joint.name for joint in unmask.derive_all(tables, ["product", "mrf"])]

@@ -106,6 +106,9 @@ def block_metrics(joints: Sequence[Joint], gold: Sequence[int] | Sequence[str]) 
     joints   rules over the same tables
     gold     the tokens that stood in the blanks, ids or spelled
 
+    Returns:
+        The metrics, a row for each joint.
+
     >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
     >>> gold = [int(ids[0]) for ids in tables.candidates]
     >>> joints = unmask.derive_all(tables, ["product", "chain"])

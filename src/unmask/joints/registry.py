@@ -225,29 +225,29 @@ def family_construction(alpha: float, restart: float = 0.0) -> Construction:
     return replace(FAMILY, name=name, label=f"α {alpha:g}, λ {restart:g}", member=parameters)
 
 
-def all_named(joints: str | Iterable[str]) -> list[Construction]:
+def all_named(constructions: str | Iterable[str]) -> list[Construction]:
     """Several constructions, each once: a list of names, or one text with commas between them,
     or "all".
     """
-    if joints == "all":
+    if constructions == "all":
         return list(CONSTRUCTIONS.values())
     names = (
-        comma_separated(joints)
-        if isinstance(joints, str)
-        else joints
-        if isinstance(joints, Iterable)
-        else [joints]
+        comma_separated(constructions)
+        if isinstance(constructions, str)
+        else constructions
+        if isinstance(constructions, Iterable)
+        else [constructions]
     )
-    constructions = [named(name, "joints") for name in names]
-    if not constructions:
-        raise InputError(f"joints names no construction: use one or more of {', '.join(FORMS)}")
+    wanted = [named(name, "constructions") for name in names]
+    if not wanted:
+        raise InputError(
+            f"constructions names no construction: use one or more of {', '.join(FORMS)}"
+        )
     if twice := [
-        construction.name
-        for n, construction in enumerate(constructions)
-        if construction in constructions[:n]
+        construction.name for n, construction in enumerate(wanted) if construction in wanted[:n]
     ]:
-        raise InputError(f"joints names {twice[0]} twice: name each construction once")
-    return constructions
+        raise InputError(f"constructions names {twice[0]} twice: name each construction once")
+    return wanted
 
 
 def comma_separated(text: str) -> list[str]:

@@ -18,7 +18,9 @@ class ConditionalModel(ABC):
     """A map from a partly masked text to logits f_t(. | text) over the vocabulary, at chosen
     positions.
 
-    A model sets the attributes and defines `logits`; everything else has a default.
+    A model sets the attributes and defines `logits_at`; everything else has a default. The rooms
+    call these methods with ids of their own, and none of them checks its arguments: `MaskedLM`
+    has checked ones beside them.
 
     name         what messages call it
     folder       where its files are, if it was read from a folder
@@ -52,12 +54,18 @@ class ConditionalModel(ABC):
         return max(self.vocab_size, self.mask_id + 1)
 
     @abstractmethod
-    def logits(
+    def logits_at(
         self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
     ) -> Float[Tensor, "n p V"]:
         """Logits at `positions` of each row of `ids`; up to rounding they do not depend on the
         batch size.
         """
+
+    def logits(
+        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
+    ) -> Float[Tensor, "n p V"]:
+        """The same by its public name. `MaskedLM` checks the arguments here."""
+        return self.logits_at(ids, positions)
 
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
@@ -73,7 +81,7 @@ class ConditionalModel(ABC):
         texts = torch.tensor(ids, device=self.device).repeat(n, 1)
         texts[:, list(vary)] = values.to(self.device)
         positions = torch.full((n, 1), predict, device=self.device)
-        yield slice(0, n), self.logits(texts, positions)[:, 0]
+        yield slice(0, n), self.logits_at(texts, positions)[:, 0]
 
     def rows_at_once(self, tokens: int, predicted: int) -> int | None:
         """The most rows that one call of the network takes, with `predicted` of `tokens` tokens
@@ -85,9 +93,13 @@ class ConditionalModel(ABC):
         """About how many numbers a pass of a text of `tokens` tokens multiplies; None: unknown."""
         return None
 
-    def token(self, token_id: int) -> str:
+    def token_text(self, token_id: int) -> str:
         """Readable text of one token."""
         return str(token_id)
+
+    def token(self, token_id: int) -> str:
+        """The same by its public name. `MaskedLM` checks the argument here."""
+        return self.token_text(token_id)
 
     def around(self) -> tuple[list[int], list[int]]:
         """The special ids that the model expects before and after a text."""

@@ -72,7 +72,7 @@ def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
     problem = None
     # The check for a sequence takes no pass, so each call makes it until it has warned. A model
     # that it has warned of counts as looked at.
-    if model not in _warned_of_sequence and is_sequence(model.words, model.text(text)):
+    if model not in _warned_of_sequence and is_sequence(model.words, model.words.text(text)):
         _warned_of_sequence.add(model)
         problem = (
             "it reads words, and the text looks like amino acids or bases: give a model of such"
@@ -174,7 +174,7 @@ def _surprise(model: MaskedLM, text: Sequence[int], positions: Sequence[int]) ->
     hidden_positions = used.view(per_row, LOOKED_ROWS).T.contiguous()
     rows = torch.tensor([list(text)] * LOOKED_ROWS)
     masked_rows = rows.scatter(1, hidden_positions, model.mask_id)
-    logits = model.logits(masked_rows, hidden_positions)
+    logits = model.logits_at(masked_rows, hidden_positions)
     log_q = logits.double().log_softmax(-1).cpu()
     tokens = rows.gather(1, hidden_positions)
     log_q_of_tokens = log_q.gather(2, tokens.unsqueeze(2))

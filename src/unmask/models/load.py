@@ -16,10 +16,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from unmask.common.border.calls import checked, settings
 from unmask.common.border.marks import Loaded, Written
 from unmask.common.checks import shown
-from unmask.common.errors import InputError, ModelError, UnmaskWarning
+from unmask.common.errors import ModelError, UnmaskWarning
 from unmask.models.loading_spec import LoadingSpec
+from unmask.models.own_loader import (
+    load_own,
+    load_own_uncached,
+    model_of_returned,
+    names_loader,
+    stored_name,
+)
 
-HELP = "Folder or hub name of a masked language model [default: the bundled English model]."
+HELP = (
+    "Folder or hub name of a masked language model, or a function of your own that loads one, as"
+    " loader.py:load [default: the bundled English model]."
+)
 
 if TYPE_CHECKING:  # a type checker sees what a user may give
     from unmask.models.masked_lm import MaskedLM
@@ -50,7 +60,8 @@ def load(
     whose files have changed is read again.
 
     Parameters:
-        name: Folder or hub name of a masked language model [default: the bundled English model].
+        name: Folder or hub name of a masked language model, or a function of your own that loads
+            one, as loader.py:load [default: the bundled English model].
         device: auto, cpu, cuda or cuda:N.
         dtype: auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for
             weights stored in half precision.
@@ -72,7 +83,8 @@ class ModelSpec(LoadingSpec):
     and a run that several devices share needs one: each process loads the model by itself.
 
     Parameters:
-        name: Folder or hub name of a masked language model [default: the bundled English model].
+        name: Folder or hub name of a masked language model, or a function of your own that loads
+            one, as loader.py:load [default: the bundled English model].
         device: auto, cpu, cuda or cuda:N. A list shares the work of score, evaluate, sample and
             translate among processes, one for each device: cuda:0,1,2,3.
         dtype: auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for
@@ -100,6 +112,8 @@ def _load_once(
     name: str | os.PathLike[str] | None = None, device: str = "auto", dtype: str = "auto"
 ) -> MaskedLM:
     """The model, loaded at the first call and when the files of its folder have changed."""
+    if isinstance(name, str) and names_loader(name):
+        return load_own(name, device, dtype)
     from unmask.models.checkpoint import resolve_dtype
     from unmask.models.checkpoint_files import english_model_path, state_of
     from unmask.models.loading_turns import LOADING
@@ -128,6 +142,8 @@ def _loaded(state: object, name: str | None, device: object, dtype: object) -> M
 
 def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> MaskedLM:
     """`load` without its cache; device and dtype may be torch's own objects."""
+    if isinstance(name, str) and names_loader(name):
+        return load_own_uncached(name, device, dtype)
     from unmask.models.checkpoint import is_pair_model, load_network, resolve_dtype
     from unmask.models.checkpoint_files import Source, english_model_path
     from unmask.models.float32_logits import widen_output
@@ -178,17 +194,11 @@ def as_model(model: Model = None) -> MaskedLM:
 
 
 def _returned_by(function: Callable[[], Any]) -> MaskedLM:
-    """The model that a function returns; raises InputError if it returns anything else."""
-    from unmask.models.masked_lm import MaskedLM
-
-    model = function()
-    if not isinstance(model, MaskedLM):
-        name = getattr(function, "__name__", type(function).__name__)
-        raise InputError(
-            f"model: the function {name} returned {shown(model)}, which is not a model: "
-            "return that of unmask.load or unmask.MaskedLM.of"
-        )
-    return model
+    """The model that a function returns, or that is made of the network and tokenizer that it
+    returns; raises InputError if it returns anything else.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    return model_of_returned(function(), f"the function {name}")
 
 
 def reload(
@@ -205,11 +215,15 @@ def reload(
 
 
 def model_name(model: Model) -> str:
-    """The model's name in the settings of a run: its name or folder, "bundled", or "in memory"."""
+    """The model's name in the settings of a run: its name or folder, "bundled", or "in memory"; of
+    own code the name of its file and its hash.
+    """
     if isinstance(model, ModelSpec):
         model = model.name
     if model is None:
         return "bundled"
+    if isinstance(model, str) and names_loader(model):
+        return stored_name(model)
     if isinstance(model, str | os.PathLike):
         return str(model)
     return "in memory"

@@ -196,6 +196,11 @@ class MaskedLM(ConditionalModel):
     @checked
     def token(self, token_id: int) -> str:
         """Readable text of one token. A space before a word shows as a space; "##" stays "##"."""
+        checks.whole("token id", token_id, 0, checks.MOST_TOKENS)
+        return self.words.token(token_id)
+
+    def token_text(self, token_id: int) -> str:
+        """`token` of an id that a room made."""
         return self.words.token(token_id)
 
     def around(self) -> tuple[list[int], list[int]]:
@@ -205,17 +210,16 @@ class MaskedLM(ConditionalModel):
     @checked
     def decode(self, ids: Sequence[int] | Tensor) -> list[str]:
         """Readable text of each token."""
-        return [self.words.token(i) for i in checks.wholes("ids", ids)]
+        return self.words.tokens(_token_ids(ids))
 
     @checked
     def text(self, ids: Sequence[int] | Tensor) -> str:
         """The sentence that `ids` spell, without start, end and padding tokens; a blank shows
         as [MASK].
         """
-        return self.words.text(ids)
+        return self.words.text(_token_ids(ids))
 
     @checked
-    @passes()
     def logits(
         self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
     ) -> Float[Tensor, "n p V"]:
@@ -223,6 +227,13 @@ class MaskedLM(ConditionalModel):
         batch size.
         """
         refuse_outside(ids, positions, self.input_size)
+        return self.logits_at(ids, positions)
+
+    @passes()
+    def logits_at(
+        self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
+    ) -> Float[Tensor, "n p V"]:
+        """`logits` of ids that a room made: only the length of the texts is checked."""
         n, p = positions.shape
         tokens = ids.shape[1]
         refuse_too_long(tokens, self.max_length)
@@ -444,6 +455,14 @@ class MaskedLM(ConditionalModel):
             name=type(self.network).__name__,
             wide=in_float32,
         )
+
+
+def _token_ids(values: object) -> list[int]:
+    """The token ids that a user gives, as a list of ints."""
+    ids = checks.wholes("ids", values)
+    for i in ids:
+        checks.whole("token id", i, 0, checks.MOST_TOKENS)
+    return ids
 
 
 def _joined(batches: Iterator[tuple[slice, Tensor]], n: int) -> Tensor:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from unmask.common.errors import InputError
 from unmask.models.load import Model, ModelSpec, as_model
 from unmask.models.loading_spec import LoadingSpec
+from unmask.models.own_loader import names_loader, sent_loader
 
 if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
@@ -92,7 +93,8 @@ def _not_a_list(listed: str, reason: str) -> InputError:
 def loader_on(model: Model, device: str) -> Callable[[], MaskedLM]:
     """A function that loads the model on another device, and can be sent to another process.
 
-    Raises InputError for a loaded model, and for a user's function.
+    Raises InputError for a loaded model, and for a user's function. Of own code that the user
+    names, as loader.py:load, the other process gets the sources.
     """
     if model is None or isinstance(model, str | os.PathLike):
         model = ModelSpec(model)
@@ -100,4 +102,6 @@ def loader_on(model: Model, device: str) -> Callable[[], MaskedLM]:
         raise InputError(
             "workers load the model themselves: give its folder or name, not a loaded model"
         )
+    if isinstance(model.name, str) and names_loader(model.name):
+        return sent_loader(model.name, device, model.dtype).load
     return model.on(device).load

@@ -52,7 +52,7 @@ class TabularMLM(ConditionalModel):
             table[t] = log_p.unsqueeze(t).expand(table[t].shape)
         return cls(table)
 
-    def logits(
+    def logits_at(
         self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]
     ) -> Float[Tensor, "n p V"]:
         """Entries of the table."""

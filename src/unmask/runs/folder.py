@@ -34,6 +34,7 @@ from unmask import __version__
 from unmask.common import files
 from unmask.common.checks import shown
 from unmask.common.errors import InputError
+from unmask.common.methods.own_code import is_stored_code
 from unmask.runs.fingerprint import provenance
 
 if TYPE_CHECKING:
@@ -144,7 +145,10 @@ class RunFolder:
         for name in dict.fromkeys([*self.settings, *stored]):
             before, now = stored.get(name), self.settings.get(name)
             has_grown = name in self.MAY_GROW and type(before) is type(now) is int and before < now
-            if name in (*OF_THE_FOLDER, *hashed) or before == now or has_grown:
+            # the weights tell which model it is, but not what own code does with them
+            is_code = is_stored_code(before) or is_stored_code(now)
+            is_told_by_hash = name in hashed and not is_code
+            if name in OF_THE_FOLDER or is_told_by_hash or before == now or has_grown:
                 continue
             if name in HASHED:
                 before, now = (

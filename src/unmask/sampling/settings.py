@@ -40,6 +40,11 @@ class Start:
             [CLS] is position 0.
         alphabet: Tokens allowed at every site: letters (ACDE), words with commas, a list, or a
             file.
+
+    >>> start = unmask.Start(alphabet=["man", "woman"])
+    >>> run = unmask.sample("A [MASK] sat.", chains=2, sweeps=2, start=start)
+    >>> set(run.to_frame()["text"]) <= {"A man sat.", "A woman sat."}
+    True
     """
 
     init: Annotated[Any, Written(metavar="PATH")] = ()
@@ -94,6 +99,9 @@ class SampleSettings:
 
     length      free tokens of each text; chain c takes number c modulo how many there are
     sweeps      how many are run; the first `burn_in` are not kept, then every `thin`-th is
+
+    >>> unmask.sample("A [MASK] sat.", chains=2, sweeps=4, thin=2).settings.kept_after(4)
+    2
     """
 
     kernel: Method = MH()

@@ -63,6 +63,11 @@ class Energy:
         user_terms: Functions from token ids (n, T), special tokens included, to n numbers; inf
             forbids a text.
         text_terms: Functions from a text to a number; inf forbids it.
+
+    >>> energy = unmask.Energy("raw", text_terms=(len,))
+    >>> run = unmask.sample("A [MASK] sat.", chains=2, sweeps=2, energy=energy)
+    >>> run.settings.energy
+    'raw'
     """
 
     kind: EnergyKind = "norm"
@@ -81,7 +86,7 @@ class Energy:
         """
 
         def of_ids(term: Callable[[str], float], ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
-            texts = [model.text(row) for row in ids.tolist()]  # type: ignore[attr-defined]
+            texts = [model.words.text(row) for row in ids.tolist()]  # type: ignore[attr-defined]
             return torch.tensor([float(term(text)) for text in texts], dtype=torch.float64)
 
         # `partial` binds each term now: a closure of the loop would see the last one only.

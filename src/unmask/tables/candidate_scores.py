@@ -85,7 +85,7 @@ def token_scores(
         for batch in consecutive(sums, _ScoreSum.rows, at_once):
             texts = torch.cat([of_cloze.texts(s) for of_cloze in batch])
             positions = torch.cat([of_cloze.positions_beside(s) for of_cloze in batch])
-            logits = model.logits(texts, positions)
+            logits = model.logits_at(texts, positions)
             parts = logits.split([of_cloze.rows() for of_cloze in batch])
             for of_cloze, part in zip(batch, parts, strict=True):
                 of_cloze.add(s, part)

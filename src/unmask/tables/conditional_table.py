@@ -276,7 +276,7 @@ def _fill_together(model: ConditionalModel, tables: Sequence[ConditionalTable]) 
     for batch in cut(sized, rows_at_once(model, tables[0].length)):
         texts, predicted = zip(*[table.texts(rows) for table, rows in batch], strict=True)
         ids = torch.cat(texts)
-        logits = model.logits(ids, torch.cat(predicted))[:, 0]
+        logits = model.logits_at(ids, torch.cat(predicted))[:, 0]
         parts = logits.split([rows.stop - rows.start for _, rows in batch])
         for (table, rows), part in zip(batch, parts, strict=True):
             table.write(rows, part)

@@ -115,7 +115,7 @@ class Conditionals:
 
     def _logits(self, rows: Tensor, positions: Tensor) -> Tensor:
         """One call of the model: its logits, in float32 or finer."""
-        logits = self.model.logits(rows, positions)
+        logits = self.model.logits_at(rows, positions)
         self.passes += len(rows)
         if self.progress:
             self.progress(min(self.passes, self.planned), self.planned, "passes")

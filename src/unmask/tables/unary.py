@@ -237,6 +237,9 @@ def unary_tables(
     support      k vectors of token ids that q is normalised over [default: the regular tokens,
                  or the whole vocabulary where that is what the tables are over]
 
+    Returns:
+        The log-conditionals of each blank given the others, and with all of them masked.
+
     >>> model = unmask.MaskedLM.load()
     >>> cloze = model.cloze("A [MASK] [MASK] here.")
     >>> words = [model.words.encode("man dog")[1:3], model.words.encode("is was")[1:3]]
@@ -326,7 +329,7 @@ def tables_of(
     log_masses = _fetched([stack.log_masses for stack in stacks])
     tables: dict[int, Tables] = {}
     for group, stack, of_stack in zip(groups, stacks, log_masses, strict=True):
-        for i, of_block in zip(group, stack.tables(of_stack, model.token), strict=True):
+        for i, of_block in zip(group, stack.tables(of_stack, model.token_text), strict=True):
             tables[i] = of_block
     return [tables[i] for i in range(len(clozes))]
 
@@ -392,7 +395,7 @@ def masked_logits(
     for members in grouped(range(len(clozes)), batch):
         ids = on_device([clozes[i].ids for i in members], model.device)
         block = on_device([clozes[i].block for i in members], model.device)
-        of_cloze.update(zip(members, model.logits(ids, block), strict=True))
+        of_cloze.update(zip(members, model.logits_at(ids, block), strict=True))
     return [of_cloze[i] for i in range(len(clozes))]
 
 

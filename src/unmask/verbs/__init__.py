@@ -44,9 +44,9 @@ TOKENS = (
 Alphabet = Annotated[
     str | os.PathLike[str] | Sequence[str] | None, Written(metavar="TOKENS", help=TOKENS)
 ]
-Joint = Annotated[
+Construction = Annotated[
     str,
-    Written(metavar="NAME", short="-j", help="How the joint is derived: a construction of `fill`."),
+    Written(metavar="NAME", short="-c", help="How the joint is derived: a construction of `fill`."),
 ]
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1), Written(help="Seed of all random choices.")]
 OUT = (

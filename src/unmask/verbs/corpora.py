@@ -18,7 +18,8 @@ from unmask.models.load import Model
 from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
 from unmask.sampling.registry import KERNELS, refuse_no_law, with_law
-from unmask.scoring.registry import DEFAULT, SEVERAL, Score, each_once
+from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
+from unmask.scoring.scores.score import Score
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
 
 PAPER_STEPS, MOST_TOKENS = 50, 100_000
@@ -42,7 +43,7 @@ def evaluate(
     scheme: Literal["random", "contiguous"] = "random",
     pairs: Count | None = None,
     seed: Seed = 0,
-    joints: Annotated[str | Sequence[str], Written(metavar="NAMES")] = "all",
+    constructions: Annotated[str | Sequence[str], Written(metavar="NAMES")] = "all",
     paper: bool = False,
     support: Literal["regular", "all"] = "regular",
     alphabet: Alphabet = None,
@@ -63,7 +64,7 @@ def evaluate(
         pairs: How many pairs to choose [default: as many as take about a minute on two cores,
             from 2 to 1,000; 1,000 on a GPU].
         seed: Seed of the choice of pairs and of the bootstrap.
-        joints: all, or some constructions of `fill`, such as product,chain.
+        constructions: all, or some constructions of `fill`, such as product,chain.
         paper: Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50
             steps, over all columns of the output; the command prints both schemes if scheme is
             left out, as JSON in one object.
@@ -72,7 +73,7 @@ def evaluate(
 
     >>> texts = ["The cat sat on the mat.", "The dog sat on the bed."]
     >>> words = "cat,dog,sat,lay,mat,bed"
-    >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs
+    >>> unmask.evaluate(texts, pairs=2, constructions="product,chain", alphabet=words).pairs
     2
     """
     from unmask.models.text.alphabet import alphabet_tokens
@@ -80,16 +81,23 @@ def evaluate(
     from unmask.studies.evaluation.run import KIND, evaluated
 
     if paper:
-        if joints != "all" or support != "regular" or alphabet is not None:
+        if constructions != "all" or support != "regular" or alphabet is not None:
             raise InputError(
-                "paper was given, which chooses joints and support itself: leave these out"
+                f"was given, which chooses {argument_name('constructions')} and"
+                f" {argument_name('support')} itself",
+                argument="paper",
+                use="leave these out",
             )
-        joints, support = PUBLISHED, "all"
-    constructions = [construction.name for construction in all_named(joints)]
+        constructions, support = PUBLISHED, "all"
+    names = [construction.name for construction in all_named(constructions)]
     if alphabet is not None and support != "regular":
-        raise InputError(f"alphabet and support {support} exclude each other: leave one out")
+        raise InputError(
+            f"and {argument_name('support')} {support} exclude each other",
+            argument="alphabet",
+            use="leave one out",
+        )
     settings = {
-        "constructions": constructions,
+        "constructions": names,
         "arnold_gokhale_steps": PAPER_STEPS if paper else None,
         "support": support,
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
@@ -234,15 +242,12 @@ def score(
     True
     """
     from unmask.runs.folder import output_folder
-    from unmask.scoring.score import (
-        KIND,
-        RowShape,
-        check_format,
-        check_rows,
-        compare_pairs,
-        score_items,
-    )
-    from unmask.scoring.texts import items_again, pairs_of, sentences_of
+    from unmask.scoring.items import items_again
+    from unmask.scoring.minimal_pairs import compare_pairs
+    from unmask.scoring.row_files import check_format
+    from unmask.scoring.row_shape import RowShape, check_rows
+    from unmask.scoring.run import KIND, score_items
+    from unmask.scoring.sentence_pairs import pairs_of, sentences_of
 
     # `checked` has made methods of the names.
     scores_once = each_once(cast("Sequence[Score]", score))
@@ -255,7 +260,10 @@ def score(
         )
         raise InputError(f"{both}: give one of the two")
     if minimal_pairs is not None and (rows != "texts" or sink is not None):
-        raise InputError("minimal pairs are compared by whole sentences: leave out rows")
+        raise InputError(
+            "minimal pairs are compared by whole sentences",
+            use=f"leave out {argument_name('rows')}",
+        )
     if is_shared(model, engine) and out is None:
         raise InputError(
             "workers need a folder, where their rows are kept", use=f"give {argument_name('out')}"

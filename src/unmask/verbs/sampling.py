@@ -216,7 +216,7 @@ def translate(
 
     Parameters:
         data: Sources, one per line; - reads standard input. Or a list of texts.
-        model: A folder of `unmask train --parallel`.
+        model: A folder that `unmask train` wrote for pairs.
         kernel: A decoder, at temperature 0 unless another one is given, or a Markov
             kernel of `sample`; of a causal model beam; auto is mask-predict, of a causal model
             beam.
@@ -230,6 +230,11 @@ def translate(
         save: Write the JSON lines here, not to standard output.
         out: Keep the run in this folder, its lines in translations.jsonl; the same command
             continues a run that was stopped.
+
+    >>> # the folder that `unmask.train(parallel=[english, german], out="numbers")` left
+    >>> translations = unmask.translate(["two three", "five"], model="numbers")
+    >>> len(translations.texts)
+    2
     """
     from contextlib import nullcontext
 
@@ -258,8 +263,10 @@ def translate(
         numbers = f"{len(sources):,} sources and {len(references):,} references"
         raise InputError(f"{numbers}: give one reference per source, line by line")
     loaded = loader_on(model, "cpu")() if is_shared(model, engine) else as_translator(model)
-    settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, energy, seed)
-    translating.refuse_misfit(loaded, settings)
+    causal = isinstance(loaded, CausalPairs)
+    longest = None if causal else loaded.layout.longest_target
+    settings = settle(causal, kernel, sweeps, start, lengths, energy, seed, longest)
+    translating.warn_of_misfit(loaded, settings)
     ids = translating.encoded(loaded.spelling, loaded.layout, sources)
     full = [source for source in ids if source]
     workers = workers_for(model, engine, len(full))

@@ -14,7 +14,7 @@ from unmask.common.errors import InputError
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.studies.variants.ranking import Ranking
-from unmask.verbs import Alphabet, Force, Joint, PathLike, Texts, one_or_many, refuse_given
+from unmask.verbs import Alphabet, Construction, Force, PathLike, Texts, one_or_many, refuse_given
 from unmask.verbs.answers.search import Search
 
 Count = Annotated[int, Interval(ge=1, le=10**7)]
@@ -50,7 +50,7 @@ def fill(
     text: Texts,
     model: Model = None,
     *,
-    joint: Joint | None = None,
+    construction: Construction | None = None,
     candidates: Candidates = None,
     exact: Exact = False,
     top: Shown = 10,
@@ -75,9 +75,9 @@ def fill(
     Parameters:
         text: Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to
             five tokens.
-        joint: How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale, balanced,
-            pseudo_gibbs, restarted, chain or family:ALPHA,LAMBDA [default: restarted for one or
-            two blanks, chain from three on].
+        construction: How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale,
+            balanced, pseudo_gibbs, restarted, chain or family:ALPHA,LAMBDA [default: restarted
+            for one or two blanks, chain from three on].
         search: Search over the whole vocabulary, and constraints on fillings.
 
     >>> filling = unmask.fill("She drank a cup of [MASK].", top=2)
@@ -88,7 +88,7 @@ def fill(
     from unmask.verbs.answers.filling import fillings
 
     grid = Grid(positions, targets, candidates, exact, alphabet, force)
-    yield from fillings(text, model, joint, grid, search, top, progress)
+    yield from fillings(text, model, construction, grid, search, top, progress)
 
 
 @one_or_many
@@ -97,8 +97,8 @@ def compare(
     text: Texts,
     model: Model = None,
     *,
-    joints: Annotated[str | Sequence[str], Written(metavar="A,B")] = "all",
-    joint: Joint | None = None,
+    constructions: Annotated[str | Sequence[str], Written(metavar="A,B")] = "all",
+    construction: Construction | None = None,
     candidates: Candidates = None,
     exact: Exact = False,
     top: Shown = 10,
@@ -118,13 +118,13 @@ def compare(
 
     Parameters:
         text: Text with [MASK] at each blank.
-        joints: all, or some constructions of `fill`, such as product,chain.
-        joint: The construction by which completions are ranked [default: restarted].
+        constructions: all, or some constructions of `fill`, such as product,chain.
+        construction: The construction by which completions are ranked [default: restarted].
         figure: Draw the joint of two blanks, independent and by the default, to this file (png,
             pdf, svg).
 
     >>> text = "The [MASK] [MASK] at the casino."
-    >>> comparison = unmask.compare(text, joints="product,mrf,chain", candidates=32)
+    >>> comparison = unmask.compare(text, constructions="product,mrf,chain", candidates=32)
     >>> list(comparison.joints), comparison.ranked_by
     (['product', 'mrf', 'chain'], 'chain')
     """
@@ -132,7 +132,7 @@ def compare(
     from unmask.verbs.answers.comparison import comparisons
 
     grid = Grid(positions, targets, candidates, exact, alphabet, force)
-    yield from comparisons(text, model, joints, joint, grid, top, figure, progress)
+    yield from comparisons(text, model, constructions, construction, grid, top, figure, progress)
 
 
 @one_or_many
@@ -142,7 +142,7 @@ def dependence(
     model: Model = None,
     *,
     positions: Positions = None,
-    joint: Joint = "pseudo_gibbs",
+    construction: Construction = "pseudo_gibbs",
     others: Literal["masked", "text"] | None = None,
     candidates: Annotated[
         Annotated[int, Interval(ge=2, le=10**7)] | None, Written(short="-n")
@@ -183,7 +183,7 @@ def dependence(
         refuse_given(
             dependence,
             locals(),
-            ("text", "positions", "joint", "others", "alphabet", "figure", "force"),
+            ("text", "positions", "construction", "others", "alphabet", "figure", "force"),
             "profile",
         )
         from unmask.tables.profile_measurement import written_profile
@@ -200,7 +200,7 @@ def dependence(
     from unmask.verbs.answers.dependence import dependences
 
     yield from dependences(
-        text, model, positions, joint, others, candidates, alphabet, figure, force, progress
+        text, model, positions, construction, others, candidates, alphabet, figure, force, progress
     )
 
 
@@ -215,7 +215,7 @@ def mutants(
     changes: Annotated[int, Interval(ge=1, le=4)] = 1,
     measured: Measurements = None,
     ranking: Ranking = Ranking(),  # noqa: B008
-    joint: Joint = "balanced",
+    construction: Construction = "balanced",
     alphabet: Alphabet = None,
     top: Shown = 20,
     by: Literal["log_prob", "effect", "singles", "epistasis", "interaction"] = "effect",
@@ -282,7 +282,7 @@ def mutants(
             mutations,
             positions,
             changes,
-            joint,
+            construction,
             alphabet,
             top,
             by,
@@ -294,7 +294,9 @@ def mutants(
         from unmask.studies.variants.score_comparison import measure
 
         answers = (
-            measure(one, model, measured, positions, ranking, joint, alphabet, force, progress)
+            measure(
+                one, model, measured, positions, ranking, construction, alphabet, force, progress
+            )
             for one in sequence
         )
     for answer in answers:

@@ -9,7 +9,7 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import TakesMethod, Written
+from unmask.common.border.marks import Only, TakesMethod, Written
 from unmask.runs.progress import Progress
 from unmask.studies.training.recipe import (
     Causal,
@@ -28,11 +28,13 @@ Weight = Annotated[float, Interval(gt=0, le=1e6)]
 
 @checked
 def train(
-    corpus: Annotated[Corpus | None, Written(metavar="CORPUS...", repeat=True)] = None,
+    corpus: Annotated[
+        Corpus | None, Only(without=("parallel",)), Written(metavar="CORPUS...", repeat=True)
+    ] = None,
     *,
     out: PathLike,
     parallel: Annotated[Sequence[Side] | None, Written(metavar="SOURCE TARGET", words=2)] = None,
-    weight: Sequence[Weight] | None = None,
+    weight: Annotated[Sequence[Weight] | None, Only(without=("parallel",))] = None,
     init: PathLike | None = None,
     objective: Annotated[
         Masked | Causal | str, TakesMethod("unmask.studies.training.recipe:OBJECTIVES")

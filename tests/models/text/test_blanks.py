@@ -126,7 +126,7 @@ def test_positions_that_cannot_be_blanks(bert):
     for outside in (6, -1):
         assert f"position {outside} is outside" in refusal(bert, text, positions=[outside])
     assert "twice" in refusal(bert, text, positions=[2, 2])
-    assert "no blank" in refusal(bert, text, positions=[])
+    assert "positions is empty" in refusal(bert, text, positions=[])
     assert "one or the other" in refusal(bert, "the [MASK] sat.", positions=[1])
     assert "one or the other" in refusal(bert, text, positions=[1], targets=["a"])
 

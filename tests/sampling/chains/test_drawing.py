@@ -218,7 +218,7 @@ def test_passes_are_those_that_the_model_is_asked_for(tiny):
     """Calls are filled up to a fixed number of rows."""
     settings = settings_of(chains=8, sweeps=3, length=(5,), kernel="sequential-block", block_size=3)
     counted, rows = copy(tiny), []
-    counted.logits = lambda ids, positions: rows.append(len(ids)) or tiny.logits(ids, positions)
+    counted.logits_at = lambda ids, positions: rows.append(len(ids)) or tiny.logits(ids, positions)
     run = draw_samples(settings, counted)
     passes = int(run.samples.groupby("chain")["passes"].max().sum()) + int(
         run.rates["scoring_passes"].sum()

@@ -27,13 +27,13 @@ def faulty(tiny):
             super().__init__(tiny.network, tiny.tokenizer)
             self.faults = faults
 
-        def logits(self, ids, positions):
+        def logits_at(self, ids, positions):
             for row in ids.tolist():
                 fault = self.faults.get(tuple(row))
                 if isinstance(fault, BaseException):
                     raise fault
                 if fault is not None:
-                    return super().logits(ids, positions) * fault
-            return super().logits(ids, positions)
+                    return super().logits_at(ids, positions) * fault
+            return super().logits_at(ids, positions)
 
     return Faulty

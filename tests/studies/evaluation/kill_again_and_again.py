@@ -28,7 +28,7 @@ def main(model: str, data: str, folder: str, pairs: int, at_once: int) -> None:
             data,
             model=loaded,
             pairs=pairs,
-            joints=("product", "mrf", "pseudo_gibbs"),
+            constructions=("product", "mrf", "pseudo_gibbs"),
             out=Path(folder) / name,
         )
 

@@ -20,7 +20,7 @@ def options(tiny_folder, corpus, tmp_path):
         corpus,
         "--device",
         "cpu",
-        "--joints",
+        "--constructions",
         "product,mrf",
         "--out",
         tmp_path / "run",
@@ -90,7 +90,7 @@ def test_the_paper_s_table_has_both_schemes(options, tiny_folder, corpus, tmp_pa
             50,
         )
         assert settings["constructions"] == ["product", "mrf_logit", "mrf", "hcb", "arnold_gokhale"]
-    refused = unmask(*words, "--joints", "mrf")
+    refused = unmask(*words, "--constructions", "mrf")
     assert refused.exit_code == 2
     assert "leave these out" in refused.stderr
 
@@ -124,7 +124,7 @@ def test_json_is_what_the_function_gives(options, tiny, corpus, tmp_path):
     assert done.stderr == ""
     printed = json.loads(done.stdout)
     assert printed == json.loads((tmp_path / "run" / "table.json").read_text())
-    evaluated = evaluate(corpus, model=tiny, pairs=4, joints="product,mrf").to_dict()
+    evaluated = evaluate(corpus, model=tiny, pairs=4, constructions="product,mrf").to_dict()
     assert printed.keys() == evaluated.keys()
     assert printed["constructions"] == evaluated["constructions"]
 
@@ -160,7 +160,7 @@ def test_failed_pairs_end_with_a_count_and_exit_code_1(short_winded, tmp_path):
         "--out",
         tmp_path / "run",
     ]
-    done = unmask(*words, "--joints", "product,mrf")
+    done = unmask(*words, "--constructions", "product,mrf")
     assert done.exit_code == 1, done.output
     assert "2 random pairs" in done.stdout
     assert "MRF" in done.stdout
@@ -184,7 +184,7 @@ def test_texts_that_are_skipped_are_counted(tiny_folder, tmp_path):
         "cpu",
         "--pairs",
         9,
-        "--joints",
+        "--constructions",
         "mrf",
         "--out",
         tmp_path / "run",

@@ -14,7 +14,7 @@ QUICK = ("product", "mrf", "pseudo_gibbs")
 
 @pytest.fixture(scope="module")
 def asked(tiny, corpus):
-    return {"data": str(corpus), "model": tiny, "pairs": 12, "seed": 1, "joints": QUICK}
+    return {"data": str(corpus), "model": tiny, "pairs": 12, "seed": 1, "constructions": QUICK}
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,7 @@ def test_pairs_of_a_file_are_measured(tiny, tmp_path):
         {"text": "a dog ran under a tree .", "block": [5, 2]},
     ]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    options = {"model": tiny, "joints": QUICK}
+    options = {"model": tiny, "constructions": QUICK}
     rows = unmask.evaluate(tmp_path / "pairs.jsonl", out=tmp_path / "run", **options).rows
     first, second = (rows[rows["pair"] == i].iloc[0] for i in (0, 1))
     assert (first["first_token"], first["second_token"], "id" in first) == ("the", "cat", False)
@@ -204,7 +204,7 @@ def test_pairs_of_a_file_are_measured(tiny, tmp_path):
     for choice, option in (({"pairs": 1}, "pairs"), ({"scheme": "contiguous"}, "scheme")):
         with pytest.raises(
             InputError,
-            match=f"{option} was given, and the pairs are those of .*: leave {option} out",
+            match=f"{option} has no effect, as the pairs are those of .*: leave it out",
         ):
             unmask.evaluate(tmp_path / "pairs.jsonl", **options, **choice)
     again = unmask.evaluate(tmp_path / "run" / "pairs.jsonl", **options).rows
@@ -219,7 +219,9 @@ def test_parses_give_syntactic_distances(tiny, tmp_path):
         for i, (form, head) in enumerate(tree, 1)
     ]
     (tmp_path / "one.conllu").write_text("\n".join([*lines, ""]))
-    rows = unmask.evaluate(tmp_path / "one.conllu", model=tiny, pairs=21, joints="product").rows
+    rows = unmask.evaluate(
+        tmp_path / "one.conllu", model=tiny, pairs=21, constructions="product"
+    ).rows
     apart = {(row.first, row.second): row.syntactic_distance for row in rows.itertuples()}
     assert len(apart) == 21
     assert (apart[1, 2], apart[1, 3], apart[2, 3], apart[4, 5], apart[1, 5], apart[3, 7]) == (
@@ -238,7 +240,7 @@ def test_the_support_is_the_regular_tokens_or_every_column_or_an_alphabet(asked,
     """
     texts = ["the cat sat on the mat .", "a dog ran on the mat ."]
     by_support = {
-        name: unmask.evaluate(texts, model=tiny, pairs=6, joints="mrf", **options).rows
+        name: unmask.evaluate(texts, model=tiny, pairs=6, constructions="mrf", **options).rows
         for name, options in {
             "all": {"support": "all"},
             "regular": {},
@@ -270,13 +272,13 @@ def test_columns_that_are_no_tokens_do_not_count(tiny, tiny_folder, tmp_path):
     texts = ["the cat sat on the mat ."]
     wide_model = MaskedLM.load(folder, device="cpu")
     rows = [
-        unmask.evaluate(texts, model=m, pairs=3, joints=["product", "balanced"]).rows
+        unmask.evaluate(texts, model=m, pairs=3, constructions=["product", "balanced"]).rows
         for m in (tiny, wide_model)
     ]
     compared = ["pair", "construction", "unary_nll_first", "pair_nll", "a_kl", "g_kl"]
     pd.testing.assert_frame_equal(rows[0][compared], rows[1][compared], rtol=1e-4)
     every = unmask.evaluate(
-        texts, model=wide_model, pairs=3, joints=["product", "balanced"], support="all"
+        texts, model=wide_model, pairs=3, constructions=["product", "balanced"], support="all"
     ).rows
     assert (every["pair_nll"] > rows[1]["pair_nll"] + 1).all()
 
@@ -284,7 +286,7 @@ def test_columns_that_are_no_tokens_do_not_count(tiny, tiny_folder, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"joints": ("mrf", "mrf")}, "mrf twice"),
+        ({"constructions": ("mrf", "mrf")}, "mrf twice"),
         ({"support": "all", "alphabet": "abc"}, "exclude each other"),
     ],
 )
@@ -292,7 +294,7 @@ def test_a_wrong_request_is_refused_before_the_model_is_loaded(corpus, tmp_path,
     options = {
         "data": str(corpus),
         "model": "no such model",
-        "joints": QUICK,
+        "constructions": QUICK,
         "out": tmp_path / "run",
     }
     with pytest.raises(InputError, match=message) as error:

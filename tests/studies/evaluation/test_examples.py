@@ -42,7 +42,7 @@ def test_table_1_has_every_cell(monkeypatch, capsys, tiny_folder, corpus, tmp_pa
         6,
         "--device",
         "cpu",
-        "--joints",
+        "--constructions",
         "product,family:0.5,0.25",
     )
     head, _, *rows = run(
@@ -58,7 +58,16 @@ def test_table_1_has_every_cell(monkeypatch, capsys, tiny_folder, corpus, tmp_pa
 
 
 def test_appendix_e_counts_every_pair_once(monkeypatch, capsys, tiny_folder, parsed, tmp_path):
-    options = ("--model", tiny_folder, "--pairs", 30, "--device", "cpu", "--joints", "product,mrf")
+    options = (
+        "--model",
+        tiny_folder,
+        "--pairs",
+        30,
+        "--device",
+        "cpu",
+        "--constructions",
+        "product,mrf",
+    )
     rows = run(monkeypatch, capsys, "appendix_e.py", tmp_path / "run", parsed, *options)
     counts = [[int(n) for n in row[1:]] for row in rows if row[0] == "pairs"]
     assert [sum(each) for each in counts] == [30, 30]

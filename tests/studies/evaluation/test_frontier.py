@@ -121,7 +121,7 @@ def test_texts_are_first_tokens_or_whole_texts():
     assert len(texts_of_length(model, TEXTS, 7, False, 2)[0]) == 2
     with pytest.raises(
         InputError,
-        match="data has no text of 5 tokens: give other texts or another length, or take the first",
+        match="data has no text of 5 tokens: give other texts or another length, or first=True",
     ):
         texts_of_length(model, TEXTS, 5, False, 2)
     _, skipped = texts_of_length(

@@ -148,7 +148,7 @@ def precise(tiny_folder):
 
 @pytest.fixture(scope="module")
 def asked(precise, corpus):
-    return {"data": str(corpus), "model": precise, "pairs": 12, "seed": 1, "joints": QUICK}
+    return {"data": str(corpus), "model": precise, "pairs": 12, "seed": 1, "constructions": QUICK}
 
 
 @pytest.fixture(scope="module")
@@ -268,7 +268,7 @@ def test_a_pair_that_fails_does_not_take_the_others_with_it(
     not os.environ.get("TRITON_INTERPRET") or not find_spec("triton"), reason="compiled here"
 )
 def test_pairs_by_triton_from_the_logits_to_the_numbers(tiny, corpus, monkeypatch, in_batches):
-    options = {"data": str(corpus), "model": tiny, "pairs": 2, "joints": ("balanced",)}
+    options = {"data": str(corpus), "model": tiny, "pairs": 2, "constructions": ("balanced",)}
     plain = unmask.evaluate(**options).rows
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     by_triton = unmask.evaluate(**options).rows

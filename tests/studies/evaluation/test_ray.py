@@ -47,7 +47,7 @@ def asked(tiny_folder, corpus):
         "data": corpus,
         "model": cpu(tiny_folder),
         "pairs": 60,
-        "joints": ("product", "mrf", "pseudo_gibbs"),
+        "constructions": ("product", "mrf", "pseudo_gibbs"),
     }
 
 

@@ -117,7 +117,7 @@ def test_masked_and_causal_models_are_not_taken_for_each_other(tmp_path, trained
     with pytest.raises(UnmaskError, match="looks ahead"):
         CausalJudge(str(masked.out), "cpu")
     with pytest.raises(
-        UnmaskError, match="is not a causal model: give one, or leave out --objective causal"
+        UnmaskError, match="is not a causal model: give one, or leave out objective=causal"
     ):
         train(tmp_path / "a", init=masked.out, **UNSET)
     with pytest.raises(UnmaskError, match="is a causal model"):

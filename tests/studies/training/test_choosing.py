@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from support import flat
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, in_python, written_by
 from unmask.studies.training.choosing import SIZES, Data, choose, settle
 from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.recipe import OBJECTIVES, Masked, Optimisation, Shape
@@ -82,19 +82,19 @@ def advice_after(loss, vocab, suited, positions=10):
     run = TrainingRun(
         Path("out"), "finished", 1, Validation(loss, 0.5, positions, 5.0), 1, 1, 1.0, settings
     )
-    return advice(run, suited)
+    return written_by(in_python, advice(run, suited))
 
 
 def test_the_advice_after_little_learning_is_what_would_help():
     assert (
         advice_after(4.9, 256, 1024)
-        == "give a larger --vocab (1024 is chosen for this corpus), or more --epochs"
+        == "give a larger vocab (1024 is chosen for this corpus), or more epochs"
     )
-    assert advice_after(4.9, 1024, 1024) == "give more --epochs or more text"
+    assert advice_after(4.9, 1024, 1024) == "give more epochs or more text"
     assert (
-        advice_after(4.9, 256, None) == "give more --epochs or more text"
+        advice_after(4.9, 256, None) == "give more epochs or more text"
     )  # the vocabulary is another model's
-    assert "--valid" in advice_after(4.9, 1024, 1024, positions=0)
+    assert "longer texts as valid" in advice_after(4.9, 1024, 1024, positions=0)
 
 
 def test_what_is_given_wins():
@@ -177,10 +177,7 @@ def test_the_chosen_options_given_one_by_one_make_the_same_weights_and_so_does_a
     message = next(
         line for plan in caplog.messages for line in plan.splitlines() if line.startswith("chosen ")
     )
-    options = {
-        name.replace("-", "_"): float(value)
-        for name, value in re.findall(r"--([\w-]+) (\S+)", message)
-    }
+    options = {name: float(value) for name, value in re.findall(r"(\w+)=(\S+)", message)}
     numbers = {
         name: value if name in ("lr", "dropout", "mask_source") else int(value)
         for name, value in options.items()

@@ -118,7 +118,7 @@ def test_rows_are_shared_out_once_each():
             assert max(map(len, parts)) - min(map(len, parts)) <= 1
     with pytest.raises(
         InputError,
-        match="9 processes cannot share batches of 8 rows of 64 tokens: give --batch-tokens 576 or",
+        match="9 processes cannot share batches of 8 rows of 64 tokens: give batch_tokens=576 or",
     ):
         Processes(size=9).refuse_few_rows(8, 64)
 
@@ -299,14 +299,14 @@ def test_a_mistake_of_all_processes_is_one_line(shared, tmp_path):
             "cuda",
             2,
             (
-                "3 processes were started on a machine with 2 GPUs: give --nproc-per-node 2, or"
-                " --device cpu"
+                "3 processes were started on a machine with 2 GPUs: start 2 of them, or give"
+                " device=cpu"
             ),
         ),
         (
             "cuda:1",
             0,
-            "device 'cuda:1' is one GPU, and there are several processes: give --device cuda",
+            "device 'cuda:1' is one GPU, and there are several processes: give cuda, one",
         ),
         ("cpu", 7, torch.device("cpu")),
     ],

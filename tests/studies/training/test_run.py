@@ -46,6 +46,9 @@ SMALL: dict[str, Any] = {
     "device": "cpu",
 }
 
+NO_SHAPE: dict[str, Any] = {"layers": None, "width": None, "heads": None, "vocab": None}
+"""For a run that starts from a model, which has a shape."""
+
 
 @pytest.fixture(autouse=True)
 def one_thread():
@@ -237,11 +240,11 @@ def test_numbers_that_are_not_finite_stop_the_run_in_one_line(shared, tmp_path):
         for name, tensor in weights(spoiled).items()
     }
     save_file(huge, spoiled / "model.safetensors", {"format": "pt"})
-    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    shape = NO_SHAPE
     with pytest.raises(
         UnmaskError,
         match=r"the loss of step 0 is not a finite number .rows .*"
-        "there is no checkpoint yet; try a lower --lr",
+        "there is no checkpoint yet; try a lower lr or a longer warmup",
     ):
         go(shared, tmp_path / "model", init=spoiled, **shape)
     assert not (tmp_path / "model" / "model.safetensors").exists()
@@ -285,7 +288,7 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(shared, tmp_path, uninterrup
     with pytest.raises(
         InputError,
         match=(
-            "no space left on the disk of .*checkpoint.pt.* the same command again with --resume$"
+            "no space left on the disk of .*checkpoint.pt.* same command again with resume=True$"
         ),
     ):
         go(shared, out)
@@ -334,11 +337,11 @@ def test_a_damaged_checkpoint_is_refused_and_deleting_it_helps(
 
 def test_no_run_a_run_of_another_corpus_and_a_finished_one_are_not_resumed(shared, tmp_path):
     out = tmp_path / "model"
-    with pytest.raises(InputError, match="no run to resume"):
+    with pytest.raises(InputError, match="resume finds no run in"):
         go(shared, out, resume=True)
     go(shared, out, max_minutes=0.0)
     with pytest.raises(
-        InputError, match="exists and is not empty: name another --out, or add --resume"
+        InputError, match="exists and is not empty: name another folder, or give resume=True"
     ):
         go(shared, out)
     with pytest.raises(InputError, match="holds a run with corpus .*, not "):
@@ -347,8 +350,8 @@ def test_no_run_a_run_of_another_corpus_and_a_finished_one_are_not_resumed(share
         )
     assert go(shared, out, resume=True).finished
     further = (
-        f"{str(out)!r} is finished: to train its model further, name another --out and add --init"
-        f" {str(out)!r}"
+        f"out {str(out)!r} holds a training that is finished: to train its model further, name"
+        f" another folder and give init={out}"
     )
     for resume in (True, False):
         with pytest.raises(InputError, match=re.escape(further)):
@@ -356,7 +359,7 @@ def test_no_run_a_run_of_another_corpus_and_a_finished_one_are_not_resumed(share
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "thesis.tex").write_text("mine")
     with pytest.raises(
-        InputError, match="is not empty: name another --out$"
+        InputError, match="is not empty: name another folder$"
     ):  # there is no run to resume
         go(shared, tmp_path / "notes")
 
@@ -365,13 +368,13 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared, tmp_path):
     short = ["The old baker kneads dough on Friday."] * 3
     options = {**SMALL, "out": tmp_path / "model"}
     for empty in ([], ["", "  \n"]):
-        with pytest.raises(InputError, match="the corpus is empty"):
+        with pytest.raises(InputError, match="corpus is empty"):
             flat.train(empty, valid=shared / "valid.txt", **options)
     with pytest.raises(InputError, match="shorter than one batch"):
         flat.train(short, valid=shared / "valid.txt", **options)
     with pytest.raises(InputError, match="no segment is held out"):
         flat.train(short, valid_share=1e-9, **options)
-    with pytest.raises(InputError, match="has no text, give another file"):
+    with pytest.raises(InputError, match="valid 2 texts has no text: give another file"):
         flat.train(short * 200, valid=["", " "], **options)
     assert not (tmp_path / "model").exists()
 
@@ -385,8 +388,8 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared, tmp_path):
             "take at least .* GB to train, and cpu has .* GB: give smaller",
         ),
         ({"max_length": 30}, "max_length 30 is not a multiple of 8: give one, for example 32"),
-        ({"tokenizer": "/nowhere"}, "no tokenizer at /nowhere"),
-        ({"init": "/nowhere"}, "init '/nowhere' has no tokenizer.json"),
+        ({"tokenizer": "/nowhere", "vocab": None}, "no tokenizer at /nowhere"),
+        ({"init": "/nowhere", **NO_SHAPE}, "init '/nowhere' has no tokenizer.json"),
         ({"valid": "/nowhere.txt"}, "valid '/nowhere.txt' is not a file"),
     ],
 )
@@ -400,20 +403,21 @@ def test_options_that_cannot_be(shared, tmp_path, change, message):
 def test_a_run_goes_on_from_a_model_folder(shared, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     go(shared, first, steps=60)
-    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    shape = NO_SHAPE
     go(shared, second, steps=1, lr=1e-12, init=first, **shape)
     assert weights(first).keys() == weights(second).keys()
     assert all((weights(first)[k] - weights(second)[k]).abs().max() < 1e-9 for k in weights(first))
-    with pytest.raises(
-        InputError, match=f"layers 3 was given, but {first} has 2: leave out --layers, or --init"
-    ):
+    with pytest.raises(InputError, match="layers is not used with init: leave one of the two out"):
         go(shared, tmp_path / "third", init=first, **{**shape, "layers": 3})
     with pytest.raises(InputError, match="max_length 64 is more than the 32 positions"):
         go(shared, tmp_path / "third", init=first, max_length=64, **shape)
+    further = {**shape, "steps": 1, "max_length": None}
+    made = go(shared, tmp_path / "fourth", init=first, **further)
+    assert made.settings.max_length == 32  # what the model has, since no length was given
     strange = ["Ω ψ ж щ."] * 400
     with pytest.warns(
         UnmaskWarning,
-        match=r"57% of the corpus is \[UNK\].*: .* or leave out --tokenizer and --init",
+        match=r"57% of the corpus is \[UNK\].*: .* or leave out tokenizer and init, so that one",
     ):
         options = {**SMALL, **shape, "steps": 1, "init": first}
         flat.train(strange, out=tmp_path / "strange", valid=strange, **options)
@@ -474,8 +478,8 @@ def test_a_model_is_not_trained_further_with_another_tokenizer(
     change(rule)
     other = tmp_path / "tokenizer.json"
     other.write_text(json.dumps(rule))
-    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
-    refused = f"is not that of init .*{message}.*: leave out --tokenizer, or leave out --init"
+    shape = NO_SHAPE
+    refused = f"^tokenizer .* is not that of init .*{message}.*: leave it out, or leave out init"
     with pytest.raises(InputError, match=refused) as told:
         go(shared, tmp_path / "model", steps=1, init=first_model, tokenizer=other, **shape)
     assert "\n" not in str(told.value)
@@ -494,7 +498,7 @@ def test_an_equal_tokenizer_is_taken_and_neither_cuts_nor_pads_texts(shared, fir
     rule["padding"] |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
     other = tmp_path / "tokenizer.json"
     other.write_text(json.dumps(rule, indent=1))
-    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    shape = NO_SHAPE
     made = go(shared, tmp_path / "model", steps=2, init=first_model, tokenizer=other, **shape)
     plain = go(shared, tmp_path / "plain", steps=2, init=first_model, **shape)
     assert same(weights(made.out), weights(plain.out))
@@ -507,7 +511,7 @@ def test_a_model_beside_another_vocabulary_is_not_trained_further(shared, first_
         key=lambda item: item[1],
     )
     (folder / "vocab.txt").write_text("\n".join(token for token, _ in reversed(tokens)))
-    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    shape = NO_SHAPE
     with pytest.raises(UnmaskError, match="is not that of its vocabulary file"):
         go(shared, tmp_path / "model", steps=1, init=folder, **shape)
 
@@ -516,7 +520,7 @@ def test_a_trained_tokenizer_that_cannot_spell_the_corpus_asks_for_a_larger_voca
     texts = ["".join(map(chr, range(first, first + 6))) for first in range(0x4E00, 0x5200, 6)]
     options = {"out": tmp_path, "valid": texts, **SMALL, "steps": 2, "vocab": 64}
     with pytest.warns(
-        UnmaskWarning, match=r"% of the corpus is \[UNK\].*: give a larger --vocab than 64$"
+        UnmaskWarning, match=r"% of the corpus is \[UNK\].*: give a larger vocab than 64$"
     ):
         flat.train(texts, **options, max_minutes=0.0)
     with warnings.catch_warnings(record=True) as caught:
@@ -542,7 +546,7 @@ def test_a_model_of_few_tokens_is_one_to_start_from(tmp_path):
     first = flat.train(texts, out=tmp_path / "first", **options).out
     tokens = json.loads((first / "config.json").read_text())["vocab_size"]
     assert tokens < 64
-    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    shape = NO_SHAPE
     made = flat.train(texts, out=tmp_path / "second", init=first, **{**options, **shape})
     assert made.finished
     assert made.settings.vocab == tokens

@@ -68,10 +68,10 @@ def test_sources_that_cannot_be_used(tmp_path):
         sources([str(tmp_path)])
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(
-        InputError, match="2 weights for 1 corpus files: give one --weight per file"
+        InputError, match="weight has 2 numbers for 1 corpus files: give one per file"
     ):
         sources([tmp_path / "a.txt"], [1.0, 2.0])
     with pytest.raises(InputError, match="names files, and 'A text.' is not a file"):
         sources([str(tmp_path / "a.txt"), "A text."])
-    with pytest.raises(InputError, match="the corpus is empty"):
+    with pytest.raises(InputError, match="corpus is empty"):
         sources([])

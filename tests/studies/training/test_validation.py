@@ -19,7 +19,8 @@ from support.made_up import made_up_lines
 from unmask.common.errors import UnmaskWarning
 from unmask.models.text.word_pieces import special_id
 from unmask.studies.training.corpus import prepare
-from unmask.studies.training.objectives import CausalTasks, FixedRate, MaskedTasks
+from unmask.studies.training.masking.schemes import FixedRate
+from unmask.studies.training.objectives import CausalTasks, MaskedTasks
 from unmask.studies.training.packed_text import Vocabulary
 from unmask.studies.training.parallel_corpus import prepare_parallel
 from unmask.studies.training.settings import TrainSettings
@@ -148,7 +149,7 @@ def test_a_run_that_learned_nothing_says_so(tmp_path, caplog):
     told: list[str] = []
     with pytest.warns(
         UnmaskWarning,
-        match=r"after 2 steps \(.* epochs\) the model has not learned: validation .*--epochs",
+        match=r"after 2 steps \(.* epochs\) the model has not learned: validation .*more epochs",
     ):
         made = flat.train(
             TRAIN,

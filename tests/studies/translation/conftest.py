@@ -30,11 +30,12 @@ def masked(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def causal(folder: Path, masked: Path) -> Path:
-    options = {**SMALL, "objective": "causal", "tokenizer": masked}
+    options = {**SMALL, "objective": "causal", "vocab": None, "tokenizer": masked}
     return flat.train(parallel=pairs(600, words=6), out=folder / "causal", steps=180, **options).out
 
 
 @pytest.fixture(scope="session")
 def refined(folder: Path, masked: Path) -> Path:
-    options = {**SMALL, "init": masked, "vocab": None, "refinement": 1.0, "lr": 4e-3, "steps": 120}
+    of_masked = dict.fromkeys(("layers", "width", "heads", "vocab"))
+    options = {**SMALL, **of_masked, "init": masked, "refinement": 1.0, "lr": 4e-3, "steps": 120}
     return flat.train(parallel=pairs(600, words=6), out=folder / "refined", **options).out

@@ -18,7 +18,8 @@ from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
 from unmask.sampling.target import Energy, Target
 from unmask.studies.training.encoder import PackedBert
-from unmask.studies.training.objectives import CausalTasks, MaskedTasks, UniformRate
+from unmask.studies.training.masking.schemes import UniformRate
+from unmask.studies.training.objectives import CausalTasks, MaskedTasks
 from unmask.studies.training.packed_text import PackedText, Vocabulary
 from unmask.studies.training.settings import TrainSettings
 from unmask.studies.training.start import new_model

@@ -274,7 +274,7 @@ def test_passes_without_a_kernel_are_those_of_mask_predict() -> None:
     )
     with pytest.raises(
         InputError,
-        match="passes was given, which beam, the usual kernel of a causal model, does not use",
+        match="passes has no effect on beam, the usual kernel of a causal model",
     ):
         settle(True, kernel, *[None] * 4, 0)
 
@@ -283,7 +283,7 @@ def test_passes_without_a_kernel_are_those_of_mask_predict() -> None:
     ("options", "message"),
     [
         ({"lengths": 400}, "lengths 400 is more than the 15 that the model takes"),
-        ({"kernel": "beam"}, "kernel beam was given, and the model is a masked model"),
+        ({"kernel": "beam"}, "kernel beam is not for this model, which is a masked model"),
         ({"reference": ["one"]}, "24 sources and 1 references"),
         ({"kernel": "mh", "start": "mh"}, "start 'mh' is not known: give one of ancestral"),
         ({"kernel": "mh", "start": "ancestral@3"}, "start 'ancestral@3' is not known"),
@@ -305,7 +305,7 @@ def test_words_that_cannot_be_spelled_are_told(masked: Path) -> None:
 def test_other_models_and_sources_without_room_are_refused(
     masked: Path, causal: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match="the model is a causal model"):
+    with pytest.raises(InputError, match="for this model, which is a causal model"):
         translated(causal, kernel="mask-predict")
     with pytest.warns(UnmaskWarning, match="was trained to translate"):
         unmask.fill("ka [MASK] lo.", model=masked)
@@ -356,25 +356,28 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
     for name in ("t.en", "t.csv"):
         (tmp_path / name).write_text("one\ntwo\n")
     for options, message in (
-        ({"parallel": (tmp_path / "s.de", tmp_path / "t.en")}, "s.de has 3 lines and .*t.en 2"),
+        (
+            {"parallel": (tmp_path / "s.de", tmp_path / "t.en")},
+            "parallel has 3 lines in .*s.de and 2 in .*t.en",
+        ),
         ({"parallel": (tmp_path / "s.de", tmp_path / "no.en")}, "is not a file"),
-        ({}, "give one of the two"),
+        ({}, "no text was given to train on: give corpus or parallel"),
         (
             {"corpus": ["a"], "mask_source": 0.1},
-            "mask_source was given, which a CORPUS of texts does not use",
+            "mask_source is used only with parallel: give parallel, or leave it out",
         ),
         ({"parallel": (tmp_path / "s.de", tmp_path / "t.csv")}, "t.csv holds .* by its name"),
         (
             {"parallel": (["a b"], ["c d"]), "weight": [1.0]},
-            "which --parallel SOURCE TARGET does not use",
+            "weight is not used with parallel: leave one of the two out",
         ),
         (
-            {"parallel": (["a b"], ["c \ud800"]), "tokenizer": masked},
+            {"parallel": (["a b"], ["c \ud800"]), "tokenizer": masked, "vocab": None},
             "text 1: half of a surrogate pair",
         ),
         (
             {"parallel": (["a b"], ["c d"]), "valid_share": 1e-9},
-            "give more pairs or a larger --valid-share",
+            "give more pairs, or a larger valid_share",
         ),
     ):
         with pytest.raises(InputError, match=message):

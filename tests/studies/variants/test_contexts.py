@@ -10,18 +10,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.all_at_once import variant_scores
+from support.all_at_once import contexts_of, variant_scores
 from unmask.common.cloze import blanked
 from unmask.common.errors import ModelError
 from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
-from unmask.scoring.registry import OF_VARIANTS
-from unmask.studies.variants.contexts import Contexts
 from unmask.studies.variants.effects import effects
+from unmask.studies.variants.scores.score import VARIANT_SCORES
 from unmask.tables.lattice import random_orders
 from unmask.tables.unary import unary_tables
 
-ALL = [*OF_VARIANTS, "pairs:balanced", "pairs:mrf"]
+NAMES = [name for name in VARIANT_SCORES if name != "pairs"]
+ALL = [*NAMES, "pairs:balanced", "pairs:mrf"]
 
 
 def by_hand(
@@ -31,7 +31,7 @@ def by_hand(
     x: tuple[int, ...],
     allowed: list[int],
     orders,
-    joint: str,
+    construction: str,
 ):
     """Every score of one variant, one conditional at a time."""
 
@@ -81,7 +81,7 @@ def by_hand(
         ),
         "any_order": float(torch.tensor(chain, dtype=torch.float64).logsumexp(0)) - log(len(chain)),
         "any_order_mean_log": sum(chain) / len(chain),
-        "epistasis": epistasis(joint),
+        "epistasis": epistasis(construction),
         "pairs:balanced": singles + epistasis("balanced"),
         "pairs:mrf": singles + epistasis("mrf"),
     }
@@ -98,19 +98,19 @@ def everything(letters: list[int], sites: int) -> torch.Tensor:
     st.integers(1, 3),
     st.sampled_from(["balanced", "hcb"]),
 )
-def test_every_score_is_that_summed_by_hand(seed, positions, k, joint):
+def test_every_score_is_that_summed_by_hand(seed, positions, k, construction):
     model, sites, allowed = TabularMLM.random(3, 4, seed), positions[:k], [2, 0]
     ids = torch.randint(0, 2, (4,), generator=torch.Generator().manual_seed(seed)).mul(2).tolist()
     variants = everything(allowed, k)
     scores = variant_scores(
-        model, ids, sites, variants, ALL, allowed, orders=3, seed=seed, joint=joint
+        model, ids, sites, variants, ALL, allowed, orders=3, seed=seed, construction=construction
     )
     assert [name for name in scores if name != "any_order_mean_log"] == ALL
     drawn = random_orders(1, 3, k, torch.Generator().manual_seed(seed))[0].tolist()
     left = sorted(range(k), key=lambda i: sites[i])
     orders = [[left[s] for s in order] for order in drawn]
     for row, x in enumerate(variants.tolist()):
-        expected = by_hand(model, ids, sites, tuple(x), allowed, orders, joint)
+        expected = by_hand(model, ids, sites, tuple(x), allowed, orders, construction)
         assert {name: float(values[row]) for name, values in scores.items()} == pytest.approx(
             expected, abs=1e-9
         )
@@ -122,16 +122,17 @@ def test_probabilities_sum_to_one_and_pseudo_likelihoods_do_not():
         model, [0, 1, 2, 0], [3, 0, 2], everything([0, 1, 2], 3), ALL, [0, 1, 2], orders=4
     )
     totals = {name: float(values.logsumexp(0).exp()) for name, values in scores.items()}
-    for name, score in OF_VARIANTS.items():
-        assert (totals[name] == pytest.approx(1, abs=1e-12)) is score.probability, name
+    for name in NAMES:
+        is_probability = totals[name] == pytest.approx(1, abs=1e-12)
+        assert is_probability is VARIANT_SCORES[name].probability, name
     assert totals["any_order_mean_log"] < 1
 
 
 def test_passes_are_the_distinct_contexts_exactly():
     model, k = TabularMLM.random(2, 6, 3), 5
     rows = []
-    logits, substitutions = model.logits, model.substitutions
-    model.logits = lambda ids, positions: rows.append(len(ids)) or logits(ids, positions)
+    logits, substitutions = model.logits_at, model.substitutions
+    model.logits_at = lambda ids, positions: rows.append(len(ids)) or logits(ids, positions)
     model.substitutions = lambda ids, vary, values, predict: substitutions(
         ids, vary, values, predict
     )
@@ -145,12 +146,12 @@ def test_passes_are_the_distinct_contexts_exactly():
     }
     for name, passes in expected.items():
         rows.clear()
-        contexts = Contexts(model, [0] * 6, range(k), name, [0, 1])
+        contexts = contexts_of(model, [0] * 6, range(k), name, [0, 1])
         assert contexts.pass_count(variants) == passes
         contexts.scores(variants)
         assert contexts.passes == passes
         assert sum(rows) >= passes
-    several = Contexts(model, [0] * 6, range(k), "pll,left_to_right,product", [0, 1])
+    several = contexts_of(model, [0] * 6, range(k), "pll,left_to_right,product", [0, 1])
     shared = (
         k * 2 ** (k - 1) + 2**k - 1 - 2 ** (k - 1)
     )  # the last step of the chain is a term of pll, the first the product's
@@ -161,7 +162,7 @@ def test_passes_are_the_distinct_contexts_exactly():
 
 def test_any_orders_share_prefixes():
     k = 4
-    contexts = Contexts(
+    contexts = contexts_of(
         TabularMLM.random(2, k, 3), [0] * k, range(k), "any_order", [0, 1], orders=5, seed=2
     )
     prefixes = {
@@ -176,7 +177,7 @@ def test_any_orders_share_prefixes():
 
 
 def test_only_pairs_that_a_variant_changes_are_asked_for():
-    contexts = Contexts(TabularMLM.random(2, 4, 3), [0] * 4, range(4), "pairs", [0, 1])
+    contexts = contexts_of(TabularMLM.random(2, 4, 3), [0] * 4, range(4), "pairs", [0, 1])
     assert contexts.pass_count(torch.tensor([[1, 1, 0, 0], [0, 0, 1, 0]])) == 4 + 5
 
 

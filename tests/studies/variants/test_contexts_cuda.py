@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 import torch
 
+from support.all_at_once import contexts_of
 from unmask.models.masked_lm import MaskedLM
-from unmask.studies.variants.contexts import Contexts
 
 pytestmark = pytest.mark.gpu
 
@@ -22,7 +22,7 @@ def test_every_score(letters_folder, dtype, tolerance, enough, monkeypatch):
     ids = models[0].words.encode("ACDEGACDEG")
     sites, allowed = (2, 4, 7, 9), models[0].regular_ids
     variants = torch.tensor(list(product(allowed[:3], repeat=4)))
-    contexts = [Contexts(model, ids, sites, "all", allowed) for model in models]
+    contexts = [contexts_of(model, ids, sites, "all", allowed) for model in models]
     expected, scores = (one.scores(variants) for one in contexts)
     assert contexts[0].passes == contexts[1].passes == contexts[1].pass_count(variants)
     for name, values in expected.items():

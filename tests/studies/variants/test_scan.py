@@ -126,7 +126,7 @@ def test_a_figure_without_a_mutant_on_it_is_refused_before_any_pass(letters, tmp
     monkeypatch.setattr(
         "unmask.studies.variants.scan.tables_of", lambda *_, **__: pytest.fail("a pass")
     )
-    with pytest.raises(InputError, match="those given have 3 or more: leave out figure"):
+    with pytest.raises(InputError, match="those given have 3 or more: leave it out"):
         unmask.mutants(SEQUENCE, **three, figure=tmp_path / "m.png")
     assert not (tmp_path / "m.png").exists()
 
@@ -146,7 +146,10 @@ def test_the_most_mutants_of_a_scan(letters, monkeypatch):
     ("options", "message"),
     [
         ({}, "neither mutations nor positions"),
-        ({"mutations": "A1C", "positions": [1]}, "both given"),
+        (
+            {"mutations": "A1C", "positions": [1]},
+            "mutations was given beside positions: name mutants",
+        ),
         ({"mutations": "D1C"}, "residue 1 of the sequence is A, not D"),
         ({"mutations": "A9C"}, "residues 1 to 8, and no 9"),
         ({"mutations": "A1A"}, "into itself"),
@@ -155,7 +158,7 @@ def test_the_most_mutants_of_a_scan(letters, monkeypatch):
         ({"mutations": "A1C+A1D"}, "twice"),
         (
             {"mutations": "A1C+C2A+D3A+E4A+G5A"},
-            r"up to 4 are exact: .* measured values \(measured\)",
+            r"up to 4 are exact: .* with measured values",
         ),
         (
             {"mutations": "A1C C2A"},
@@ -164,7 +167,7 @@ def test_the_most_mutants_of_a_scan(letters, monkeypatch):
         ({"mutations": ["A1C,C2A"]}, "not understood"),
         ({"mutations": "A1C::C2A"}, "not understood"),
         ({"mutations": "A " * 5000}, r"^.{,400}$"),
-        ({"positions": [0]}, "position 0 is out of range"),
+        ({"positions": [0]}, "positions 0 is out of range: the sequence has residues 1 to 8"),
         ({"positions": "3-x"}, "not understood"),
         ({"positions": "3-"}, "positions '3-' is not understood"),
         ({"positions": "1-999999999"}, "residues 1 to 8"),
@@ -180,7 +183,7 @@ def test_what_is_refused(letters, options, message):
 
 
 def test_a_model_of_words_needs_an_alphabet(english):
-    with pytest.raises(InputError, match="give the alphabet"):
+    with pytest.raises(InputError, match="give an alphabet of"):
         unmask.mutants("The cat sat.", positions=[2], model=english)
 
 

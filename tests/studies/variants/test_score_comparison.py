@@ -100,7 +100,7 @@ def synthetic(effects, values, changes=None, **options):
     for row, m in enumerate(np.full(n, 2) if changes is None else changes):
         cells[row, :m] = 1
     variants = Variants((1, 2, 3, 4), np.zeros(4, dtype=int), cells, np.asarray(values, float), "y")
-    settings = {"joint": "balanced", "better": "higher"} | options
+    settings = {"construction": "balanced", "better": "higher"} | options
     return compared("AAAA", [""] * n, variants, effects, **settings)
 
 

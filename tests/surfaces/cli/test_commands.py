@@ -28,12 +28,12 @@ def model(tiny_folder):
 
 
 def test_fill_json_is_what_the_api_says(tiny, model):
-    result = run("fill", TWO, *model, "--joint", "product", "--top", 3, "--json")
+    result = run("fill", TWO, *model, "--construction", "product", "--top", 3, "--json")
     assert result.exit_code == 0
     assert result.stderr == ""
     printed = json.loads(result.stdout)
-    assert set(printed) == {"text", "joint", "candidates_mass", "completions"}
-    assert printed == unmask.fill(TWO, model=tiny, joint="product", top=3).to_dict()
+    assert set(printed) == {"text", "construction", "candidates_mass", "completions"}
+    assert printed == unmask.fill(TWO, model=tiny, construction="product", top=3).to_dict()
 
 
 def test_fill_shows_joint_and_product_side_by_side(tiny, model):
@@ -119,13 +119,13 @@ THREE = "a [MASK] [MASK] [MASK] ."
 def test_fill_by_chain_from_three_blanks_on(tiny, model):
     printed = json.loads(run("fill", THREE, *model, "--json").stdout)
     assert printed == json.loads(json.dumps(unmask.fill(THREE, model=tiny).to_dict()))
-    assert printed["joint"] == "chain"
+    assert printed["construction"] == "chain"
     assert 0 < printed["mass"] <= 1
     assert len(printed["completions"]) == 10
     assert printed["certain"] <= 10
     grid = json.loads(run("fill", THREE, *model, "--candidates", 3, "--json").stdout)
     assert "candidates_mass" in grid
-    assert grid["joint"] == "restarted"
+    assert grid["construction"] == "restarted"
     shown = run("fill", THREE, *model, "--top", 3).stdout
     assert "% of all mass" in " ".join(shown.split())
     assert "certain" in shown
@@ -232,7 +232,7 @@ def test_the_name_of_a_file_is_not_read_as_a_text(model, tmp_path, monkeypatch, 
         ("score a -", "- is standard input, and 1 text was given beside it"),
         (
             "dependence --profile {file} --file {file}",
-            "--file was given, which profile does not use",
+            "--file was given, which --profile does not use",
         ),
         ("score --minimal-pairs {file} --text a", "'a' and --minimal-pairs were both given"),
     ],
@@ -357,7 +357,7 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
     [
         (
             "evaluate --data {file} --support all --alphabet cat,dog",
-            "--alphabet and support all exclude each other",
+            "--alphabet and --support all exclude each other",
         ),
         ("score 'a cat' --file {file}", "a text and --file were both given"),
         (
@@ -381,8 +381,8 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
         ("score --pairs {file}", "did you mean --minimal-pairs?"),
         ("sample --decoding-steps 3", "did you mean --passes?"),
         ("sample --decoder verified", "did you mean --kernel?"),
-        ("diagnose", "FOLDER... is missing: give FOLDER..., see unmask diagnose --help"),
-        ("translate --model m", "FILE is missing: give FILE, see unmask translate --help"),
+        ("diagnose", "RUN is missing: give RUN, see unmask diagnose --help"),
+        ("translate --model m", "DATA is missing: give DATA, see unmask translate --help"),
         ("evaluate", "--data is missing: give --data, see unmask evaluate --help"),
         ("evaluate {file}", "--data is missing: give --data {file}"),
         ("score 'a cat' --score surprisal", "use left_to_right"),

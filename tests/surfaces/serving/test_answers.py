@@ -31,10 +31,10 @@ def test_about_names_everything(client):
     assert about["limits"]["most_blanks"] == 8
 
 
-@pytest.mark.parametrize("joint", ["product", "balanced", "chain"])
-def test_fill(client, tiny, joint):
-    answer = asked(client, "fill", text=TWO, joint=joint, top=4)
-    best = unmask.fill(TWO, tiny, joint=joint, top=4)
+@pytest.mark.parametrize("construction", ["product", "balanced", "chain"])
+def test_fill(client, tiny, construction):
+    answer = asked(client, "fill", text=TWO, construction=construction, top=4)
+    best = unmask.fill(TWO, tiny, construction=construction, top=4)
     assert [c["text"] for c in answer["completions"]] == [c.text for c in best.completions]
     assert [c["log_prob"] for c in answer["completions"]] == pytest.approx(
         [c.log_prob for c in best.completions], abs=1e-5
@@ -57,7 +57,7 @@ def test_the_page_is_told_what_did_not_converge(client, monkeypatch):
 
 
 def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
-    answer = asked(client, "fill", text=TWO, joint="balanced", cells=12)
+    answer = asked(client, "fill", text=TWO, construction="balanced", cells=12)
     compared = unmask.compare(TWO, tiny)
     assert answer["incompatibility"] == pytest.approx(compared.incompatibility, rel=1e-4)
     for row in answer["constructions"]:
@@ -72,7 +72,9 @@ def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
         abs=1e-6,
     )
     pin = {"blank": 0, "token": rows["ids"][2]}
-    pinned = asked(client, "fill", text=TWO, joint="balanced", cells=12, pin=pin)["map"]["given"]
+    pinned = asked(client, "fill", text=TWO, construction="balanced", cells=12, pin=pin)["map"][
+        "given"
+    ]
     row = np.array(answer["map"]["joint"])[2]
     assert pinned["given"][0] == pytest.approx(
         row[columns["ids"].index(pinned["ids"][0])] / row.sum(), abs=1e-5
@@ -80,7 +82,9 @@ def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
 
 
 def test_joint_as_events(client, events):
-    answer = client.post("/api/fill/events", json={"text": TWO, "joint": "balanced", "exact": True})
+    answer = client.post(
+        "/api/fill/events", json={"text": TWO, "construction": "balanced", "exact": True}
+    )
     assert answer.headers["content-type"].startswith("text/event-stream")
     event = events(answer.text)
     assert event[-1][0] == "answer"
@@ -171,16 +175,16 @@ def test_chosen_words_are_measured_as_blanks_where_they_stand(client, tiny):
 
 
 def test_the_plan_is_what_is_computed(client):
-    for text, joint, candidates in itertools.product(
+    for text, construction, candidates in itertools.product(
         (TWO, "the [MASK] [MASK] on the [MASK] ."), (None, "mrf"), (None, 5)
     ):
-        body = {"text": text, "joint": joint, "candidates": candidates}
+        body = {"text": text, "construction": construction, "candidates": candidates}
         plan, answer = asked(client, "plan", **body), asked(client, "fill", **body)
-        assert plan["joint"] == answer["joint"], body
+        assert plan["construction"] == answer["construction"], body
     three = asked(client, "plan", text="the [MASK] [MASK] on the [MASK] .", candidates=5)
-    assert three["joint"] == "restarted"
-    assert three["joints"][0][1] == "restarted (default)"
-    assert asked(client, "plan", text="the [WORD] sat .")["joints"] == [
+    assert three["construction"] == "restarted"
+    assert three["constructions"][0][1] == "restarted (default)"
+    assert asked(client, "plan", text="the [WORD] sat .")["constructions"] == [
         ["", "chain rule over all orders (default)", ANY]
     ]
 

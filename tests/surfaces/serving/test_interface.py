@@ -183,7 +183,7 @@ def test_a_server_at_every_address_answers_under_its_own(tiny_folder):
 
 FILL = {
     "text": "A [MASK].",
-    "joint": None,
+    "construction": None,
     "candidates": None,
     "exact": False,
     "top": 3,
@@ -224,7 +224,13 @@ def test_a_start_is_passed_by_a_pipe():
 
 @pytest.mark.parametrize("text", ["and/or", "-", "notes.txt", "https://a.org"])
 def test_a_copied_text_that_looks_like_a_file_is_a_text(text):
-    request = {"text": text, "chosen": [], "others": None, "joint": "pseudo_gibbs", "candidates": 8}
+    request = {
+        "text": text,
+        "chosen": [],
+        "others": None,
+        "construction": "pseudo_gibbs",
+        "candidates": 8,
+    }
     copy = Copies(None, {}).of(
         "dependence", {name: request[name] for name in ("text", "candidates")}
     )

@@ -21,7 +21,7 @@ class EndsAfter:
     """Makes a model raise `Enough` once it has passed this many rows."""
 
     def __init__(self, model, rows, monkeypatch):
-        self.left, plain = rows, model.logits
+        self.left, plain = rows, model.logits_at
 
         def logits(ids, positions):
             self.left -= len(ids)
@@ -29,7 +29,7 @@ class EndsAfter:
                 raise Enough
             return plain(ids, positions)
 
-        monkeypatch.setattr(model, "logits", logits)
+        monkeypatch.setattr(model, "logits_at", logits)
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def test_no_path_leads_out_of_the_page(client, path):
             {"text": TWO, "model": "/etc/passwd"},
             "model '/etc/passwd': Extra inputs are not permitted",
         ),
-        ("fill", {"text": TWO, "joint": "balancd"}, "did you mean balanced?"),
+        ("fill", {"text": TWO, "construction": "balancd"}, "did you mean balanced?"),
         (
             "fill",
             {"text": "the [MASK] sat .", "pin": {"blank": 0, "token": 5}},
@@ -204,12 +204,14 @@ def test_32_clients_at_once_get_the_answers_that_they_have_alone(client, tiny):
     texts = [f"{a} [MASK] {b} [MASK] ." for a in words[:4] for b in words]
 
     def ask(text):
-        return client.post("/api/fill", json={"text": text, "top": 5, "joint": "balanced"}).json()
+        return client.post(
+            "/api/fill", json={"text": text, "top": 5, "construction": "balanced"}
+        ).json()
 
     with ThreadPoolExecutor(32) as pool:
         answers = list(pool.map(ask, texts))
     for text, answer in zip(texts, answers, strict=True):
-        alone = unmask.fill(text, tiny, top=5, joint="balanced")
+        alone = unmask.fill(text, tiny, top=5, construction="balanced")
         assert answer["text"] == text
         assert [c["log_prob"] for c in answer["completions"]] == [
             c.log_prob for c in alone.completions
@@ -300,7 +302,7 @@ def test_the_cache_is_bounded_and_forgets_what_was_used_longest_ago(tiny, monkey
 
     answers = Answers(tiny)
     monkeypatch.setattr("unmask.surfaces.serving.questions.CACHED_CELLS", 2 * 2 * 25)
-    ask = {"joint": None, "exact": False, "top": 1, "cells": 2, "pin": None, "targets": None}
+    ask = {"construction": None, "exact": False, "top": 1, "cells": 2, "pin": None, "targets": None}
 
     def asked(first, candidates=5):
         answers.fill(

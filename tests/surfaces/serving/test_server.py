@@ -21,7 +21,7 @@ def test_a_port_that_is_taken_and_a_host_that_is_unknown(tiny_folder):
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(
-            unmask.InputError, match=f"127.0.0.1 port {port} cannot be had .*give another port"
+            unmask.InputError, match=f"port {port} cannot be had at 127.0.0.1 .*give another port"
         ):
             unmask.serve(model=str(tiny_folder), port=port)
     with pytest.raises(unmask.InputError, match="host 'no.such.host.invalid' is not known"):

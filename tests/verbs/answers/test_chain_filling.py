@@ -89,12 +89,18 @@ def test_a_word_blank_takes_words_as_the_tokenizer_spells_them(small):
 @pytest.mark.parametrize("alphabet", [None, "a,ab,b"])
 @pytest.mark.parametrize("text", ["a [MASK] [MASK] b", "[MASK] a [MASK] [MASK]"])
 def test_a_grid_and_a_search_give_a_filling_one_probability(small, text, alphabet):
-    grid = unmask.fill(text, model=small, joint="chain", exact=True, alphabet=alphabet, top=400)
-    search = fill_chain(text, small, passes=10_000, joint="chain", alphabet=alphabet, top=400)
+    grid = unmask.fill(
+        text, model=small, construction="chain", exact=True, alphabet=alphabet, top=400
+    )
+    search = fill_chain(
+        text, small, passes=10_000, construction="chain", alphabet=alphabet, top=400
+    )
     probs = {c.tokens: exp(c.log_prob) for c in search.completions}
     assert sum(probs.values()) == pytest.approx(1, abs=1e-5)
     assert {c.tokens: exp(c.log_prob) for c in grid.completions} == pytest.approx(probs, rel=1e-4)
-    few = unmask.fill(text, model=small, joint="chain", candidates=2, alphabet=alphabet, top=400)
+    few = unmask.fill(
+        text, model=small, construction="chain", candidates=2, alphabet=alphabet, top=400
+    )
     held = sum(probs[c.tokens] for c in few.completions)
     assert {c.tokens: held * exp(c.log_prob) for c in few.completions} == pytest.approx(
         {c.tokens: probs[c.tokens] for c in few.completions}, rel=1e-4
@@ -260,7 +266,7 @@ def test_readings_without_an_allowed_filling_have_no_probability(small, gap):
 def test_what_is_printed_as_json_is_plain(small):
     search = fill_chain("a [WORD] b", small, answers=["ab"], passes=200)
     again = json.loads(json.dumps(search.to_dict()))
-    assert again["joint"] == "chain"
+    assert again["construction"] == "chain"
     assert again["answers"][0]["answer"] == "ab"
     assert "%" in search.summary
     assert "ab" in search._repr_html_()

@@ -114,9 +114,9 @@ def test_passes_are_those_that_the_model_ran(others, candidates):
     class Counted(TabularMLM):
         rows = 0
 
-        def logits(self, ids, positions):
+        def logits_at(self, ids, positions):
             type(self).rows += len(ids)
-            return super().logits(ids, positions)
+            return super().logits_at(ids, positions)
 
     model = Counted(TabularMLM.random(5, 3, 0).table)
     reported = []

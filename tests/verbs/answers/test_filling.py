@@ -40,7 +40,7 @@ def test_one_blank_is_the_models_own_conditional_among_regular_tokens(tiny):
         (tiny.token(tiny.regular_ids[i]),) for i in best.indices
     ]
     for name in unmask.CONSTRUCTIONS:
-        other = unmask.fill("the [MASK] sat .", model=tiny, top=3, joint=name)
+        other = unmask.fill("the [MASK] sat .", model=tiny, top=3, construction=name)
         assert other.completions == filling.completions
         assert other.joint.name == name
 
@@ -49,7 +49,7 @@ def test_two_blanks_against_a_plain_loop(tiny):
     """mrf and product over all 12 x 12 fillings with regular tokens, from single passes of the
     Hugging Face network.
     """
-    filling = unmask.fill(TWO, model=tiny, joint="mrf", exact=True, top=200)
+    filling = unmask.fill(TWO, model=tiny, construction="mrf", exact=True, top=200)
     ids, (a, b) = list(filling.cloze.ids), filling.cloze.block
     regular = tiny.regular_ids
     masked_a, masked_b = plain_log_probs(tiny, ids, a), plain_log_probs(tiny, ids, b)
@@ -118,7 +118,7 @@ def test_compare_describes_each_joint(tiny):
     comparison = unmask.compare(TWO, model=tiny, top=6)
     assert list(comparison.joints) == list(unmask.CONSTRUCTIONS)
     for name, row in comparison.descriptions.items():
-        dense = unmask.fill(TWO, model=tiny, joint=name).joint.dense().double()
+        dense = unmask.fill(TWO, model=tiny, construction=name).joint.dense().double()
         entropy = -float((dense.exp() * dense).sum())
         parts = [-float((m.exp() * m).sum()) for m in (dense.logsumexp(0), dense.logsumexp(1))]
         assert row.entropy == pytest.approx(entropy, abs=1e-4)
@@ -131,7 +131,7 @@ def test_compare_describes_each_joint(tiny):
 
 @pytest.mark.parametrize(
     ("options", "ranks"),
-    [({}, "restarted"), ({"joint": "mrf"}, "mrf"), ({"joints": "mrf,hcb"}, "hcb")],
+    [({}, "restarted"), ({"construction": "mrf"}, "mrf"), ({"constructions": "mrf,hcb"}, "hcb")],
 )
 def test_compare_shows_the_best_of_the_construction_that_ranks(tiny, options, ranks):
     comparison = unmask.compare(TWO, model=tiny, top=6, **options)
@@ -145,7 +145,7 @@ def test_compare_shows_the_best_of_the_construction_that_ranks(tiny, options, ra
 
 @pytest.mark.parametrize("text", [TWO, "a [MASK] [MASK] [MASK] ."])
 def test_compare_has_the_chain_over_all_orders_beside_the_others(tiny, text):
-    compared = unmask.compare(text, model=tiny, top=5, joint="chain")
+    compared = unmask.compare(text, model=tiny, top=5, construction="chain")
     searched = unmask.fill(text, model=tiny, top=500, search=unmask.Search(mass=0.9))
     known = {c.tokens: c.log_prob for c in searched.completions}
     for completion in compared.completions:
@@ -172,9 +172,9 @@ def test_compare_needs_two_blanks_and_known_names(tiny):
     with pytest.raises(InputError, match="one blank"):
         unmask.compare("the [MASK] sat .", model=tiny)
     with pytest.raises(InputError, match="'x' is unknown"):
-        unmask.compare(TWO, model=tiny, joints=["x"])
-    with pytest.raises(InputError, match="joint mrf is not among the joints compared"):
-        unmask.compare(TWO, model=tiny, joints=["hcb"], joint="mrf")
+        unmask.compare(TWO, model=tiny, constructions=["x"])
+    with pytest.raises(InputError, match="construction mrf is not among those compared"):
+        unmask.compare(TWO, model=tiny, constructions=["hcb"], construction="mrf")
 
 
 def test_a_list_of_texts_gives_the_answers_of_each(tiny):
@@ -293,7 +293,7 @@ def test_many_constructions_are_compared_in_eighty_columns(tiny_folder):
         "the [MASK] sat on the [MASK] .",
         "--model",
         str(tiny_folder),
-        "--joints",
+        "--constructions",
         joints,
         "--top",
         "2",

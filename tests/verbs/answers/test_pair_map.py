@@ -70,7 +70,7 @@ def test_a_pinned_word_gives_the_joint_s_and_the_model_s_conditionals(blank):
 
 def test_figures_display_without_pyplot(tiny):
     for figure in (
-        unmask.compare(TWO, tiny, joints="product,chain").figure(),
+        unmask.compare(TWO, tiny, constructions="product,chain").figure(),
         unmask.dependence(TWO, tiny).figure(),
     ):
         assert type(figure).__mro__[1].__module__ == "matplotlib.figure"

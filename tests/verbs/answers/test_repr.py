@@ -13,7 +13,7 @@ MADE = {
     "joint": lambda lm: unmask.fill(TWO, lm).joint,
     "filling": lambda lm: unmask.fill(TWO, lm),
     "chain filling": lambda lm: unmask.fill("the [MASK] [MASK] [MASK]", lm, top=2),
-    "comparison": lambda lm: unmask.compare(TWO, lm, joints="product,chain"),
+    "comparison": lambda lm: unmask.compare(TWO, lm, constructions="product,chain"),
     "dependence": lambda lm: unmask.dependence(TWO, lm),
     "mutants": lambda lm: unmask.mutants(
         "the cat sat", positions=[2], alphabet=["cat", "dog"], model=lm

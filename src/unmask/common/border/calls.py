@@ -1,12 +1,12 @@
 """The check of a whole call: every public function, and every dataclass of options, goes through
-`checked`.
+`checked`. Inside, `trusted` and `changed` make objects of these dataclasses without a check.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import wraps
 from typing import Any, NoReturn, TypeVar, cast, dataclass_transform
 
@@ -19,6 +19,7 @@ from unmask.common.errors import InputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
+Made = TypeVar("Made")
 
 
 def checked(function: Function, declared: Declared | None = None) -> Function:
@@ -70,6 +71,35 @@ def settings(cls: Class) -> Class:
     frozen = cast(Any, dataclass(frozen=True)(cls))
     frozen.__init__ = checked(frozen.__init__, frozen)
     return cast(Class, frozen)
+
+
+def trusted(cls: type[Made], **values: Any) -> Made:
+    """An object of a frozen dataclass whose values our own code made.
+
+    Neither its `__init__` nor its `__post_init__` runs, which check what a user gives. A field
+    without a value has its default.
+    """
+    made = object.__new__(cls)
+    for field in fields(cast(Any, cls)):
+        value = values.pop(field.name) if field.name in values else _default_of(field)
+        object.__setattr__(made, field.name, value)  # the class is frozen
+    if values:
+        raise TypeError(f"{cls.__name__} has no field {next(iter(values))}")
+    return made
+
+
+def changed(made: Made, **changes: Any) -> Made:
+    """A copy with some fields changed by our own code: `dataclasses.replace` without the check."""
+    values = {field.name: getattr(made, field.name) for field in fields(cast(Any, made))}
+    return trusted(type(made), **(values | changes))
+
+
+def _default_of(field: Field[Any]) -> Any:
+    if field.default is not MISSING:
+        return field.default
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    raise TypeError(f"the field {field.name} has no value and no default")
 
 
 def _refuse_unbound(
@@ -144,7 +174,7 @@ def _fields_given(annotation: Any, value: Any, default: Any) -> dict[str, Only |
     for one in objects:
         if not is_dataclass(one):
             continue
-        annotations_of_fields = hints(type(one))
+        annotations_of_fields = hints(one.__class__)
         for field in fields(one):
             own = getattr(one, field.name)
             if not _equal(own, defaults.get(field.name, field.default)):

@@ -227,7 +227,8 @@ def _with_fields(
     method = mark(annotation, TakesMethod)
     if method is not None:
         methods = method.accepted(parameter, default if value is None else value)
-        return _methods_with_fields(method, parameter, methods, changes)
+        is_given = value is not None
+        return _methods_with_fields(method, parameter, methods, changes, is_given)
     loaded = mark(annotation, Loaded)
     if loaded is not None:
         return loaded.with_options(parameter, value, changes)
@@ -239,14 +240,19 @@ def _with_fields(
 
 
 def _methods_with_fields(
-    method: TakesMethod, parameter: str, methods: Any, changes: Mapping[str, Any]
+    method: TakesMethod, parameter: str, methods: Any, changes: Mapping[str, Any], is_given: bool
 ) -> Any:
-    """The methods with these values of their fields; each field must belong to one of them."""
+    """The methods with these values of their fields; each field must belong to one of them.
+
+    is_given   the call names the methods; else they are the parameter's default
+    """
     several = methods if method.several else (methods,)
     for name in changes:
         if any(name in hints(one.__class__) for one in several):
             continue
         chosen = ", ".join(one.name for one in several)
+        if is_given:
+            chosen = f"{argument_name(parameter)} {chosen}"
         readers = [reader for reader, cls in method.classes.items() if name in hints(cls)]
         use = f"leave it out, or use {' or '.join(readers)}"
         for meant in OF_OTHER_METHODS.get(name, ()):
@@ -254,7 +260,7 @@ def _methods_with_fields(
                 use = f"did you mean {argument_name(meant)}?"
                 break
         raise InputError(
-            f"was given, which {argument_name(parameter)} {chosen} does not use",
+            f"was given, which {chosen} does not use",
             argument=name,
             use=use,
         )

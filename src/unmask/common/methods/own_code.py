@@ -39,6 +39,8 @@ from unmask.common.errors import InputError
 DIGITS = 16
 """Hexadecimal digits of a hash, as in `unmask.runs.fingerprint`."""
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+STORED = re.compile(rf".+:[\w.]+ [0-9a-f]{{{DIGITS}}}")
+"""What `OwnCode.stored_text` writes."""
 INSTALLED = ("site-packages", "dist-packages")
 """Names of folders that hold installed packages."""
 IN_REQUEST: ContextVar[bool] = ContextVar("IN_REQUEST", default=False)
@@ -104,6 +106,11 @@ class OwnCode:
         """
         return {"code": f"{self.path.name}:{self.name}", "sha256": self.sha256}
 
+    @property
+    def stored_text(self) -> str:
+        """The same as one text, for a setting that is a text."""
+        return f"{self.path.name}:{self.name} {self.sha256}"
+
     def load(self, argument: str) -> Any:
         """The class or function; an InputError is one line, with the file and the line at fault."""
         try:
@@ -111,7 +118,7 @@ class OwnCode:
         except InputError:
             raise
         except Exception as error:
-            where = _place_of(error, self)
+            where = place_of(error, self)
             problem = f"{where}: {first_line_of(error)}"
             raise InputError(problem, argument=argument, use="mend the file") from None
         named = module
@@ -154,6 +161,11 @@ def names_code(text: str) -> bool:
         return False
     of_module = MODULE.fullmatch(where) is not None and "." in where
     return of_module or where.lower().endswith(".py")
+
+
+def is_stored_code(value: object) -> bool:
+    """Whether a setting of a run is own code with its hash."""
+    return isinstance(value, str) and STORED.fullmatch(value) is not None
 
 
 def code_spelled(argument: str, text: str) -> OwnCode:
@@ -445,7 +457,7 @@ def first_line_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}"
 
 
-def _place_of(error: BaseException, code: OwnCode) -> str:
+def place_of(error: BaseException, code: OwnCode) -> str:
     """The file and the line of the user's code at fault, as "my.py line 3"."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{Path(error.filename).name} line {error.lineno}"

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import torch
 
+from unmask.common.cloze import ids_of_filling
 from unmask.joints.filling_search.beams import affordable_width, follow_beams
 from unmask.joints.filling_search.budget import PassBudget
 from unmask.joints.filling_search.found import ChainSearch, ScoredFilling, best_first
@@ -101,7 +102,7 @@ def _scored(
     # One draw of shape (1, m, k) and one row of positions (1, k), for all fillings
     orders_of_one = random_orders(texts=1, orders=orders, sites=variant.sites, generator=generator)
     positions_of_one = torch.tensor([cloze.block])
-    texts = torch.tensor([cloze.filled(filling[1:]) for filling in fillings])  # (n, T)
+    texts = torch.tensor([ids_of_filling(cloze, filling[1:]) for filling in fillings])  # (n, T)
     by_order = along_orders(  # (n, m)
         exploration.conditionals,
         texts,

@@ -21,8 +21,7 @@ from itertools import product
 from math import prod
 from typing import Literal
 
-from unmask.common.checks import wholes
-from unmask.common.cloze import Cloze, blanked
+from unmask.common.cloze import Cloze, blanked, cloze_of_ids
 from unmask.common.errors import InputError
 from unmask.models.text.text_tokenizer import (
     BLANK,
@@ -210,7 +209,7 @@ def reading_with(tokenizer: TextTokenizer, text: str, lengths: Sequence[int]) ->
     masked += text[end:]
     ids = tokenizer.encode(masked)
     block = tuple(t for t, token in enumerate(ids) if token == tokenizer.mask_id)
-    return TextReading(Cloze(tuple(ids), block), tuple(lengths))
+    return TextReading(cloze_of_ids(ids, block), tuple(lengths))
 
 
 def no_blank(text: str, forms: str = BLANK) -> str:
@@ -266,7 +265,7 @@ def cloze_of(
                 f"positions {list(positions)} were given and {also} too: give one or the other"
             )
         refuse_too_long(len(ids), max_length)
-        return _blanked_at(tokenizer, ids, wholes("positions", positions))
+        return _blanked_at(tokenizer, ids, positions)
     if not blanks:
         raise InputError(no_blank(text))
     _refuse_other_masks(tokenizer, text)
@@ -274,13 +273,23 @@ def cloze_of(
         words = _ids_of_targets(tokenizer, text, targets, len(blanks))
         cloze = _with_gold(ids, blanks, words)
     else:
-        cloze = Cloze(tuple(ids), tuple(blanks))
+        cloze = cloze_of_ids(ids, blanks)
     refuse_too_long(len(cloze.ids), max_length)
     return cloze
 
 
 def _blanked_at(tokenizer: TextTokenizer, ids: list[int], positions: Sequence[int]) -> Cloze:
-    """The cloze whose blanks are at `positions`. Raises for a special token there."""
+    """The cloze whose blanks are at `positions`. Raises for a special token there, and for a
+    position that comes twice.
+    """
+    if not positions:
+        raise InputError("is empty", argument="positions", use="name one position or more")
+    if len(set(positions)) != len(positions):
+        raise InputError(
+            f"{list(positions)} names a position twice",
+            argument="positions",
+            use="name each position once",
+        )
     special = set(tokenizer.special_ids)
     for position in positions:
         if not 0 <= position < len(ids):
@@ -328,4 +337,4 @@ def _with_gold(ids: Sequence[int], blanks: Sequence[int], words: Sequence[Sequen
         widened.extend([token] * len(word_at[t]))
         block.extend(range(start, len(widened)))
     gold = tuple(token for word in words for token in word)
-    return Cloze(tuple(widened), tuple(block), gold)
+    return cloze_of_ids(widened, block, gold)

@@ -25,9 +25,7 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 from tokenizers import Encoding, Tokenizer
-from torch import Tensor
 
-from unmask.common import checks
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import first_line
 from unmask.models.text.folder_tokenizer import core_of
@@ -324,7 +322,6 @@ class TextTokenizer:
 
     def token(self, token_id: int) -> str:
         """Readable text of one token: " the" for "Ġthe" and "▁the", "##ing" as it is."""
-        token_id = checks.whole("token id", token_id, 0, checks.MOST_TOKENS)
         token = self.tokenizer.convert_ids_to_tokens(token_id)
         if token is None:
             return f"[{token_id}]"
@@ -335,7 +332,11 @@ class TextTokenizer:
             return str(token) if REPLACEMENT in text else text
         return str(token).replace("▁", " ")
 
-    def text(self, ids: Sequence[int] | Tensor) -> str:
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """Readable text of each token."""
+        return [self.token(i) for i in ids]
+
+    def text(self, ids: Sequence[int]) -> str:
         """The sentence that `ids` spell, without start, end and padding tokens; a blank shows
         as [MASK].
         """
@@ -348,9 +349,7 @@ class TextTokenizer:
             tokenizer.pad_token_id,
         }
         around.discard(None)
-        inside = [
-            checks.whole("token id", i, 0, checks.MOST_TOKENS) for i in checks.wholes("ids", ids)
-        ]
+        inside = list(ids)
         while inside and inside[0] in around:
             inside.pop(0)
         while inside and inside[-1] in around:

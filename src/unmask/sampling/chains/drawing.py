@@ -64,7 +64,7 @@ def draw_samples(
         keepers = whole_run.advance(shared)
         samples = [rows for keeper in keepers for rows in keeper.samples]
         snapshots = [keeper.last_snapshot() for keeper in keepers]
-        return assemble(settings, table_of(samples, model), snapshots, model.text)
+        return assemble(settings, table_of(samples, model), snapshots, model.words.text)
     about = {
         "user_terms": [] if energy is None else energy.names,
         "model": name,
@@ -81,7 +81,7 @@ def draw_samples(
             settings,
             table=folder.rows(sample_columns()),
             snapshots=[keeper.last_snapshot() for keeper in keepers],
-            text=model.text,
+            text=model.words.text,
             folder=folder.path,
         )
         write_table(folder.path / "starts.parquet", run.starts)

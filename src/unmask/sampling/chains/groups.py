@@ -12,6 +12,7 @@ from unmask.common.errors import InputError
 from unmask.models.first_look import look_at_first
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.alphabet import alphabet_ids
+from unmask.models.text.blanks import cloze_of
 from unmask.runs.engine import Workers
 from unmask.sampling import registry
 from unmask.sampling.chains.group_run import Group, GroupRun, group_run
@@ -95,7 +96,8 @@ def _templates(
     of each length.
     """
     if settings.template is not None:
-        return [tuple(model.cloze(settings.template).ids)]
+        cloze = cloze_of(model.words, settings.template, max_length=model.max_length)
+        return [cloze.ids]
     if starts:
         texts = settings.start.init
         return [

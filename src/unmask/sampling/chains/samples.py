@@ -103,6 +103,6 @@ def _table_of_sweep(rows: SweepRows, model: MaskedLM) -> pyarrow.Table:
 def _spelled(ids: Int[np.ndarray, "n T"], model: MaskedLM) -> np.ndarray:
     """The text of each row of token ids; a text that several chains hold is spelled once."""
     different, which = np.unique(ids, axis=0, return_inverse=True)
-    texts = [model.text(row) for row in different.tolist()]
+    texts = [model.words.text(row) for row in different.tolist()]
     # NumPy 2.0.0 gives `which` a second axis.
     return np.array(texts, dtype=object)[which.reshape(-1)]

@@ -85,7 +85,7 @@ class Passes:
         self.count += len(ids)
         rows = self.rows_of_a_call(tokens=ids.shape[1], predicted=positions.shape[1])
         if not self.as_states(ids):
-            logits: Tensor = in_full_calls(self.model.logits, rows, ids, positions)
+            logits: Tensor = in_full_calls(self.model.logits_at, rows, ids, positions)
             return logits
         return self._in_calls("states", self.model.states, rows, (ids, positions))
 

@@ -108,7 +108,7 @@ class Frontier(Result):
         return frame_of(self.points, ("decoder", "asked", *COUNTED), ("nats", "difference"))
 
     def to_dict(self) -> dict[str, Any]:
-        """The content of frontier.json, which `--json` prints."""
+        """The content of frontier.json, which the command prints as JSON."""
         return {**super().to_dict(), **self.about}
 
     def to_markdown(self) -> str:
@@ -161,14 +161,18 @@ class Frontier(Result):
     @checked
     def save(self, folder: Path) -> None:
         """Write results.parquet, frontier.md, frontier.json and frontier.png."""
-        folder = user_path(folder, "folder")
-        write_table(folder / "results.parquet", self.rows)
-        write_json(folder / "frontier.json", self.to_dict())
-        write_atomically(folder / "frontier.md", self.to_markdown())
-        write_atomically(folder / "frontier.png", self.figure().drawn())
+        write_frontier(self, user_path(folder, "folder"))
 
     def __repr__(self) -> str:
         return f"Frontier({self.headline}; {len(self.points)} points)"
+
+
+def write_frontier(frontier: Frontier, folder: Path) -> None:
+    """Write the files of `Frontier.save`."""
+    write_table(folder / "results.parquet", frontier.rows)
+    write_json(folder / "frontier.json", frontier.to_dict())
+    write_atomically(folder / "frontier.md", frontier.to_markdown())
+    write_atomically(folder / "frontier.png", frontier.figure().drawn())
 
 
 def _draw_line(axes: Axes, point: Measured) -> None:

@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model, model_name
 from unmask.models.masked_lm import MaskedLM
@@ -48,7 +48,7 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.target import Target, blank_template
-from unmask.studies.evaluation.frontier import COUNTED, Frontier
+from unmask.studies.evaluation.frontier import COUNTED, Frontier, write_frontier
 from unmask.studies.evaluation.sources import read_texts
 from unmask.tables.conditionals import logit_rows
 from unmask.tables.profile import Profile
@@ -159,7 +159,7 @@ def measured_frontier(
         for batch in measure(done=done):
             run.store(batch, columns)
         frontier = Frontier(settings, run.rows(columns).to_pandas(), skipped)
-        frontier.save(run.path)
+        write_frontier(frontier, run.path)
     return frontier
 
 
@@ -199,10 +199,10 @@ def texts_of_length(
         else:
             rows.append([*before, *kept, *after])
     if not rows:
-        more = "" if first else ", or take the first tokens of longer ones (first)"
-        raise InputError(
-            f"data has no text of {length} tokens: give other texts or another length{more}"
-        )
+        use = f"give other texts or another {argument_name('length')}"
+        if not first:
+            use += f", or {argument_name('first', True)} for the first tokens of longer ones"
+        raise InputError(f"has no text of {length} tokens", argument="data", use=use)
     return torch.tensor(rows, device=model.device), skipped
 
 

@@ -207,7 +207,7 @@ class Measurer:
     def _about(self, pair: PositionPair) -> Row:
         """What every row of a pair says of it."""
         first, second = pair.block
-        first_token, second_token = self.model.decode(pair.gold)
+        first_token, second_token = self.model.words.tokens(pair.gold)
         return {
             "pair": pair.index,
             "text_index": pair.text_index,
@@ -272,7 +272,7 @@ def first_pass(model: MaskedLM) -> None:
     tokens = min(16, model.max_length or 16)
     text = torch.full((1, tokens), model.regular_ids[0])
     both_ends = torch.tensor([[0, tokens - 1]])
-    model.logits(text, both_ends)
+    model.logits_at(text, both_ends)
 
 
 @torch.inference_mode()

@@ -23,9 +23,9 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from unmask.common.checks import shown, whole
+from unmask.common.checks import shown
 from unmask.common.cloze import Cloze, blanked
-from unmask.common.errors import InputError, UnmaskError
+from unmask.common.errors import InputError, UnmaskError, argument_name
 from unmask.common.files import user_path
 from unmask.runs.lines import kind_of, records, source_name
 from unmask.studies.evaluation.sources import Text
@@ -135,9 +135,10 @@ def choose_pairs(
         if not with_more:
             break
     left_out = "".join(f"; {n} texts skipped: {reason}" for reason, n in skipped.items())
+    fewer = argument_name("pairs")  # the number may be ours, so that it is not to blame
     raise InputError(
-        f"{count} pairs were asked for, but the {len(texts)} texts give only {len(pairs)} different"
-        f" {scheme} pairs{left_out}: ask for fewer pairs or give more text"
+        f"{count} pairs are to be measured, but the {len(texts)} texts give only {len(pairs)}"
+        f" different {scheme} pairs{left_out}: give more text, or fewer {fewer}"
     )
 
 
@@ -221,12 +222,13 @@ def read_pairs(
         try:
             pair = _read_pair(record, len(pairs), encode, special, max_tokens=max_tokens)
         except UnmaskError as error:
-            raise InputError(f"{where}: {error}") from None
+            raise InputError(f"{where}: {error.marked}") from None
         pairs.append(pair)
     if not pairs:
         raise InputError(
-            f"{source_name(file)!r} holds no pair: give one JSON object per line with the keys text"
-            " and block"
+            f"{source_name(file)!r} holds no pair",
+            argument="data",
+            use="give one JSON object per line with the keys text and block",
         )
     return pairs
 
@@ -288,7 +290,13 @@ def _whole_number(record: Mapping[str, Any], key: str) -> int | None:
     value = record.get(key)
     if value is None:
         return None
-    return whole(key, value, 0, LARGEST)
+    is_whole = type(value) is int
+    if not is_whole or not 0 <= value <= LARGEST:
+        problem = "out of range" if is_whole else "not a whole number"
+        raise InputError(
+            f"{key} {shown(value)} is {problem}: give a whole number from 0 to {LARGEST}"
+        )
+    return value
 
 
 def pairs_as_lines(pairs: Iterable[PositionPair]) -> str:

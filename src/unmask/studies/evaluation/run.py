@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.errors import InputError, UnmaskWarning, argument_name
 from unmask.common.files import read_bytes, write_atomically
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, model_name
@@ -27,7 +27,7 @@ from unmask.studies.evaluation.measure import Engine, Failed, Measurer, measured
 from unmask.studies.evaluation.pairs import PositionPair, is_pairs_file, pairs_as_lines
 from unmask.studies.evaluation.plan import MOST_USUAL, Data, Plan, make_plan, usual_pairs
 from unmask.studies.evaluation.stored_rows import Row, StoredRows
-from unmask.studies.evaluation.table import Evaluation
+from unmask.studies.evaluation.table import Evaluation, write_evaluation
 
 KIND = "evaluate"
 
@@ -64,9 +64,10 @@ def evaluated(
     plan = make_plan(data, lm, regular, scheme=scheme, count=count, seed=seed)
     chosen_here = pairs is None and not is_pairs_file(data)
     if chosen_here and workers is None and len(plan.pairs) < MOST_USUAL:
+        enough = argument_name("pairs", MOST_USUAL)
         few = (
-            f"{len(plan.pairs)} pairs are a first try: numbers to report take --pairs {MOST_USUAL},"
-            " best on a GPU"
+            f"{len(plan.pairs)} pairs are a first try: numbers to report take {enough}, best on a"
+            " GPU"
         )
         warnings.warn(few, UnmaskWarning, stacklevel=3)
     about = {
@@ -95,7 +96,9 @@ def _refuse_choice(data: object, scheme: str, pairs: int | None) -> None:
     else:
         return
     raise InputError(
-        f"{option} was given, and the pairs are those of {str(data)!r}: leave {option} out"
+        f"has no effect, as the pairs are those of {str(data)!r}",
+        argument=option,
+        use="leave it out",
     )
 
 
@@ -113,7 +116,7 @@ def measure_plan(
         if not file.is_file() or read_bytes(file) != lines:
             write_atomically(file, lines)
         evaluation = _all_measured(plan, engine, folder, progress)
-        evaluation.save(folder.path)
+        write_evaluation(evaluation, folder.path)
     return evaluation
 
 

@@ -40,15 +40,16 @@ def read_texts(data: str | os.PathLike[str] | Sequence[str]) -> list[Text]:
     """
     if not isinstance(data, str | os.PathLike):
         if not data:
-            raise InputError("data is an empty list: give one text or more")
+            raise InputError("is an empty list", argument="data", use="give one text or more")
         return [Text(text) for text in data]
     path = user_path(data, "data")
     if path != STANDARD_INPUT and not path.exists():
         if str(data) in HUB_DATASETS:
             return _read_hub(str(data))
         raise InputError(
-            f"data {str(data)!r} is neither a file nor a known name ({', '.join(HUB_DATASETS)}):"
-            " give a text file"
+            f"{str(data)!r} is neither a file nor a known name ({', '.join(HUB_DATASETS)})",
+            argument="data",
+            use="give a text file",
         )
     if kind_of(path) == ".conllu":
         sentences = read_conllu(numbered_lines(path), str(path))
@@ -56,7 +57,11 @@ def read_texts(data: str | os.PathLike[str] | Sequence[str]) -> list[Text]:
     else:
         texts = [Text(text) for text in plain_texts(path)]
     if not texts:
-        raise InputError(f"{source_name(path)!r} holds no text: give a file with one text per line")
+        raise InputError(
+            f"{source_name(path)!r} holds no text",
+            argument="data",
+            use="give a file with one text per line",
+        )
     return texts
 
 
@@ -66,14 +71,18 @@ def _read_hub(name: str) -> list[Text]:
         import datasets
     except ImportError:
         raise InputError(
-            f"dataset {name!r} is read through the package datasets, which is not installed: "
-            'pip install "unmask[hub]", or give a text file'
+            f"{name!r} is read through the package datasets, which is not installed",
+            argument="data",
+            use='pip install "unmask[hub]", or give a text file',
         ) from None
     repository, split, columns = HUB_DATASETS[name]
     try:
         table = datasets.load_dataset(repository, split=split, revision=PARQUET_REVISION)
         texts = dict.fromkeys(str(text).strip() for column in columns for text in table[column])
     except Exception as error:
-        why = f"dataset {name!r} ({repository}) could not be fetched ({first_line(error)})"
-        raise InputError(f"{why}: give a text file instead") from None
+        raise InputError(
+            f"{name!r} ({repository}) could not be fetched ({first_line(error)})",
+            argument="data",
+            use="give a text file instead",
+        ) from None
     return [Text(text) for text in texts if text]

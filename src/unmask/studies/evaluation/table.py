@@ -40,7 +40,7 @@ class Evaluation(Result):
     about      when, where and with which versions it was made
 
     >>> texts, words = ["The cat sat on the mat."], "cat,dog,sat,lay"
-    >>> table = unmask.evaluate(texts, pairs=1, joints="product,chain", alphabet=words)
+    >>> table = unmask.evaluate(texts, pairs=1, constructions="product,chain", alphabet=words)
     >>> table.rows["construction"].tolist()
     ['product', 'chain']
     """
@@ -76,7 +76,9 @@ class Evaluation(Result):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the rows, as plain values: what `--json` prints and table.json holds."""
+        """Everything but the rows, as plain values: what table.json holds, and the command prints
+        as JSON.
+        """
         seconds = self.rows.groupby("pair")["seconds"].first()
         return {
             **self.summary,
@@ -96,22 +98,7 @@ class Evaluation(Result):
         """Write failures.jsonl, if a pair failed; and, if one was measured, results.parquet,
         table.md, table.json and figures.
         """
-        folder = user_path(folder, "folder")
-        failures = folder / "failures.jsonl"
-        with writing(failures):
-            failures.unlink(missing_ok=True)  # of an earlier evaluation
-        if self.failed:
-            lines = [as_json(pair, indent=None) + "\n" for pair in self.failed]
-            write_atomically(failures, "".join(lines))
-        if self.rows.empty:
-            return
-        write_table(folder / "results.parquet", self.rows)
-        write_json(folder / "table.json", self.to_dict())
-        write_atomically(folder / "table.md", self.to_markdown())
-        for column in DISTANCES:
-            figure = distance_figure(self.rows, column, self.headline)
-            if figure is not None:
-                write_atomically(folder / "figures" / f"{column}.png", figure.drawn())
+        write_evaluation(self, user_path(folder, "folder"))
 
     @property
     def headline(self) -> str:
@@ -119,3 +106,22 @@ class Evaluation(Result):
         source = Path(self.settings.get("data") or "").name
         scheme = self.settings.get("scheme") or "given"
         return f"{self.summary['pairs']} {scheme} pairs of {source}"
+
+
+def write_evaluation(evaluation: Evaluation, folder: Path) -> None:
+    """Write the files of `Evaluation.save`."""
+    failures = folder / "failures.jsonl"
+    with writing(failures):
+        failures.unlink(missing_ok=True)  # of an earlier evaluation
+    if evaluation.failed:
+        lines = [as_json(pair, indent=None) + "\n" for pair in evaluation.failed]
+        write_atomically(failures, "".join(lines))
+    if evaluation.rows.empty:
+        return
+    write_table(folder / "results.parquet", evaluation.rows)
+    write_json(folder / "table.json", evaluation.to_dict())
+    write_atomically(folder / "table.md", evaluation.to_markdown())
+    for column in DISTANCES:
+        figure = distance_figure(evaluation.rows, column, evaluation.headline)
+        if figure is not None:
+            write_atomically(folder / "figures" / f"{column}.png", figure.drawn())

@@ -42,6 +42,9 @@ class SpinModel:
         coupling: Coupling of each pair of joined sites.
         fields: Fields: one number, one per site with commas, FIRST:LAST evenly, or normal:SD:SEED.
         graph: Which sites are joined.
+
+    >>> unmask.SpinModel(sites=3, coupling=0.3).build().p.shape
+    (8,)
     """
 
     sites: Annotated[int, Interval(ge=2, le=10)] | None = None
@@ -106,10 +109,11 @@ def read_fields(value: Numbers, sites: int) -> np.ndarray:
         else:
             numbers = np.array([float(part) for part in value.split(",")])
     except (TypeError, ValueError):
-        raise InputError(f"fields {value!r} is not understood: {usage}") from None
+        raise InputError(f"{value!r} is not understood", argument="fields", use=usage) from None
     if numbers.shape not in ((1,), (sites,)) or not np.isfinite(numbers).all():
         raise InputError(
-            f"fields {value!r} are {numbers.size} numbers for {sites} sites, or not all finite:"
-            f" {usage}"
+            f"{value!r} are {numbers.size} numbers for {sites} sites, or not all finite",
+            argument="fields",
+            use=usage,
         )
     return np.broadcast_to(numbers, (sites,)).copy()

@@ -71,8 +71,8 @@ class Study(Result):
     numbers: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that `--json` prints and NAME.json holds: words, options, and every number
-        behind table and figure.
+        """The object that NAME.json holds, and the command prints as JSON: words, options, and
+        every number behind table and figure.
         """
         words = {
             "study": self.name,
@@ -165,8 +165,9 @@ def lab_folder(out: Out) -> Path | None:
         is_new_or_empty = not folder.is_dir() or not any(folder.iterdir())
         if not is_new_or_empty and not (folder / MANIFEST).is_file():
             raise InputError(
-                f"out {str(folder)!r} is not empty and holds no lab report ({MANIFEST}): name a new"
-                " or empty folder"
+                f"{str(folder)!r} is not empty and holds no lab report ({MANIFEST})",
+                argument="out",
+                use="name a new or empty folder",
             )
     return folder
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Int
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.studies.training.packing import PackedRows
 
 
@@ -38,10 +38,10 @@ class BatchPlan:
         self.rows: int = batch_tokens // length
         """Rows of a batch."""
         if not 1 <= self.rows <= rows:
+            fitting = f"{argument_name('batch_tokens')} between {length} and {rows * length}"
             raise InputError(
                 f"the corpus fills {rows} rows of {length} tokens, shorter than one batch"
-                f" ({batch_tokens} tokens, {self.rows} rows): give more text, or --batch-tokens"
-                f" between {length} and {rows * length}"
+                f" ({batch_tokens} tokens, {self.rows} rows): give more text, or {fitting}"
             )
         self.steps_per_epoch: int = rows // self.rows
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)

@@ -10,9 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.common.errors import InputError, UnmaskError
+from unmask.common.errors import InputError, UnmaskError, argument_name
 from unmask.common.files import first_line, write_atomically
 from unmask.models.batching import is_out_of_memory
+
+STEADIER = f"try a lower {argument_name('lr')} or a longer {argument_name('warmup')}"
+"""What to do about a run whose numbers are not finite."""
 
 
 class TrainingError(UnmaskError):
@@ -37,8 +40,7 @@ class Checkpoint:
         for name, tensor in _tensors_of(state).items():
             if not tensor.isfinite().all():
                 raise TrainingError(
-                    f"{name} is not finite after step {step}; {self.in_words}; try a lower --lr or"
-                    " a longer --warmup"
+                    f"{name} is not finite after step {step}; {self.in_words}; {STEADIER}"
                 )
         buffer = io.BytesIO()
         torch.save({**state, "step": step}, buffer)
@@ -61,7 +63,7 @@ class Checkpoint:
                 raise
             raise InputError(
                 f"checkpoint {str(self.path)!r} is damaged ({first_line(error)}): delete it to"
-                " begin at the first step, or name another --out"
+                f" begin at the first step, or name another {argument_name('out')}"
             ) from None
         return int(state["step"])
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, Notice, argument_name
 from unmask.studies.training.batches import BatchPlan
 from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.processes import ALONE, Processes
@@ -40,7 +40,12 @@ USES_OF_A_TOKEN = 8
 character were lowest at 4.5 and 7.5 for 300 and 1,000 captions, and much higher at 15 to 60
 (bench/vocabulary.py; the table is in docs/training.md)."""
 LEAST_TRAINED = 64
-"""Tokens of a tokenizer that is trained, at least; --init takes the model's own number instead."""
+"""Tokens of a tokenizer that is trained, at least."""
+LONGEST_TEXT = 128
+"""Tokens of the longest text, where the user names no number; a model to start from that has fewer
+positions takes as many as it has."""
+LENGTH_MULTIPLE = 8
+"""The longest text is a multiple of this many tokens."""
 MASKED_SOURCE = 0.1
 """Rate at which source tokens are masked."""
 SIZES: dict[str, dict[str, Any]] = {
@@ -103,28 +108,19 @@ def choose(
 
     Each is as the user chose, else as in the model to start from, else as in the size.
     """
-    size = data.size if shape.size == "auto" else shape.size
+    size = shape.size or data.size
     chosen = dict(SIZES[size])
-    if shape.size == "auto":
+    if shape.size is None:
         chosen["vocab"] = suited_vocab(data)
-    if start:
+    if start is None:
+        for name in FIXED_BY_A_MODEL:
+            value = getattr(shape, name)
+            if value is not None:
+                chosen[name] = value
+        _refuse_shape(shape, chosen, size)
+    else:  # a call with a model to start from has no shape of its own: see `Shape`
         chosen |= start.shape
-    for name in FIXED_BY_A_MODEL:
-        value = getattr(shape, name)
-        if value is None:
-            continue
-        if start and value != chosen[name]:
-            raise InputError(
-                f"{name} {value} was given, but {start.folder} has {chosen[name]}: leave out"
-                f" --{name}, or --init"
-            )
-        chosen[name] = value
-    if start is None and chosen["vocab"] < LEAST_TRAINED:
-        raise InputError(
-            f"vocab {chosen['vocab']} is out of range: give a whole number, at least"
-            f" {LEAST_TRAINED}"
-        )
-    chosen["max_length"] = shape.max_length
+    chosen["max_length"] = _longest_text(shape.max_length, start)
     for name, value in [*vars(objective).items(), *vars(optimisation).items()]:
         if value is not None and name != "epochs":  # `settle` makes steps of epochs
             chosen[name] = value
@@ -136,6 +132,62 @@ def choose(
         seed=seed,
         parallel=data.pairs,
     )
+
+
+def _refuse_shape(shape: Shape, chosen: Mapping[str, int], size: str) -> None:
+    """Raise InputError for a shape that the user gave and no network can have.
+
+    chosen   the shape with what `size` has for the rest
+    """
+    vocab = chosen["vocab"]
+    if vocab < LEAST_TRAINED:  # no size has so few
+        raise InputError(
+            f"{vocab} is out of range",
+            argument="vocab",
+            use=f"give a whole number, at least {LEAST_TRAINED}",
+        )
+    width = chosen["width"]
+    heads = chosen["heads"]
+    if width % heads == 0:
+        return
+    if shape.width is None:
+        raise InputError(
+            f"{heads} does not divide the width {width} of size {size}",
+            argument="heads",
+            use=f"give another number, or {argument_name('width')} as well",
+        )
+    of_size = f" of size {size}" if shape.heads is None else ""
+    raise InputError(
+        f"{width} is not a multiple of {heads} heads{of_size}",
+        argument="width",
+        use=f"change it or {argument_name('heads')}",
+    )
+
+
+def _longest_text(given: int | None, start: Start | None) -> int:
+    """Tokens of the longest text: as given, else LONGEST_TEXT, or what the model has room for."""
+    if given is not None:
+        if given % LENGTH_MULTIPLE:
+            near = LENGTH_MULTIPLE * (given // LENGTH_MULTIPLE + 1)
+            raise InputError(
+                f"{given} is not a multiple of {LENGTH_MULTIPLE}",
+                argument="max_length",
+                use=f"give one, for example {near}",
+            )
+        if start is not None:
+            start.refuse_longer_texts(given)
+        return given
+    if start is None:
+        return LONGEST_TEXT
+    positions = start.network.config.max_position_embeddings
+    if positions < LENGTH_MULTIPLE:
+        raise InputError(
+            f"{str(start.folder)!r} has {positions} positions, and training takes"
+            f" {LENGTH_MULTIPLE} or more",
+            argument="init",
+            use="give another model",
+        )
+    return min(LONGEST_TEXT, positions - positions % LENGTH_MULTIPLE)
 
 
 def settle(
@@ -151,7 +203,7 @@ def settle(
     """
     causal = settings.objective == "causal"
     batch_tokens = settings.batch_tokens
-    if options["size"] == "auto" and options["batch_tokens"] is None and len(packed.ids):
+    if options["size"] is None and options["batch_tokens"] is None and len(packed.ids):
         batch_tokens = _suited_batch(batch_tokens, packed, data, processes)
     plan = BatchPlan(packed, batch_tokens, settings.seed)
     processes.refuse_few_rows(plan.rows, packed.length)
@@ -211,8 +263,8 @@ def _suited_dropout(epochs: float, of_causal_pairs: bool) -> float:
 
 def announcement(
     settings: TrainSettings, data: Data, epochs: float, options: Mapping[str, Any], done: int = 0
-) -> str:
-    """A run before it begins: its length, and the settings that were chosen for it, as options.
+) -> Notice:
+    """A run before it begins: its length, and the settings that were chosen for it, as arguments.
 
     done   steps of an earlier run that this one resumes
     """
@@ -227,11 +279,13 @@ def announcement(
     elif options["tokenizer"] is not None:
         not_chosen = ("vocab",)
     values = settings.to_dict()
-    as_options = []
+    as_arguments = []
     for name in CHOSEN:
         left_out = name not in not_chosen and options.get(name) is None
         if left_out and values.get(name):  # 0 is no dropout, or no masking of sources
-            as_options.append(f"--{name.replace('_', '-')} {values[name]}")
-    if not as_options:
-        return length
-    return f"{length}\nchosen for this data and device: {' '.join(as_options)}"
+            as_arguments.append(argument_name(name, values[name]))
+    if options["max_length"] is None and settings.max_length != LONGEST_TEXT:  # the model's own
+        as_arguments.append(argument_name("max_length", settings.max_length))
+    if not as_arguments:
+        return Notice(length)
+    return Notice(f"{length}\nchosen for this data and device: {' '.join(as_arguments)}")

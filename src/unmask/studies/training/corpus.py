@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
-from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.errors import InputError, UnmaskWarning, argument_name
 from unmask.common.files import write_atomically
 from unmask.models.pair_layout import PairLayout
 from unmask.models.text.word_pieces import load_word_pieces, special_id
@@ -104,15 +104,23 @@ def prepare(
     if valid is None:
         held_out_parts = [of_source.held_out for of_source in tokenised]
         held_out = share_in_words(valid_share)
-        advice = "give a --valid file or a larger --valid-share"
+        if all(part.is_empty for part in held_out_parts):
+            own_texts = argument_name("valid")
+            larger = argument_name("valid_share")
+            raise InputError(f"no segment is held out: give {own_texts}, or a larger {larger}")
     else:
         # Every segment may be as long as the model takes. This cut holds out nothing, so to
         # `tokenise` all tokens of `valid` are training tokens.
         cut_of_valid = Segmentation(lengths=(settings.max_length,), max_length=settings.max_length)
         held_out_parts = [tokenise(valid, tokenizer, cut_of_valid, progress).train]
         held_out = valid.name
-        advice = f"--valid {valid.name} has no text, give another file, or omit it"
-    rows = validation_rows(held_out_parts, settings.max_length, pad, advice)
+        if all(part.is_empty for part in held_out_parts):
+            raise InputError(
+                f"{valid.name} has no text",
+                argument="valid",
+                use="give another file, or leave it out",
+            )
+    rows = validation_rows(held_out_parts, settings.max_length, pad)
     fingerprints = [of_source.fingerprint for of_source in tokenised]
     return TrainingData(
         tokenizer=tokenizer,
@@ -135,7 +143,8 @@ def warn_of_unknown(
 ) -> None:
     """Warn if much of the text is the unknown token: a model learns to predict it too often.
 
-    path    of the tokenizer that the user named; None if it was trained, on at most `vocab` tokens
+    path    of the tokenizer that the user named, or of the model to start from; None if it was
+            trained, on at most `vocab` tokens
     """
     unknown = special_id(tokenizer, "[UNK]")
     unknown_tokens = sum(int(np.count_nonzero(part.ids == unknown)) for part in parts)
@@ -143,12 +152,10 @@ def warn_of_unknown(
     if share <= LARGEST_UNKNOWN_SHARE:
         return
     if path is None:
-        advice = f"give a larger --vocab than {vocab}"
+        advice = f"give a larger {argument_name('vocab')} than {vocab}"
     else:
-        advice = (
-            "give a tokenizer of such texts, or leave out --tokenizer and --init, so that one is"
-            " trained"
-        )
+        others = f"{argument_name('tokenizer')} and {argument_name('init')}"
+        advice = f"give a tokenizer of such texts, or leave out {others}, so that one is trained"
     problem = f"{share:.0%} of the corpus is [UNK], words that the tokenizer cannot spell"
     warnings.warn(f"{problem}: {advice}", UnmaskWarning, stacklevel=4)
 
@@ -203,4 +210,6 @@ def _lines_to_learn(
 
 def _no_text(sources: Sequence[TextSource]) -> InputError:
     names = ", ".join(str(source.path or source.name) for source in sources)
-    return InputError(f"the corpus is empty: no text in {names}")
+    return InputError(
+        f"is empty, no text in {names}", argument=sources[0].argument, use="give texts"
+    )

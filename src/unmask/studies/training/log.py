@@ -12,7 +12,7 @@ import torch
 
 from unmask.common.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.progress import Progress
-from unmask.studies.training.checkpoint import Checkpoint, TrainingError
+from unmask.studies.training.checkpoint import STEADIER, Checkpoint, TrainingError
 from unmask.studies.training.optimisers import rate_at
 from unmask.studies.training.trainer import StepNumbers, Trainer
 from unmask.studies.training.validation import Validation
@@ -92,7 +92,7 @@ class RunLog:
         rows = ", ".join(map(str, self.trainer.plan.rows_of(step)[:4]))
         raise TrainingError(
             f"the {what} of step {step} is not a finite number (rows {rows}, ... of the packed"
-            f" corpus); {self.checkpoint.in_words}; try a lower --lr or a longer --warmup"
+            f" corpus); {self.checkpoint.in_words}; {STEADIER}"
         )
 
     def validated(self, step: int, figures: Validation) -> None:

@@ -11,13 +11,8 @@ causal model is the same network whose attention does not look ahead. A segment'
 given, its end token is predicted, so a causal model's text has the probability p(x) = prod_t
 p(x_t | x_<t) over all lengths.
 
-Masking schemes are laws of the set K, drawn again for every segment; special tokens are never
-masked:
-
-    fixed:R        each position with probability R, independently
-    uniform:A-B    a rate ~ U(A, B) for the segment, then as fixed
-    k:N            exactly N positions, every subset equally likely (all of them if the segment
-                   has fewer): L_k of k-MPLE
+Masking schemes (`masking`) are laws of the set K, drawn again for every segment; special tokens are
+never masked.
 
 A masked position always shows the mask token, so that the conditionals a model learns are those
 of the text, not of a corrupted one. The loss of a masked model, per position of K with k = |K|,
@@ -46,105 +41,19 @@ independently of each other, and is asked for the right ones. What is drawn carr
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil, sqrt
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from unmask.common.checks import MOST_TOKENS
-from unmask.common.checks import shown as as_shown
-from unmask.common.errors import InputError
 from unmask.studies.training.encoder import Slots
+from unmask.studies.training.masking.scheme import MaskingScheme, capacity, drawn_mask
+from unmask.studies.training.masking.schemes import FixedRate
 from unmask.studies.training.packed_text import PackedText, Vocabulary
 
 if TYPE_CHECKING:
     from unmask.studies.training.settings import TrainSettings
-
-
-def noise(text: PackedText, generator: Generator) -> Float[Tensor, "R L"]:
-    """Independent U(0, 1), one per token."""
-    return torch.rand(text.ids.shape, generator=generator, device=text.ids.device)
-
-
-@dataclass(frozen=True)
-class FixedRate:
-    """Each position with probability `rate`."""
-
-    rate: float = 0.15
-
-    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
-        return (noise(text, generator) < self.rate) & text.maskable
-
-    def moments(self, tokens_per_segment: float) -> tuple[float, float]:
-        return self.rate, 0.0
-
-
-@dataclass(frozen=True)
-class UniformRate:
-    """Each position with the segment's own probability, uniform in [low, high]."""
-
-    low: float = 0.15
-    high: float = 0.3
-
-    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
-        rate = self.low + (self.high - self.low) * noise(text, generator).gather(1, text.start)
-        return (noise(text, generator) < rate) & text.maskable
-
-    def moments(self, tokens_per_segment: float) -> tuple[float, float]:
-        return (self.low + self.high) / 2, (self.high - self.low) ** 2 / 12
-
-
-@dataclass(frozen=True)
-class ExactlyK:
-    """Exactly `k` positions of each segment, or all if there are fewer."""
-
-    k: int = 1
-
-    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
-        return (text.rank(noise(text, generator), text.maskable) < self.k) & text.maskable
-
-    def moments(self, tokens_per_segment: float) -> tuple[float, float]:
-        mean = min(self.k / tokens_per_segment, self.k / (self.k + 2))
-        return mean, mean**2
-
-
-MaskingScheme = FixedRate | UniformRate | ExactlyK
-"""A law of masks. `draw` gives a mask for every segment of the rows, without special tokens;
-from its `moments`, the mean share of masked tokens and the variance of a segment's rate,
-follows `capacity`, the number of positions that the head computes."""
-
-
-def capacity(scheme: MaskingScheme, rows: int, length: int, tokens_per_segment: float) -> int:
-    """A static upper bound on the masked positions of `rows` x `length` tokens: the mean and
-    six deviations.
-    """
-    n = rows * length
-    mean, rate_variance = scheme.moments(tokens_per_segment)
-    deviation = sqrt(n * (mean * (1 - mean) + length * rate_variance))
-    return min(n, 64 * ceil((mean * n + 6 * deviation) / 64))
-
-
-def parse_scheme(spec: str) -> MaskingScheme:
-    """A scheme from its short name, as in the module's table: "uniform:0.15-0.3", "k:2"."""
-    kind, _, value = spec.strip().partition(":")
-    try:
-        low, high = (
-            float(part) for part in (value.split("-") if kind == "uniform" else (value, value))
-        )
-        if kind == "uniform" and 0 <= low <= high <= 1 and high > 0:
-            return UniformRate(low, high)
-        if kind == "k" and 1 <= low <= MOST_TOKENS and low == int(low):
-            return ExactlyK(int(low))
-        if kind == "fixed" and 0 < low <= 1:
-            return FixedRate(low)
-    except ValueError:
-        pass
-    raise InputError(
-        f"masking {as_shown(spec)} is unknown: give fixed:RATE, uniform:LOW-HIGH or k:NUMBER, rates"
-        " up to 1"
-    )
 
 
 class Task(NamedTuple):
@@ -177,9 +86,9 @@ def hide(
         return block, block.float()
     k = text.count(block)
     shown = (
-        (noise(text, generator).gather(1, text.start) * k).floor().clamp(max=(k - 1).clamp(min=0))
+        (text.noise(generator).gather(1, text.start) * k).floor().clamp(max=(k - 1).clamp(min=0))
     )
-    masked = block & (text.rank(noise(text, generator), block) >= shown)
+    masked = block & (text.rank(text.noise(generator), block) >= shown)
     return masked, torch.where(masked, k / (k - shown).clamp(min=1), 0.0)
 
 
@@ -194,10 +103,10 @@ class MaskedTasks:
 
     def task(self, text: PackedText, vocabulary: Vocabulary, generator: Generator) -> Task:
         """One task; everything random comes from the generator."""
-        block = self.scheme.draw(text, generator)
+        block = drawn_mask(self.scheme, text, generator)
         if self.source:
             block |= (
-                text.source & ~vocabulary.special[text.ids] & (noise(text, generator) < self.source)
+                text.source & ~vocabulary.special[text.ids] & (text.noise(generator) < self.source)
             )
         mask, weight = hide(self.loss, text, block, generator)
         return Task(
@@ -236,7 +145,7 @@ def objective_of(settings: TrainSettings) -> Objective:
     """The objective that a run trains."""
     if settings.objective == "causal":
         return CausalTasks()
-    return MaskedTasks(parse_scheme(settings.masking), settings.loss, settings.mask_source)
+    return MaskedTasks(settings.masking, settings.loss, settings.mask_source)
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int
 from tokenizers import Tokenizer
-from torch import Tensor
+from torch import Generator, Tensor
 
 from unmask.models.text.word_pieces import special_id
 
@@ -102,6 +102,10 @@ class PackedText:
     def part(self, first: int, stop: int) -> PackedText:
         """The layout of the rows from `first` to before `stop`."""
         return PackedText(**{name: value[first:stop] for name, value in vars(self).items()})
+
+    def noise(self, generator: Generator) -> Float[Tensor, "R L"]:
+        """Independent U(0, 1), one per token."""
+        return torch.rand(self.ids.shape, generator=generator, device=self.ids.device)
 
     def count(self, chosen: Bool[Tensor, "R L"]) -> Int[Tensor, "R L"]:
         """For every token, how many tokens of its segment are `chosen`."""

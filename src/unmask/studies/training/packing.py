@@ -15,8 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int, UInt
 
-from unmask.common.errors import InputError
-
 SEGMENTS_PER_COPY = 200_000  # segments copied into their rows at once, which bounds the indices
 
 
@@ -33,6 +31,11 @@ class TokenPart:
         lengths = np.fromiter(map(len, segments), np.int32, len(segments))
         every_id = itertools.chain.from_iterable(segments)
         return cls(ids=np.fromiter(every_id, id_type, int(lengths.sum())), lengths=lengths)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no segment."""
+        return len(self.lengths) == 0
 
     @property
     def tokens(self) -> int:
@@ -123,15 +126,10 @@ def _within(counts: Int[np.ndarray, " n"]) -> Int[np.ndarray, " total"]:
 
 
 def validation_rows(
-    parts: Sequence[TokenPart], row_length: int, pad: int, advice: str, limit: int = 1_000_000
+    parts: Sequence[TokenPart], row_length: int, pad: int, limit: int = 1_000_000
 ) -> PackedRows:
-    """Held-out segments, packed: at most `limit` tokens of each part, from the start.
-
-    Raises InputError with `advice` if there is no segment.
-    """
+    """Held-out segments, packed: at most `limit` tokens of each part, from the start."""
     limited = [part.first(limit) for part in parts]
-    if not any(len(part.lengths) for part in limited):
-        raise InputError(f"no segment is held out: {advice}")
     return pack(limited, [1.0] * len(limited), row_length, pad)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
-from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.errors import InputError, UnmaskWarning, argument_name
 from unmask.models.pair_layout import SHORTEST, SPECIAL, PairLayout
 from unmask.models.text.text_tokenizer import read_by_tokenizer
 from unmask.models.text.word_pieces import special_id
@@ -58,8 +58,9 @@ def prepare_parallel(
     )
     if settings.source_length < SHORTEST:
         raise InputError(
-            f"max_length {settings.max_length} leaves {settings.source_length} tokens for a source:"
-            " give 8 or more"
+            f"{settings.max_length} leaves {settings.source_length} tokens for a source",
+            argument="max_length",
+            use="give 8 or more",
         )
     layout = _layout(settings, tokenizer)
 
@@ -69,8 +70,9 @@ def prepare_parallel(
     held_out = [pair for pair in fitting if cut.holds_out(pair.text)]
     if not train:
         raise InputError(
-            f"no pair to train on in {sides[0].name} and {sides[1].name}: give more, or longer,"
-            " texts"
+            f"has no pair to train on in {sides[0].name} and {sides[1].name}",
+            argument="parallel",
+            use="give more, or longer, texts",
         )
     pairs = PairTokens(
         layout=layout,
@@ -86,8 +88,10 @@ def prepare_parallel(
     if not resumed:  # a resumed run keeps its tokenizer
         warn_of_unknown([part], tokenizer, tokenizer_path, settings.vocab)
     packed = pack([part], [1.0], settings.max_length, layout.pad, seed=settings.seed)
-    advice = "give more pairs or a larger --valid-share"
-    rows = validation_rows([held_out_part], layout.max_length, layout.pad, advice)
+    if held_out_part.is_empty:
+        larger = argument_name("valid_share")
+        raise InputError(f"no pair is held out: give more pairs, or a larger {larger}")
+    rows = validation_rows([held_out_part], layout.max_length, layout.pad)
     return TrainingData(
         tokenizer=tokenizer,
         packed=packed,
@@ -123,8 +127,10 @@ def _texts_of_pairs(sides: tuple[TextSource, TextSource]) -> list[tuple[str, str
     if len(sources) != len(targets):
         names = [side.path or side.name for side in sides]
         raise InputError(
-            f"{names[0]} has {len(sources):,} lines and {names[1]} {len(targets):,}: "
-            "give two files of which each line of the second translates the same line of the first"
+            f"has {len(sources):,} lines in {names[0]} and {len(targets):,} in {names[1]}",
+            argument="parallel",
+            use="give two files of which each line of the second translates the same line of the"
+            " first",
         )
     pairs = zip(sources, targets, strict=True)
     return [(source, target) for source, target in pairs if source and target]
@@ -153,7 +159,7 @@ def _fitting(
         warnings.warn(
             f"{left_out:,} of {len(texts):,} pairs are longer than {layout.longest_source} source"
             f" tokens or {layout.longest_target} target tokens and are left out; a larger"
-            " --max-length takes them",
+            f" {argument_name('max_length')} takes them",
             UnmaskWarning,
             stacklevel=3,
         )

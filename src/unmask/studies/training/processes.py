@@ -1,7 +1,5 @@
 """The processes of one training run: who they are, what they share out, and what they add up.
 
-    torchrun --nproc-per-node 4 -m unmask train ...
-
 torchrun starts the same command several times and numbers the processes (RANK of WORLD_SIZE;
 LOCAL_RANK on each machine). They talk by gloo between CPUs and by NCCL between GPUs, one GPU
 for each. The first process writes and prints. If one is lost, torchrun ends the others and
@@ -29,7 +27,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.runs.devices import resolve_device
 
 WAIT = timedelta(days=7)
@@ -74,9 +72,10 @@ class Processes:
         a row.
         """
         if rows < self.size:
+            enough = argument_name("batch_tokens", self.size * length)
             raise InputError(
-                f"{self.size} processes cannot share batches of {rows} rows of {length} tokens: "
-                f"give --batch-tokens {self.size * length} or more, or start fewer processes"
+                f"{self.size} processes cannot share batches of {rows} rows of {length} tokens:"
+                f" give {enough} or more, or start fewer processes"
             )
 
     def total(self, numbers: Tensor) -> Tensor:
@@ -173,15 +172,16 @@ def device_of(device: str, local: int) -> torch.device:
         return resolved
     if device not in ("auto", "cuda"):
         raise InputError(
-            f"device {device!r} is one GPU, and there are several processes: give --device cuda,"
-            " one GPU for each"
+            f"{device!r} is one GPU, and there are several processes",
+            argument="device",
+            use="give cuda, one GPU for each",
         )
     count = torch.cuda.device_count()
     needed = int(os.environ.get("LOCAL_WORLD_SIZE", local + 1))
     if needed > count:
         raise InputError(
-            f"{needed} processes were started on a machine with {count} GPUs: give --nproc-per-node"
-            f" {count}, or --device cpu"
+            f"{needed} processes were started on a machine with {count} GPUs: start {count} of"
+            f" them, or give {argument_name('device', 'cpu')}"
         )
     torch.cuda.set_device(local)
     return torch.device("cuda", local)

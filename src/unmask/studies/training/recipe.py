@@ -14,7 +14,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Interval
 
 from unmask.common.border.calls import settings
-from unmask.common.border.marks import Written
+from unmask.common.border.marks import Only, TakesMethod, Written
+from unmask.studies.training.masking.scheme import MaskingScheme
 
 PathLike = str | os.PathLike[str]
 Corpus = PathLike | Sequence[PathLike]
@@ -22,6 +23,12 @@ Corpus = PathLike | Sequence[PathLike]
 Side = PathLike | Sequence[str]
 """One side of a parallel corpus: a file, or a list of texts."""
 Count = Annotated[int, Interval(ge=1, le=10**9)]
+NEW = Only(without=("init",))
+"""Marks what a new model takes, and a model to start from has already."""
+OF_PAIRS = Only(beside=("parallel",))
+"""Marks what means something in training on pairs alone."""
+VALID_SHARE = 0.02
+"""Share of the corpus' lines that is held out, where the user names neither it nor texts."""
 
 
 @settings
@@ -29,22 +36,29 @@ class Shape:
     """Shape of the network, and its tokenizer.
 
     Parameters:
-        size: Default shape: mini, tiny, small, medium, base, or auto (by the data and the device).
+        size: Default shape: mini, tiny, small, medium or base [default: by the data and the
+            device].
         layers: Encoder layers [default: by size].
         width: Hidden size [default: by size].
         heads: Attention heads [default: by size].
-        vocab: Tokens of the vocabulary, where a tokenizer is trained [default: by size and the
-            data].
-        max_length: Longest text in tokens, start and end tokens included.
+        vocab: Tokens of the vocabulary of the tokenizer that is trained [default: by size and
+            the data].
+        max_length: Longest text in tokens, start and end tokens included [default: 128; with
+            init at most the model's positions].
         tokenizer: A tokenizer.json, or a model folder, to use instead of training one.
+
+    >>> unmask.Shape(size="tiny", vocab=8000)
+    Shape(size='tiny', layers=None, width=None, heads=None, vocab=8000, ...)
     """
 
-    size: Literal["auto", "mini", "tiny", "small", "medium", "base"] = "auto"
-    layers: Annotated[int, Interval(ge=1, le=1024)] | None = None
-    width: Annotated[int, Interval(ge=1, le=1 << 16)] | None = None
-    heads: Annotated[int, Interval(ge=1, le=1 << 10)] | None = None
-    vocab: Annotated[int, Interval(ge=1, le=1 << 24)] | None = None
-    max_length: Annotated[int, Interval(ge=8, le=1 << 16)] = 128
+    size: Annotated[Literal["mini", "tiny", "small", "medium", "base"] | None, NEW] = None
+    layers: Annotated[Annotated[int, Interval(ge=1, le=1024)] | None, NEW] = None
+    width: Annotated[Annotated[int, Interval(ge=1, le=1 << 16)] | None, NEW] = None
+    heads: Annotated[Annotated[int, Interval(ge=1, le=1 << 10)] | None, NEW] = None
+    vocab: Annotated[
+        Annotated[int, Interval(ge=1, le=1 << 24)] | None, Only(without=("init", "tokenizer"))
+    ] = None
+    max_length: Annotated[int, Interval(ge=8, le=1 << 16)] | None = None
     tokenizer: PathLike | None = None
 
 
@@ -53,24 +67,36 @@ class Masked:
     """Predict hidden tokens from the others.
 
     Parameters:
-        masking: fixed:R, uniform:A-B or k:N [default: uniform:0.05-0.45, of translations
-            uniform:0-1].
+        masking: fixed:R, uniform:A-B or k:N, or a scheme of your own such as my.py:Scheme
+            [default: uniform:0.05-0.45, of translations uniform:0-1]. In Python also an object,
+            such as unmask.FixedRate(rate=0.15).
         loss: factorised, or block (chain rule inside the masked block).
-        mask_source: With parallel: rate at which source tokens are masked, too [default: 0.1; 0
-            with steps or init].
-        refinement: With parallel: weight of learning to correct one's own one-step output.
+        mask_source: Rate at which source tokens are masked, too [default: 0.1; 0 with steps or
+            init].
+        refinement: Weight of learning to correct one's own one-step output.
+
+    >>> unmask.Masked(loss="block").loss
+    'block'
     """
 
     name: ClassVar[str] = "masked"
-    masking: str | None = None
+    masking: Annotated[
+        MaskingScheme | str | None,
+        TakesMethod("unmask.studies.training.masking.scheme:SCHEMES"),
+        Written(metavar="SCHEME"),
+    ] = None
     loss: Literal["factorised", "block"] = "factorised"
-    mask_source: Annotated[float, Interval(ge=0, le=0.9)] | None = None
-    refinement: Annotated[float, Interval(ge=0, le=1e3)] = 0.0
+    mask_source: Annotated[Annotated[float, Interval(ge=0, le=0.9)] | None, OF_PAIRS] = None
+    refinement: Annotated[float, Interval(ge=0, le=1e3), OF_PAIRS] = 0.0
 
 
 @settings
 class Causal:
-    """Predict the next token from those before it."""
+    """Predict the next token from those before it.
+
+    >>> unmask.Causal().name
+    'causal'
+    """
 
     name: ClassVar[str] = "causal"
 
@@ -87,18 +113,23 @@ class Optimisation:
         lr: Peak learning rate [default: by size].
         warmup: Steps of rising learning rate; at most a tenth of all steps.
         steps: Optimisation steps [default: those of epochs].
-        epochs: Passes over the corpus, without steps [default: by the data; 3 with init].
+        epochs: Passes over the corpus [default: by the data; 3 with init].
         batch_tokens: Tokens of each step [default: by size and the data].
         dropout: Share of each layer's output that training drops [default: by the epochs; 0
             with steps or init].
         label_smoothing: Share of each answer spread over the vocabulary.
+
+    >>> unmask.Optimisation(steps=500, lr=0.002)
+    Optimisation(optimiser='muon', lr=0.002, warmup=500, steps=500, ...)
     """
 
     optimiser: Literal["muon", "adamw"] = "muon"
     lr: Annotated[float, Interval(gt=0, le=10)] | None = None
     warmup: Annotated[int, Interval(ge=0, le=10**9)] = 500
     steps: Count | None = None
-    epochs: Annotated[float, Interval(gt=0, le=1e6)] | None = None
+    epochs: Annotated[Annotated[float, Interval(gt=0, le=1e6)] | None, Only(without=("steps",))] = (
+        None
+    )
     batch_tokens: Annotated[int, Interval(ge=8, le=10**9)] | None = None
     dropout: Annotated[float, Interval(ge=0, le=0.9)] | None = None
     label_smoothing: Annotated[float, Interval(ge=0, le=0.9)] = 0.0
@@ -110,11 +141,23 @@ class HeldOut:
 
     Parameters:
         valid: Held-out text: a file, or a list of texts [default: a share of the corpus].
-        valid_share: Share of the corpus' lines held out, without valid.
+        valid_share: Share of the corpus' lines held out [default: 0.02].
+
+    >>> unmask.HeldOut(valid_share=0.1).share
+    0.1
     """
 
-    valid: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None
-    valid_share: Annotated[float, Interval(gt=0, lt=1)] = 0.02
+    valid: Annotated[
+        PathLike | Sequence[str] | None, Only(without=("parallel",)), Written(metavar="PATH")
+    ] = None
+    valid_share: Annotated[
+        Annotated[float, Interval(gt=0, lt=1)] | None, Only(without=("valid",))
+    ] = None
+
+    @property
+    def share(self) -> float:
+        """The share of the corpus' lines that is held out, without `valid`."""
+        return VALID_SHARE if self.valid_share is None else self.valid_share
 
 
 @dataclass(frozen=True)

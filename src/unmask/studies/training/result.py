@@ -28,6 +28,13 @@ class TrainingRun(Result):
     settings     what decided the weights, those that were chosen for the data included
     learned      whether the validation loss is better than that of the tokens' frequencies
                  (`validation.unigram`)
+
+    >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
+    >>> small = unmask.Shape(layers=1, width=16, heads=1, vocab=80, max_length=16)
+    >>> one_step = unmask.Optimisation(steps=1, batch_tokens=128)
+    >>> run = unmask.train(texts, out="friends", shape=small, optimisation=one_step)
+    >>> run.step, run.finished
+    (1, True)
     """
 
     KEYS: ClassVar[tuple[str, ...]] = (

@@ -1,7 +1,7 @@
 """A run of `train`, from its options to its model folder.
 
 The folder has the model, and in training/ the settings, the log and the last checkpoint, from which
-a resumed run starts. `AutoModelForMaskedLM.from_pretrained` and `unmask --model` load the folder.
+a resumed run starts. `AutoModelForMaskedLM.from_pretrained` and `unmask.load` load the folder.
 
 Several processes compute the same settings from the same data. Only the first of them writes and
 reports.
@@ -19,7 +19,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.errors import InputError, UnmaskWarning, argument_name
 from unmask.common.files import DiskFull, reading, user_path, write_atomically
 from unmask.models.text.word_pieces import load_word_pieces
 from unmask.runs.fingerprint import content_hash
@@ -89,7 +89,9 @@ def train_model(
         )
         trains_tokenizer = start is None and recipe.shape.tokenizer is None
         suited = suited_vocab(estimate) if trains_tokenizer else None
-        refuse_what_does_not_fit(settings, processes.device, processes.size)
+        refuse_what_does_not_fit(
+            settings, processes.device, processes.size, has_start=start is not None
+        )
         valid = one_source(recipe.held_out.valid)
         resumed_folder = folder if resume else None
         tokenizer_path = tokenizer_to_use(recipe.shape.tokenizer, start, resumed_folder)
@@ -98,14 +100,14 @@ def train_model(
                 texts,
                 valid,
                 settings,
-                valid_share=recipe.held_out.valid_share,
+                valid_share=recipe.held_out.share,
                 tokenizer_path=tokenizer_path,
                 progress=progress,
                 resumed=resume,
             )
         if start is not None:
             vocab_size = max(prepared.tokenizer.get_vocab().values()) + 1
-            start.refuse_other_sizes(settings.max_length, vocab_size)
+            start.refuse_larger_vocabulary(vocab_size)
         data = replace(estimate, tokens=prepared.packed.tokens)
         settings = settle(settings, prepared.packed, data, recipe.options(), processes)
         identity = {
@@ -153,34 +155,12 @@ def _texts(
     corpus: Corpus | None, parallel: Sequence[Side] | None, recipe: Recipe
 ) -> list[TextSource]:
     """The sources of a corpus, or both sides of a parallel one."""
-    if (parallel is None) == (corpus is None):  # neither or both
-        raise InputError("train takes a corpus or --parallel SOURCE TARGET: give one of the two")
-    refuse_mixed(recipe.options(), pairs=parallel is not None)
     if parallel is not None:
         return list(parallel_sides(parallel))
-    assert corpus is not None
+    if corpus is None:
+        either = f"{argument_name('corpus')} or {argument_name('parallel')}"
+        raise InputError(f"no text was given to train on: give {either}")
     return sources(corpus, recipe.weight)
-
-
-def refuse_mixed(options: Mapping[str, object], pairs: bool) -> None:
-    """Refuse options of pairs without pairs, and options of texts without texts."""
-    parallel = "--parallel SOURCE TARGET"
-    corpus = "a CORPUS of texts"
-    if pairs:
-        _refuse_unused(options, ("weight", "valid"), by=parallel, instead=corpus)
-    else:
-        _refuse_unused(options, ("mask_source", "refinement"), by=corpus, instead=parallel)
-
-
-def _refuse_unused(
-    options: Mapping[str, object], names: Sequence[str], by: str, instead: str
-) -> None:
-    """Refuse the named options; `by` does not use them, and `instead` does."""
-    for name in names:
-        if options.get(name):
-            raise InputError(
-                f"{name} was given, which {by} does not use: leave it out, or use {instead}"
-            )
 
 
 def _start(recipe: Recipe) -> Start | None:
@@ -261,19 +241,22 @@ def refuse_folder(out: Path, resume: bool) -> None:
         finished = (out / "training" / "finished.json").exists()
     if resume and not begun:
         raise InputError(
-            f"no run to resume in {str(out)!r}: leave out --resume, or name the --out folder of an"
-            " earlier run"
+            f"finds no run in {str(out)!r}",
+            argument="resume",
+            use=f"leave it out, or give {argument_name('out')} of an earlier run",
         )
     if finished:
+        init = argument_name("init", out)
         raise InputError(
-            f"the training in {str(out)!r} is finished: to train its model further, name another"
-            f" --out and add --init {str(out)!r}"
+            f"{str(out)!r} holds a training that is finished",
+            argument="out",
+            use=f"to train its model further, name another folder and give {init}",
         )
     if used and not resume:
-        use = "name another --out"
+        use = "name another folder"
         if begun:
-            use += ", or add --resume to go on with the run in it"
-        raise InputError(f"{str(out)!r} exists and is not empty: {use}")
+            use += f", or give {argument_name('resume', True)} to go on with the run in it"
+        raise InputError(f"{str(out)!r} exists and is not empty", argument="out", use=use)
 
 
 @contextmanager
@@ -291,7 +274,9 @@ def _folder_opened(
         try:
             if not resume and log_file.exists():
                 raise InputError(
-                    f"another run has written to {str(folder)!r} meanwhile: name another --out"
+                    f"{str(folder)!r} has files that another run wrote meanwhile",
+                    argument="out",
+                    use="name another folder",
                 )
             write_atomically(tokenizer_file, tokenizer.to_str())
             yield
@@ -299,7 +284,8 @@ def _folder_opened(
             if not log_file.exists():
                 tokenizer_file.unlink(missing_ok=True)
             elif isinstance(error, DiskFull):  # it ends "give the same command again"
-                raise InputError(f"{error} with --resume") from None
+                resume_it = argument_name("resume", True)
+                raise InputError(f"{error.marked} with {resume_it}") from None
             raise
 
 
@@ -313,12 +299,16 @@ def _warn_of_doubt(run: TrainingRun, suited: int | None) -> None:
 
 
 def advice(run: TrainingRun, suited: int | None) -> str:
-    """What to do about a model that has learned nothing or little.
+    """What to do about a model that has learned nothing or little, with names of arguments for
+    each surface to write.
 
     `suited` is the size of vocabulary that suits the corpus, if the run trains its tokenizer.
     """
     if not run.validation.positions:
-        return "give longer texts to --valid, or a larger --valid-share"
+        valid = argument_name("valid")
+        return f"give longer texts as {valid}, or a larger {argument_name('valid_share')}"
+    epochs = argument_name("epochs")
     if suited is not None and run.settings.vocab < suited:
-        return f"give a larger --vocab ({suited} is chosen for this corpus), or more --epochs"
-    return "give more --epochs or more text"
+        vocab = argument_name("vocab")
+        return f"give a larger {vocab} ({suited} is chosen for this corpus), or more {epochs}"
+    return f"give more {epochs} or more text"

@@ -11,14 +11,15 @@ from typing import Any, Literal
 
 import torch
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.results import Result
 from unmask.models.batching import whole_memory
-from unmask.studies.training.objectives import parse_scheme
+from unmask.studies.training.masking.scheme import MaskingScheme
+from unmask.studies.training.masking.schemes import UniformRate
 
-PLAIN_MASKING = "uniform:0.05-0.45"
+PLAIN_MASKING = UniformRate(low=0.05, high=0.45)
 """Masking of texts, where none is named."""
-PAIRS_MASKING = "uniform:0-1"
+PAIRS_MASKING = UniformRate(low=0.0, high=1.0)
 """Masking of pairs, where none is named: every number of masked tokens of a translation is equally
 likely, none and all included."""
 SEGMENTS = (24, 64)
@@ -31,6 +32,8 @@ PAIRS_ONLY = ("mask_source", "refinement")  # of masked models, too
 class TrainSettings(Result):
     """Shape, objective and optimisation of a run: all that decides its weights beside the data.
 
+    `choosing` checks them, once.
+
     steps      of the run; 0 until they are chosen
     parallel   whether texts are pairs of a source and its translation, each with half of max_length
     """
@@ -41,7 +44,7 @@ class TrainSettings(Result):
     vocab: int = 8192
     max_length: int = 128
     objective: Literal["masked", "causal"] = "masked"
-    masking: str = PLAIN_MASKING
+    masking: MaskingScheme = PLAIN_MASKING
     loss: Literal["factorised", "block"] = "factorised"
     optimiser: Literal["muon", "adamw"] = "muon"
     lr: float = 4e-3
@@ -54,19 +57,6 @@ class TrainSettings(Result):
     mask_source: float = 0.0
     refinement: float = 0.0
     parallel: bool = False
-
-    def __post_init__(self) -> None:
-        parse_scheme(self.masking)  # raises for an unknown one before any work is done
-        if self.width % self.heads:
-            raise InputError(
-                f"width {self.width} is not a multiple of {self.heads} heads: change --width or"
-                " --heads"
-            )
-        if self.max_length % 8:
-            near = 8 * (self.max_length // 8 + 1)
-            raise InputError(
-                f"max_length {self.max_length} is not a multiple of 8: give one, for example {near}"
-            )
 
     @property
     def source_length(self) -> int:
@@ -82,14 +72,19 @@ class TrainSettings(Result):
             unused.update(MASKED_ONLY, PAIRS_ONLY)
         if not self.parallel:
             unused.update(("parallel",), PAIRS_ONLY)
-        return {name: value for name, value in vars(self).items() if name not in unused}
+        values = {name: value for name, value in vars(self).items() if name not in unused}
+        if "masking" in values:
+            values["masking"] = self.masking.spelling
+        return values
 
 
 def refuse_what_does_not_fit(
-    settings: TrainSettings, device: torch.device, processes: int = 1
+    settings: TrainSettings, device: torch.device, processes: int = 1, has_start: bool = False
 ) -> None:
     """Raise InputError, before any allocation, if weights, gradients, moments and attention
     masks alone exceed the memory.
+
+    has_start   the run starts from a model, whose shape is fixed
     """
     width = settings.width
     of_a_layer = 12 * width**2 + 13 * width  # 4 + 8 matrices of width^2; biases and two norms
@@ -102,8 +97,12 @@ def refuse_what_does_not_fit(
     needed = bytes_of_parameters + bytes_of_masks
     memory = whole_memory(device)
     if needed > memory:
+        smaller = argument_name("batch_tokens")
+        if not has_start:
+            of_shape = ", ".join(argument_name(name) for name in ("layers", "width", "vocab"))
+            smaller = f"{of_shape} or {smaller}"
         raise InputError(
             f"{parameters:,} parameters and batches of {settings.batch_tokens:,} tokens take at"
             f" least {needed // 1e9:,.0f} GB to train, and {device} has {memory / 1e9:,.0f} GB:"
-            " give smaller --layers, --width, --vocab or --batch-tokens"
+            f" give smaller {smaller}"
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.models.bert_checkpoint import read_own_bert
 from unmask.models.checkpoint_files import Source
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unmask.studies.training.settings import TrainSettings
 
 INITIAL_DEVIATION = 0.02
+TRAINED_FOLDER = "give a folder that `unmask train` wrote"
 
 
 def new_model(settings: TrainSettings, vocab_size: int, pad: int = 0) -> BertMaskedLM:
@@ -85,26 +86,29 @@ class Start:
         """
         if not (folder / "tokenizer.json").is_file():
             raise InputError(
-                f"init {str(folder)!r} has no tokenizer.json: give a folder that `unmask train`"
-                " wrote"
+                f"{str(folder)!r} has no tokenizer.json", argument="init", use=TRAINED_FOLDER
             )
         source = Source(str(folder))
         is_causal = bool(source.config.get("is_decoder"))
         if causal and not is_causal:
             raise InputError(
-                f"init {str(folder)!r} is not a causal model: give one, or leave out"
-                " --objective causal"
+                f"{str(folder)!r} is not a causal model",
+                argument="init",
+                use=f"give one, or leave out {argument_name('objective', 'causal')}",
             )
         if is_causal and not causal:
             raise InputError(
-                f"init {str(folder)!r} is a causal model: give a masked one, or --objective causal"
+                f"{str(folder)!r} is a causal model",
+                argument="init",
+                use=f"give a masked one, or {argument_name('objective', 'causal')}",
             )
         refuse_other_vocabulary(load_word_pieces(folder), source)
         network = read_own_bert(source, torch.float32, decoder=causal)
         if network is None or not _is_trainable(network.config):
             raise InputError(
-                f"init {str(folder)!r} is not a BERT (gelu, tied words): give a folder that `unmask"
-                " train` wrote"
+                f"{str(folder)!r} is not a BERT (gelu, tied words)",
+                argument="init",
+                use=TRAINED_FOLDER,
             )
         refuse_non_finite(network, source.name)
         return cls(folder=folder, network=network, weights=fingerprint(network.state_dict()))
@@ -126,24 +130,32 @@ class Start:
         """
         difference = tokenizer_difference(load_word_pieces(self.folder), load_word_pieces(path))
         if difference:
+            init = argument_name("init")
             raise InputError(
-                f"the tokenizer {str(path)!r} is not that of init {str(self.folder)!r}"
-                f" ({difference}): leave out --tokenizer, or leave out --init to train a new model"
-                " with it"
+                f"{str(path)!r} is not that of {init} {str(self.folder)!r} ({difference})",
+                argument="tokenizer",
+                use=f"leave it out, or leave out {init} to train a new model with it",
             )
 
-    def refuse_other_sizes(self, max_length: int, vocab_size: int) -> None:
-        """Raise InputError if texts or tokens would have no embeddings."""
-        config = self.network.config
-        if max_length > config.max_position_embeddings:
+    def refuse_longer_texts(self, max_length: int) -> None:
+        """Raise InputError if texts of `max_length` tokens have more positions than the model."""
+        positions = self.network.config.max_position_embeddings
+        if max_length > positions:
             raise InputError(
-                f"max_length {max_length} is more than the {config.max_position_embeddings}"
-                f" positions of {str(self.folder)!r}: give a smaller --max-length"
+                f"{max_length} is more than the {positions} positions of {str(self.folder)!r}",
+                argument="max_length",
+                use="give a smaller one, or leave it out",
             )
-        if vocab_size > config.vocab_size:
+
+    def refuse_larger_vocabulary(self, vocab_size: int) -> None:
+        """Raise InputError if tokens of the folder's tokenizer would have no embeddings."""
+        embeddings = self.network.config.vocab_size
+        if vocab_size > embeddings:
             raise InputError(
-                f"the tokenizer of {str(self.folder)!r} has {vocab_size:,} tokens and the model"
-                f" {config.vocab_size:,}: use the tokenizer that the model was trained with"
+                f"{str(self.folder)!r} has a tokenizer of {vocab_size:,} tokens and a model of"
+                f" {embeddings:,}",
+                argument="init",
+                use="give a folder with the tokenizer that the model was trained with",
             )
 
 

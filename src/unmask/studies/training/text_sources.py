@@ -26,26 +26,28 @@ TEXT_PER_COMPRESSED_BYTE = 4  # bytes of text, roughly
 class TextSource:
     """One file, or texts in memory.
 
-    name     as messages and the model card name it
-    path     the file; None for texts in memory
-    texts    the texts in memory; empty for a file
-    weight   how often an epoch shows each line
+    name      as messages and the model card name it
+    path      the file; None for texts in memory
+    texts     the texts in memory; empty for a file
+    weight    how often an epoch shows each line
+    argument  under which it was given
     """
 
     name: str
     path: Path | None = None
     texts: tuple[str, ...] = ()
     weight: float = 1.0
+    argument: str = "corpus"
 
     @classmethod
-    def file(cls, path: Path, weight: float = 1.0, name: str = "corpus") -> TextSource:
-        """A file that was given under the argument `name`."""
-        known = ", ".join(SUFFIXES)
+    def file(cls, path: Path, weight: float = 1.0, argument: str = "corpus") -> TextSource:
+        """A file that was given under this argument."""
+        use = f"give a {', '.join(SUFFIXES)} file"
         if not path.is_file():
-            raise InputError(f"{name} {str(path)!r} is not a file: give a {known} file")
+            raise InputError(f"{str(path)!r} is not a file", argument=argument, use=use)
         if not path.name.endswith(SUFFIXES):
-            raise InputError(f"{name} {str(path)!r} has an unknown ending: give a {known} file")
-        return cls(name=path.name, path=path, weight=weight)
+            raise InputError(f"{str(path)!r} has an unknown ending", argument=argument, use=use)
+        return cls(name=path.name, path=path, weight=weight, argument=argument)
 
     def lines(self) -> Iterator[str]:
         """The texts that are not empty, each as one line."""
@@ -128,38 +130,42 @@ def _refuse_surrogates(text: str, place: str) -> None:
 
 
 def sources(
-    corpus: Corpus, weights: Sequence[float] | None = None, name: str = "corpus"
+    corpus: Corpus, weights: Sequence[float] | None = None, argument: str = "corpus"
 ) -> list[TextSource]:
     """One source per file; a list of texts is one source.
 
-    weights   one per source, by default 1
-    name      of the argument, for messages
+    weights    one per source, by default 1
+    argument   under which they were given, for messages
     """
     if isinstance(corpus, str | os.PathLike):
-        return _files([corpus], weights, name)
+        return _files([corpus], weights, argument)
     items = list(corpus)
     if not items:
-        raise InputError(f"the {name} is empty: give files or texts")
+        raise InputError("is empty", argument=argument, use="give files or texts")
     names_a_file = [not isinstance(item, str) or _looks_like_a_file(item) for item in items]
     if all(names_a_file):
-        return _files(items, weights, name)
+        return _files(items, weights, argument)
     if any(names_a_file):
         first_text = str(items[names_a_file.index(False)])
         raise InputError(
-            f"{name} names files, and {first_text[:60]!r} is not a file: give files, or a list of"
-            " texts"
+            f"names files, and {first_text[:60]!r} is not a file",
+            argument=argument,
+            use="give files, or a list of texts",
         )
     weight = _one_per_source(weights, 1)[0]
     texts = tuple(str(item) for item in items)
-    return [TextSource(name=f"{len(items):,} texts", texts=texts, weight=weight)]
+    name = f"{len(items):,} texts"
+    return [TextSource(name=name, texts=texts, weight=weight, argument=argument)]
 
 
 def _files(
-    paths: Sequence[PathLike], weights: Sequence[float] | None, name: str
+    paths: Sequence[PathLike], weights: Sequence[float] | None, argument: str
 ) -> list[TextSource]:
-    """A source for each file that was given under the argument `name`."""
+    """A source for each file that was given under this argument."""
     weighted = zip(paths, _one_per_source(weights, len(paths)), strict=True)
-    return [TextSource.file(user_path(path, name), weight, name) for path, weight in weighted]
+    return [
+        TextSource.file(user_path(path, argument), weight, argument) for path, weight in weighted
+    ]
 
 
 def _one_per_source(weights: Sequence[float] | None, count: int) -> Sequence[float]:
@@ -168,8 +174,9 @@ def _one_per_source(weights: Sequence[float] | None, count: int) -> Sequence[flo
         return [1.0] * count
     if len(weights) != count:
         raise InputError(
-            f"{len(weights)} weights for {count} corpus files: give one --weight per file, in their"
-            " order"
+            f"has {len(weights)} numbers for {count} corpus files",
+            argument="weight",
+            use="give one per file, in their order",
         )
     return weights
 
@@ -178,9 +185,9 @@ def one_source(valid: Corpus | None) -> TextSource | None:
     """The held-out texts, if the user named any: one file, or a list of texts."""
     if valid is None:
         return None
-    held_out = sources(valid, name="valid")
+    held_out = sources(valid, argument="valid")
     if len(held_out) > 1:
-        raise InputError(f"valid names {len(held_out)} files: give one")
+        raise InputError(f"names {len(held_out)} files", argument="valid", use="give one")
     return held_out[0]
 
 
@@ -200,19 +207,24 @@ def parallel_sides(sides: Sequence[Side]) -> tuple[TextSource, TextSource]:
     """Both sides of a parallel corpus: two files, or two lists of texts."""
     if isinstance(sides, str | os.PathLike) or len(sides) != 2:
         raise InputError(
-            "parallel takes two files, or two lists of texts: the sources and their translations"
+            "is not a pair",
+            argument="parallel",
+            use="give two files, or two lists of texts: the sources and their translations",
         )
     return _side(sides[0], "source"), _side(sides[1], "target")
 
 
-def _side(side: Side, name: str) -> TextSource:
-    """One side of a parallel corpus; `name`: source or target."""
+def _side(side: Side, which: str) -> TextSource:
+    """One side of a parallel corpus; `which`: source or target."""
     if not isinstance(side, str | os.PathLike):
-        count = f"{len(side):,} {name} texts"
-        return TextSource(name=count, texts=tuple(str(text) for text in side))
-    path = user_path(side, name)
+        count = f"{len(side):,} {which} texts"
+        texts = tuple(str(text) for text in side)
+        return TextSource(name=count, texts=texts, argument="parallel")
+    path = user_path(side, "parallel")
     if not path.is_file():
-        raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
+        raise InputError(
+            f"{str(path)!r} is not a file", argument="parallel", use="give one with a text per line"
+        )
     if path.suffix != ".jsonl":
         text_lines(path)  # raises for the name of a table or of other records; reads nothing yet
-    return TextSource(name=path.name, path=path)
+    return TextSource(name=path.name, path=path, argument="parallel")

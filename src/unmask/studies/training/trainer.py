@@ -28,8 +28,8 @@ from unmask.studies.training.batches import BatchPlan, seed_for
 from unmask.studies.training.corpus import TrainingData
 from unmask.studies.training.encoder import PackedBert, Slots
 from unmask.studies.training.fixed_order import one_order
+from unmask.studies.training.masking.schemes import FixedRate
 from unmask.studies.training.objectives import (
-    FixedRate,
     MaskedTasks,
     Objective,
     Task,

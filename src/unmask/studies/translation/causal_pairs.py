@@ -65,19 +65,19 @@ class CausalPairs(PairTranslator):
 
     @classmethod
     def load(cls, folder: Path, device: str, dtype: str) -> CausalPairs:
-        """Read a folder of `unmask train --parallel SOURCE TARGET --objective causal`."""
+        """Read a folder that `unmask.train` wrote for pairs, with the objective causal."""
         spelling = Spelling(folder)
         layout, objective, _ = read_layout(folder, spelling.core.get_vocab())
         if objective != "causal":
             raise InputError(
-                f"model {str(folder)!r} is a masked model: give one that was trained with"
-                " --objective causal"
+                f"{str(folder)!r} is a masked model", argument="model", use="give a causal one"
             )
         network = read_own_bert(ModelSource(str(folder)), resolve_dtype(dtype), decoder=True)
         if network is None:
             raise InputError(
-                f"the weights in {str(folder)!r} are not those of its config.json: train the model"
-                " again"
+                f"{str(folder)!r} has weights that are not those of its config.json",
+                argument="model",
+                use="train the model again",
             )
         added_tokens = spelling.core.get_added_tokens_decoder()
         special = [i for i, token in added_tokens.items() if token.special]

@@ -1,4 +1,4 @@
-"""A masked model of pairs, as `unmask train --parallel` leaves it in a folder."""
+"""A masked model of pairs, as `unmask.train` leaves it in a folder."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ class PairModel(PairTranslator):
         layout, objective, corrects = read_layout(folder, spelling.core.get_vocab())
         if objective != "masked":
             raise InputError(
-                f"model {str(folder)!r} is a causal model, which fills no blanks: give a masked one"
+                f"{str(folder)!r} is a causal model, which fills no blanks",
+                argument="model",
+                use="give a masked one",
             )
         network = load_network(ModelSource(str(folder)), torch_device, torch_dtype)
         assert isinstance(network, BertMaskedLM)  # what `unmask train` writes

@@ -6,7 +6,7 @@ This module loads neither torch nor transformers, so that signatures can name wh
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast
 
@@ -15,7 +15,7 @@ from annotated_types import Interval
 from unmask.common.border.calls import checked, settings
 from unmask.common.border.marks import Loaded, Written
 from unmask.common.checks import shown
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.models.loading_spec import LoadingSpec
 from unmask.sampling.registry import KERNELS, EnergyKind, MaskPredict, Method
 
@@ -44,6 +44,9 @@ SWEEPS = 10  # Of a Markov kernel, unless they are given
 LENGTHS = 5  # That are decoded, unless they are given
 
 
+PAIR_FOLDER = f"give a folder that `unmask train` wrote with {argument_name('parallel')}"
+
+
 class PairTranslator:
     """Base of the models that `load_translator` returns."""
 
@@ -61,6 +64,9 @@ class Beam:
 
     Parameters:
         beam: Beginnings of a translation that are kept; 1 is greedy.
+
+    >>> unmask.Beam(beam=1)
+    Beam(beam=1)
     """
 
     name: ClassVar[str] = "beam"
@@ -74,7 +80,7 @@ METHODS: dict[str, type] = {**KERNELS, "beam": Beam, "auto": Auto}
 def load_translator(
     name: str | os.PathLike[str], device: str = "auto", dtype: str = "auto"
 ) -> PairModel | CausalPairs:
-    """Load a model that translates, from a folder of `unmask train --parallel`.
+    """Load a model that translates, from a folder that `unmask.train` wrote for pairs.
 
     Parameters:
         name: The folder.
@@ -83,6 +89,11 @@ def load_translator(
 
     Returns:
         The model, to be given to `translate`.
+
+    >>> # the folder that `unmask.train(parallel=[english, german], out="numbers")` left
+    >>> translator = unmask.load_translator("numbers")
+    >>> len(unmask.translate(["two three"], model=translator).texts)
+    1
     """
     return _read(name, device, dtype)
 
@@ -98,6 +109,10 @@ class TranslatorSpec(LoadingSpec):
         name: The folder.
         device: auto, cpu, cuda or cuda:N.
         dtype: auto, float32, bfloat16, float16 or float64.
+
+    >>> # the folder that `unmask.train(parallel=[english, german], out="numbers")` left
+    >>> unmask.TranslatorSpec("numbers", dtype="float64").load().name
+    'numbers'
     """
 
     name: str | os.PathLike[str]
@@ -133,9 +148,7 @@ def as_translator(model: Translator) -> PairModel | CausalPairs:
     the model itself.
     """
     if model is None:
-        raise InputError(
-            "model None is not a translator: give a folder of `unmask train --parallel`"
-        )
+        raise InputError("None is not a translator", argument="model", use=PAIR_FOLDER)
     if isinstance(model, str | os.PathLike):
         return _read(model)
     if isinstance(model, TranslatorSpec):
@@ -146,8 +159,9 @@ def as_translator(model: Translator) -> PairModel | CausalPairs:
     if not isinstance(returned, PairTranslator):
         name = getattr(model, "__name__", type(model).__name__)
         raise InputError(
-            f"model: the function {name} returned {shown(returned)}, which is not a translator: "
-            "return that of unmask.load_translator"
+            f"is the function {name}, which returned {shown(returned)}, no translator",
+            argument="model",
+            use="return that of unmask.load_translator",
         )
     return cast("PairModel | CausalPairs", returned)
 
@@ -160,7 +174,11 @@ def loader_on(model: Translator, device: str) -> Callable[[], PairModel | Causal
     if isinstance(model, str | os.PathLike):
         model = TranslatorSpec(model)
     if not isinstance(model, TranslatorSpec):
-        raise InputError("workers load the model themselves: give its folder, not a loaded model")
+        raise InputError(
+            "is loaded, and workers load the model themselves",
+            argument="model",
+            use="give its folder",
+        )
     return model.on(device).load
 
 
@@ -220,35 +238,49 @@ def settle(
     lengths: int | None,
     energy: EnergyKind | None,
     seed: int,
+    longest: int | None = None,
 ) -> TranslateSettings:
     """The settings of a call.
 
     Raises an error for a kernel that is not of the kind of the model, and for a setting that its
-    way of translating does not use. `causal`: whether the model is.
+    way of translating does not use.
+
+    causal    whether the model is
+    longest   tokens of the longest translation that the model makes, if that bounds `lengths`
     """
     if isinstance(kernel, Auto):
         kernel = _usual_kernel(kernel, causal)
     _refuse_other_kind(kernel, causal)
     moves = not causal and not kernel.decodes  # a Markov kernel
-    unused: dict[str, object] = {}
-    if not moves:
-        unused |= {"sweeps": sweeps, "start": start}
     if causal:
-        unused |= {"lengths": lengths, "energy": energy}
-    for name, value in unused.items():
-        if value is not None:
-            raise InputError(
-                f"{name} was given, which kernel {kernel.name} does not use: leave it out"
-            )
+        _refuse_given({"lengths": lengths, "energy": energy}, "the model is causal")
+    if not moves:
+        of_kernels = {"sweeps": sweeps, "start": start}
+        _refuse_given(of_kernels, f"{kernel.name} is no Markov kernel")
+    if lengths is None:
+        lengths = LENGTHS if longest is None else min(LENGTHS, longest)
+    elif longest is not None and lengths > longest:
+        raise InputError(
+            f"{lengths} is more than the {longest} that the model takes",
+            argument="lengths",
+            use="give fewer",
+        )
     decodes = not causal and not moves
     return TranslateSettings(
         kernel=likeliest(kernel) if decodes else kernel,
         sweeps=sweeps or SWEEPS,
         start=starting(start) if moves else None,
-        lengths=lengths or LENGTHS,
+        lengths=lengths,
         energy=energy or "norm",
         seed=seed,
     )
+
+
+def _refuse_given(values: Mapping[str, object], why: str) -> None:
+    """Raise for the first of these settings that was given; `why` says why it has no effect."""
+    for name, value in values.items():
+        if value is not None:
+            raise InputError(f"has no effect, as {why}", argument=name, use="leave it out")
 
 
 def _usual_kernel(auto: Auto, causal: bool) -> MaskPredict | Beam:
@@ -262,8 +294,9 @@ def _usual_kernel(auto: Auto, causal: bool) -> MaskPredict | Beam:
     for name, value in options.items():
         if value != defaults[name]:
             raise InputError(
-                f"{name} was given, which beam, the usual kernel of a causal model, does not use:"
-                " leave it out"
+                "has no effect on beam, the usual kernel of a causal model",
+                argument=name,
+                use="leave it out",
             )
     return Beam()
 
@@ -279,7 +312,9 @@ def _refuse_other_kind(kernel: Method | Beam, causal: bool) -> None:
         kind = "masked model"
         remedy = "a decoder or a Markov kernel"
     raise InputError(
-        f"kernel {kernel.name} was given, and the model is a {kind}: use {remedy}, or leave it out"
+        f"{kernel.name} is not for this model, which is a {kind}",
+        argument="kernel",
+        use=f"use {remedy}, or leave it out",
     )
 
 
@@ -295,7 +330,9 @@ def starting(start: str | None) -> Method | None:
     if decoder is None or not understood:
         known = ", ".join([*decoders, RANDOM])
         raise InputError(
-            f"start {start!r} is not known: give one of {known}, with steps as mask-predict@4"
+            f"{start!r} is not known",
+            argument="start",
+            use=f"give one of {known}, with steps as mask-predict@4",
         )
     if takes_steps:
         return likeliest(decoder.in_parts(int(steps or STEPS)))

@@ -86,6 +86,11 @@ class Translations(Result):
     moves     of a kernel: steps, and how many were accepted, proposed another token, and
               changed the text
     figures   against the references
+
+    >>> # the folder that `unmask.train(parallel=[english, german], out="numbers")` left
+    >>> translations = unmask.translate(["two three", "five"], model="numbers")
+    >>> translations.to_frame().columns.tolist()
+    ['text', 'energy', 'log_prob', 'passes', 'stutter', 'tokens', 'length']
     """
 
     KEYS: ClassVar[tuple[str, ...]] = (
@@ -136,7 +141,9 @@ def figures(
         from sacrebleu.metrics import BLEU, CHRF
     except ImportError:
         raise InputError(
-            "references need sacrebleu, which is not installed: pip install 'unmask[translate]'"
+            "needs sacrebleu, which is not installed",
+            argument="reference",
+            use="pip install 'unmask[translate]'",
         ) from None
     bleu = BLEU()
     chrf = CHRF()

@@ -16,6 +16,7 @@ from unmask.models.text.text_tokenizer import read_by_tokenizer
 from unmask.models.text.tokenizer_config import tokenizer_config
 from unmask.models.text.tokenizer_files import as_it_is
 from unmask.models.text.word_pieces import UNKNOWN, load_word_pieces
+from unmask.studies.translation.recipe import PAIR_FOLDER
 
 INSIDE_WORDS = re.compile(r"(?<=\w) ([-'’/]) (?=\w)")
 """A mark between two parts of a word; decoders of word pieces put spaces around it."""
@@ -31,9 +32,7 @@ class Spelling:
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise InputError(
-                f"model {str(folder)!r} is not a folder: give one of `unmask train --parallel`"
-            )
+            raise InputError(f"{str(folder)!r} is not a folder", argument="model", use=PAIR_FOLDER)
         self.folder = folder
         self.core: Tokenizer = load_word_pieces(folder)
         self.unknown: int | None = self.core.token_to_id(UNKNOWN)

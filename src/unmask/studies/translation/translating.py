@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.errors import InputError, UnmaskWarning, argument_name
 from unmask.common.files import user_path
 from unmask.models.pair_layout import PairLayout
 from unmask.models.text.text_tokenizer import refuse_hopeless
@@ -65,7 +65,9 @@ def read_lines(texts: str | os.PathLike[str] | Sequence[str], name: str) -> list
     path = user_path(texts, name)
     lines = [" ".join(line.split()) for _, line in text_lines(path)]
     if not any(lines):
-        raise InputError(f"{name} {source_name(path)!r} has no text: give one text per line")
+        raise InputError(
+            f"{source_name(path)!r} has no text", argument=name, use="give one text per line"
+        )
     return lines
 
 
@@ -88,31 +90,24 @@ def encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> l
         )
     for line, ids in enumerate(tokens, 1):
         if len(ids) > layout.longest_source:
+            larger = argument_name("max_length")
             raise InputError(
                 f"line {line} has {len(ids)} tokens and the model takes sources of"
-                f" {layout.longest_source}: shorten it, or train a model with a larger --max-length"
+                f" {layout.longest_source}: shorten it, or train a model with a larger {larger}"
             )
     return [tuple(ids) for ids in tokens]
 
 
-def refuse_misfit(model: PairModel | CausalPairs, settings: TranslateSettings) -> None:
-    """Refuse more lengths than the model has; warn of a decoder that asks for what the model was
-    not trained on.
-    """
+def warn_of_misfit(model: PairModel | CausalPairs, settings: TranslateSettings) -> None:
+    """Warn of a decoder that asks for what the model was not trained on."""
     if not isinstance(model, PairModel):
         return
-    longest = model.layout.longest_target
-    if settings.lengths > longest:
-        raise InputError(
-            f"lengths {settings.lengths} is more than the {longest} that the model takes:"
-            " give fewer"
-        )
     decoder = settings.first
     if decoder is not None and decoder.corrects and not model.corrects:
         warnings.warn(
             f"{decoder.name} asks the model to correct tokens that it sees, and"
-            f" {model.model.name!r} was trained on blanks only: train one with --refinement, or"
-            " take another decoder",
+            f" {model.model.name!r} was trained on blanks only: train one with"
+            f" {argument_name('refinement')}, or take another decoder",
             UnmaskWarning,
             stacklevel=4,  # the line that calls `unmask.translate`
         )

@@ -1,6 +1,6 @@
 """The scores of many variants of one sequence, each distinct context passed once.
 
-A term of a score is log q_t(x_t | x_S) (`scoring.registry`). Its context is x_S, so the passes
+A term of a score is log q_t(x_t | x_S) (`variants.scores.score`). Its context is x_S, so the passes
 of a set S are as many as there are distinct x_S among the variants, for all terms and scores
 with that S. For all 2^k variants of k binary sites,
 
@@ -27,11 +27,10 @@ from torch import Tensor
 
 from unmask.common.batches import cut, grouped
 from unmask.common.cloze import blanked
-from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.scoring.registry import OF_VARIANTS, PAIRS, chosen_of_variants
-from unmask.studies.variants.parent_scores import EPISTASIS, ParentScores
+from unmask.studies.variants.parent_scores import ParentScores
+from unmask.studies.variants.scores.score import Chain, VariantScore
 from unmask.tables.conditional_table import ROWS, enough_rows
 from unmask.tables.lattice import random_orders
 
@@ -41,7 +40,6 @@ Term = tuple[SiteSet, int]
 """S and t of a term log q_t(x_t | x_S)."""
 Sums = Float[Tensor, " n"]
 """Of one chain: for each variant the sum of the terms read so far."""
-Chain = Sequence[Term]
 VARIANTS = "variants"
 """The unit of progress."""
 MEAN_LOG = "mean_log"
@@ -55,11 +53,10 @@ class Contexts:
 
     ids       the parent's token ids
     sites     the positions that vary, each once
-    names     of scores
+    scores    the scores, each once
     allowed   the token ids that q is normalised over; the variants' are among them, and for
               singles and pairs the parent's
     orders    sampled orders of `any_order`, from `seed`
-    joint     the construction of `epistasis`, and of `pairs` without a name
     passes    rows passed so far
     """
 
@@ -68,16 +65,14 @@ class Contexts:
         model: ConditionalModel,
         ids: Sequence[int],
         sites: Sequence[int],
-        names: str | Sequence[str],
+        scores: Sequence[VariantScore],
         allowed: Sequence[int],
         orders: int = 8,
         seed: int = 0,
-        joint: str = DEFAULT_OF_MUTANTS,
     ) -> None:
         self.model = model
         self.ids: list[int] = list(ids)
         self.passes = 0
-        self.names: tuple[str, ...] = chosen_of_variants(names, joint)
 
         # Sites are numbered from left to right; `columns` are theirs in lists of variants.
         self.columns: list[int] = sorted(range(len(sites)), key=lambda column: sites[column])
@@ -93,18 +88,15 @@ class Contexts:
         (sampled,) = random_orders(1, orders, len(self.sites), generator)
         self.chains: dict[str, list[Chain]] = {}
         self.score_columns: list[str] = []
-        for name in self.names:
-            self.score_columns.append(name)
-            if name not in OF_VARIANTS:  # pairs:CONSTRUCTION
-                continue
-            score = OF_VARIANTS[name]
+        for score in scores:
+            self.score_columns.append(score.name)
             if MEAN_LOG in score.extra:
-                self.score_columns.append(f"{name}_{MEAN_LOG}")
-            chains = score.variant_chains(len(self.sites), sampled.tolist())
+                self.score_columns.append(f"{score.name}_{MEAN_LOG}")
+            chains = score.chains(len(self.sites), sampled.tolist())
             if chains:
-                self.chains[name] = list(chains)
+                self.chains[score.name] = chains
 
-        self.needs_parent: bool = len(self.chains) < len(self.names)
+        self.needs_parent: bool = len(self.chains) < len(scores)
         wild_ids = torch.tensor([self.ids[site] for site in self.sites], device=model.device)
         self.parent_scores: ParentScores = ParentScores(
             model=model,
@@ -112,7 +104,7 @@ class Contexts:
             sites=self.sites,
             allowed=self.allowed,
             wild=self.place[wild_ids],
-            joint_of=_joints_of_scores(self.names, joint),
+            construction_of=_constructions_of_scores(scores),
         )
         self.predicted_sites: dict[SiteSet, list[int]] = _predicted_sites(self.chains)
 
@@ -269,7 +261,7 @@ class Contexts:
         positions = [
             revealed_set.positions.expand(_length(rows), -1) for revealed_set, rows in batch
         ]
-        logits = self.model.logits(torch.cat(texts), torch.cat(positions))
+        logits = self.model.logits_at(torch.cat(texts), torch.cat(positions))
         parts = logits.split([_length(rows) for _, rows in batch])
         for (revealed_set, rows), part in zip(batch, parts, strict=True):
             revealed_set.read(rows, part)
@@ -366,15 +358,10 @@ def _length(rows: slice) -> int:
     return int(rows.stop - rows.start)
 
 
-def _joints_of_scores(names: Sequence[str], joint: str) -> dict[str, str]:
-    """The construction of each score that needs one; `joint` is that of `epistasis`."""
-    joint_of = {}
-    for name in names:
-        if name == EPISTASIS:
-            joint_of[name] = named(joint).name
-        elif name.startswith(PAIRS):
-            joint_of[name] = named(name.removeprefix(PAIRS)).name
-    return joint_of
+def _constructions_of_scores(scores: Sequence[VariantScore]) -> dict[str, str]:
+    """The construction of each score that needs the joints of pairs, by the score's name."""
+    of_scores = {score.name: score.construction_of_pairs for score in scores}
+    return {name: one for name, one in of_scores.items() if one is not None}
 
 
 def _predicted_sites(chains: Mapping[str, Sequence[Chain]]) -> dict[SiteSet, list[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 
 
 def refuse_more(count: int, most: int, what: str, advice: str, force: bool = False) -> None:
@@ -11,4 +11,5 @@ def refuse_more(count: int, most: int, what: str, advice: str, force: bool = Fal
     what   a sentence that has the count
     """
     if count > most and not force:
-        raise InputError(f"{what} (limit {most:,}): {advice}, or use force=True")
+        force_it = argument_name("force", True)
+        raise InputError(f"{what} (limit {most:,}): {advice}, or give {force_it}")

@@ -30,7 +30,7 @@ class Measured(Result):
 
     sequence      as it was given
     places        the residues that vary, counted from 1
-    joint         how joints were derived, for the scores that use one
+    construction  how joints were derived, for the scores that use one
     column        the measured column; `better`: "higher" or "lower", which values are better
     statistic     "spearman" for numbers, "auc" for two classes
     names         of the variants; `changes`: how many residues of each differ; `values`: its
@@ -55,7 +55,7 @@ class Measured(Result):
         "sequence",
         "variants",
         "places",
-        "joint",
+        "construction",
         "column",
         "better",
         "statistic",
@@ -67,7 +67,7 @@ class Measured(Result):
 
     sequence: str
     places: tuple[int, ...]
-    joint: str
+    construction: str
     column: str
     better: str
     statistic: str

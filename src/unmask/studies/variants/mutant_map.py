@@ -62,8 +62,9 @@ def refuse_undrawable(changes: Sequence[int]) -> None:
     """Raise if no mutant, of which these are the numbers of changes, has a place on a map."""
     if all(count > 2 for count in changes):
         raise InputError(
-            f"a figure shows mutants of one or two changes, and those given have {min(changes)} or"
-            " more: leave out figure"
+            f"shows mutants of one or two changes, and those given have {min(changes)} or more",
+            argument="figure",
+            use="leave it out",
         )
 
 
@@ -101,7 +102,7 @@ def _epistasis_by_token(mutants: Mutants) -> Cells:
         rows=[f"{_residue(mutants, first)}{token}" for token in tokens],
         columns=[f"{_residue(mutants, second)}{token}" for token in tokens],
         measure="epistasis",
-        title=f"epistasis of residues {first} and {second} ({mutants.joint} joint)",
+        title=f"epistasis of residues {first} and {second} ({mutants.construction} joint)",
     )
 
 
@@ -123,7 +124,7 @@ def _epistasis_by_place(mutants: Mutants) -> Cells:
         rows=residues,
         columns=residues,
         measure="epistasis",
-        title=f"largest epistasis of each pair of residues ({mutants.joint} joint)",
+        title=f"largest epistasis of each pair of residues ({mutants.construction} joint)",
     )
 
 

@@ -29,7 +29,7 @@ class Mutants(Result):
 
     sequence      as it was given; `wild_type`: its tokens; `alphabet`: the tokens allowed at a
                   position
-    joint         how the joint of the changed places was derived
+    construction  how the joint of the changed places was derived
     changes       for each mutant its (place, token) pairs, places counted from 1
     numbers       log_prob, effect, singles, epistasis and interaction (see `effects`), by name
     top, by       how many are shown, of all that are there, and the number by which they are
@@ -40,12 +40,12 @@ class Mutants(Result):
     (('the', 'cat', 'sat'), 2)
     """
 
-    KEYS: ClassVar[tuple[str, ...]] = ("sequence", "joint", "alphabet", "mutants")
+    KEYS: ClassVar[tuple[str, ...]] = ("sequence", "construction", "alphabet", "mutants")
 
     sequence: str
     wild_type: tuple[str, ...]
     alphabet: tuple[str, ...]
-    joint: str
+    construction: str
     changes: list[tuple[tuple[int, str], ...]]
     numbers: Mapping[str, list[float]] = field(repr=False)
     top: int = 20

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Sequence
 
-from unmask.common import checks
 from unmask.common.errors import InputError
 from unmask.common.files import user_path
 from unmask.runs.lines import STANDARD_INPUT, numbered_lines
@@ -43,7 +42,9 @@ def listed(mutations: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     distinct = list(dict.fromkeys(name for name in stripped if name))
     if not distinct:
         raise InputError(
-            "no mutant was named: write them such as A24G or A24G+L30V, with commas between them"
+            "names no mutant",
+            argument="mutations",
+            use="write mutants such as A24G or A24G+L30V, with commas between them",
         )
     return distinct
 
@@ -61,9 +62,18 @@ def places_of(positions: str | Sequence[int], residues: int) -> list[int]:
     """Places of a scan: [24, 30], "24,30-33" or "all"; each once, in order."""
     if isinstance(positions, str):
         positions = _places_in_text(positions, residues)
-    places = sorted({checks.whole("position", place, 1, residues) for place in positions})
+    for place in positions:
+        if not 1 <= place <= residues:
+            raise InputError(
+                f"{place} is out of range",
+                argument="positions",
+                use=f"the sequence has residues 1 to {residues}",
+            )
+    places = sorted(set(positions))
     if len(places) < len(positions):
-        raise InputError(f"positions {list(positions)} name a residue twice: name each once")
+        raise InputError(
+            f"{list(positions)} names a residue twice", argument="positions", use="name each once"
+        )
     return places
 
 
@@ -80,12 +90,18 @@ def _places_in_text(positions: str, residues: int) -> list[int]:
             spans.append((int(first), int(last)))
         except ValueError:
             raise InputError(
-                f"positions {positions!r} is not understood: give places such as 24,30-33, or all"
+                f"{positions!r} is not understood",
+                argument="positions",
+                use="give places such as 24,30-33, or all",
             ) from None
     for first_place, last_place in spans:
         # Before the places are listed: 1-999999999 would fill the memory.
         if last_place - first_place > residues or last_place < first_place:
-            raise InputError(f"positions {positions!r}: the sequence has residues 1 to {residues}")
+            raise InputError(
+                f"{positions!r} is out of range",
+                argument="positions",
+                use=f"the sequence has residues 1 to {residues}",
+            )
     places: list[int] = []
     for first_place, last_place in spans:
         places += range(first_place, last_place + 1)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from unmask.common.checks import MOST_SHOWN, shown
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.alphabet import letter_ids
@@ -48,8 +48,8 @@ class Parent:
         self.where: list[int] = [
             t for t, token in enumerate(self.ids) if token not in model.special_ids
         ]
-        self.residues: list[str] = [model.token(self.ids[t]).strip() for t in self.where]
-        self.tokens: list[str] = [model.token(i).strip() for i in self.allowed]
+        self.residues: list[str] = [model.words.token(self.ids[t]).strip() for t in self.where]
+        self.tokens: list[str] = [model.words.token(i).strip() for i in self.allowed]
         self.index: dict[str, int] = {token: i for i, token in enumerate(self.tokens)}
         self.letters: bool = all(len(residue) == 1 for residue in self.residues)
 
@@ -62,7 +62,7 @@ class Parent:
         if self.letters:
             return list("".join(text.split()))
         ids = self.model.words.encode(text)
-        return [self.model.token(i).strip() for i in ids if i not in self.model.special_ids]
+        return [self.model.words.token(i).strip() for i in ids if i not in self.model.special_ids]
 
     def refuse_foreign(self, places: Iterable[int]) -> None:
         """Raise if a residue that changes is not in the alphabet."""
@@ -120,7 +120,7 @@ def refuse_gaps(model: MaskedLM, text: str) -> None:
     for place, position in enumerate(range(*tokens.inside), 1):
         token = tokens.ids[position]
         if token in model.special_ids:
-            name = model.token(token)
+            name = model.words.token(token)
             first, last = tokens.spans[position]
             letters = text[first:last].strip() or name
             raise InputError(
@@ -134,8 +134,8 @@ def refuse_english(model: Model, sequences: Sequence[str]) -> None:
     has_words = any(" " in sequence.strip() for sequence in sequences)
     if model_name(model) == "bundled" and not has_words:
         raise InputError(
-            "no model was given, and the bundled one reads English: give a model of such sequences"
-            " (model=...)"
+            "no model was given, and the bundled one reads English: give a"
+            f" {argument_name('model')} of such sequences"
         )
 
 
@@ -149,12 +149,15 @@ def residue_ids(
     if letters is not None:
         if len(letters) < 2:
             raise InputError(
-                f"alphabet {alphabet!r} names one token, and a mutant has another: name two or more"
+                f"{alphabet!r} names one token, and a mutant has another",
+                argument="alphabet",
+                use="name two or more",
             )
         return letters
     if len(model.regular_ids) > SMALL_VOCABULARY:
         raise InputError(
-            f"the model has {len(model.regular_ids):,} tokens: give the alphabet of those that may"
-            " stand at a position, such as ACDEFGHIKLMNPQRSTVWY, or another model"
+            f"the model has {len(model.regular_ids):,} tokens: give an"
+            f" {argument_name('alphabet')} of those that may stand at a position, such as"
+            " ACDEFGHIKLMNPQRSTVWY, or another model"
         )
     return list(model.regular_ids)

@@ -35,13 +35,13 @@ EPISTASIS = "epistasis"
 
 
 class ParentScores:
-    """`singles`, and the scores of `joint_of`.
+    """`singles`, and the scores of `construction_of`.
 
     ids        the parent's token ids
     sites      the positions that vary, from left to right
     allowed    the token ids that q is normalised over, (a,)
     wild       the parent's token at each site, as a place in `allowed`, (k,)
-    joint_of   the construction of each score that needs a joint, by the name of the score
+    construction_of   the construction of each score that needs a joint, by the name of the score
     """
 
     def __init__(
@@ -51,15 +51,15 @@ class ParentScores:
         sites: Sequence[int],
         allowed: Int[Tensor, " a"],
         wild: Int[Tensor, " k"],
-        joint_of: Mapping[str, str],
+        construction_of: Mapping[str, str],
     ) -> None:
         self.model = model
         self.ids = ids
         self.sites = sites
         self.allowed = allowed
         self.wild = wild
-        self.joint_of = joint_of
-        self.joints: list[str] = list(dict.fromkeys(joint_of.values()))  # each construction once
+        self.construction_of = construction_of
+        self.constructions: list[str] = list(dict.fromkeys(construction_of.values()))  # each once
 
     def pass_count(self, cells: Int[Tensor, "n k"]) -> int:
         """How many passes `scores` takes: one per site, and those of the pairs."""
@@ -79,11 +79,11 @@ class ParentScores:
         add(len(self.sites))
         epistasis = self._epistasis(cells, singles, add)
         scores = {"singles": singles}
-        for name, joint in self.joint_of.items():
+        for name, construction in self.construction_of.items():
             if name == EPISTASIS:
-                scores[name] = epistasis[joint]
+                scores[name] = epistasis[construction]
             else:
-                scores[name] = epistasis[joint] + singles
+                scores[name] = epistasis[construction] + singles
         return scores
 
     @property
@@ -93,7 +93,7 @@ class ParentScores:
 
     def _pairs(self, cells: Int[Tensor, "n k"]) -> list[Pair]:
         """The pairs of sites that some variant changes both of, if a score needs pairs."""
-        if not self.joints:
+        if not self.constructions:
             return []
         changed = (cells != self.wild).float()
         variants_of_pair = changed.T @ changed  # how many variants change both sites, (k, k)
@@ -105,7 +105,7 @@ class ParentScores:
         places = torch.tensor(self.sites, device=self.model.device)[:, None]
         parent = torch.tensor([self.ids], device=self.model.device)
         rows = parent.repeat(len(places), 1).scatter_(1, places, self.model.mask_id)
-        logits = self.model.logits(rows, places)[:, 0, self.allowed]
+        logits = self.model.logits_at(rows, places)[:, 0, self.allowed]
         log_q = logits.double().log_softmax(-1)
         return log_q - log_q.gather(1, self.wild[:, None])
 
@@ -116,7 +116,7 @@ class ParentScores:
 
         singles   gives shape, type and device
         """
-        sums = {joint: torch.zeros_like(singles) for joint in self.joints}
+        sums = {name: torch.zeros_like(singles) for name in self.constructions}
         pairs = self._pairs(cells)
         for start in range(0, len(pairs), TOGETHER):
             group = pairs[start : start + TOGETHER]
@@ -126,8 +126,10 @@ class ParentScores:
                 blanks.append(blanked(self.ids, positions, self.model.mask_id))
             axes = [[self.allowed, self.allowed]] * len(group)
             tables = tables_of(self.model, blanks, axes, torch.float64, supports=axes)
-            for (s, t), joints in zip(group, derive_blocks(tables, self.joints), strict=True):
-                for name, joint in zip(self.joints, joints, strict=True):
+            for (s, t), joints in zip(
+                group, derive_blocks(tables, self.constructions), strict=True
+            ):
+                for name, joint in zip(self.constructions, joints, strict=True):
                     table = self._epistasis_of_pair(joint, (s, t))
                     sums[name] += table[cells[:, s], cells[:, t]]
                 add(self._passes_per_pair)

@@ -22,6 +22,14 @@ class Ranking:
         scores: Scores to compare: all, or some of singles, product, pll, left_to_right,
             any_order, epistasis, pairs:CONSTRUCTION.
         orders: Sampled orders of any_order.
+
+    >>> values = {"cat2dog": 0.9, "cat2man": 0.2, "cat2bird": 0.4}
+    >>> measured = [{"variant": name, "value": value} for name, value in values.items()]
+    >>> ranking = unmask.Ranking(better="lower", scores="singles")
+    >>> words = "cat,dog,man,bird"
+    >>> answer = unmask.mutants("the cat sat", measured=measured, ranking=ranking, alphabet=words)
+    >>> answer.better
+    'lower'
     """
 
     column: str | None = None

@@ -18,7 +18,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from unmask.common.cloze import blanked
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.texts import for_each
 from unmask.joints.deriving import derived
 from unmask.joints.joint import Joint
@@ -55,7 +55,7 @@ def scans(
     mutations: str | PathLike[str] | Sequence[str] | None,
     positions: str | Sequence[int] | None,
     changes: int,
-    joint: str,
+    construction: str,
     alphabet: str | PathLike[str] | Sequence[str] | None,
     top: int,
     by: str,
@@ -69,10 +69,12 @@ def scans(
     """
     use = "name mutants such as A24G+L30V, or positions to scan"
     if mutations is None and positions is None:
-        raise InputError(f"neither mutations nor positions were given: {use}")
+        either = f"neither {argument_name('mutations')} nor {argument_name('positions')}"
+        raise InputError(f"{either} was given: {use}")
     if mutations is not None and positions is not None:
-        raise InputError(f"mutations and positions were both given: {use}")
-    construction = named(joint, "joint").name
+        other = argument_name("positions")
+        raise InputError(f"was given beside {other}", argument="mutations", use=use)
+    construction = named(construction, "construction").name
     refuse_english(model, sequences)
     names = None if mutations is None else listed(mutations)
     lm = as_model(model)
@@ -134,8 +136,8 @@ class ChosenMutants:
             if len(places) > MOST_CHANGES:
                 raise InputError(
                     f"{what} has {len(places)} changes, and up to {MOST_CHANGES} are"
-                    " exact: change fewer, or give variants with measured values (measured), whose"
-                    " scores take any number of changes"
+                    f" exact: change fewer, or give variants with {argument_name('measured')}"
+                    " values, whose scores take any number of changes"
                 )
             cell = tuple(token for _, token in made)
             cells_of.setdefault(places, {})[cell] = None
@@ -152,7 +154,9 @@ class ChosenMutants:
         scanned = places_of(positions, len(parent.residues))
         if changes > len(scanned):
             raise InputError(
-                f"{changes} changes together and {len(scanned)} positions: give more positions"
+                f"{changes} is more than the {len(scanned)} positions",
+                argument="changes",
+                use="give more positions, or fewer changes",
             )
         other_tokens = len(parent.allowed) - 1
         mutants = 0
@@ -213,7 +217,7 @@ class ChosenMutants:
             sequence=self.parent.text,
             wild_type=tuple(self.parent.residues),
             alphabet=tuple(self.parent.tokens),
-            joint=construction,
+            construction=construction,
             changes=changes,
             numbers=numbers,
         )

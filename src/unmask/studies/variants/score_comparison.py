@@ -24,7 +24,6 @@ from unmask.common.intervals import interval, resampled
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.runs.progress import Progress
-from unmask.scoring.registry import chosen_of_variants
 from unmask.studies.variants.contexts import Contexts
 from unmask.studies.variants.limits import refuse_more
 from unmask.studies.variants.measured import Measured, Numbers
@@ -32,6 +31,7 @@ from unmask.studies.variants.parent import Parent, refuse_english, residue_ids
 from unmask.studies.variants.rank_statistics import Column, Target, rank_statistics
 from unmask.studies.variants.ranking import Ranking
 from unmask.studies.variants.recommendation import FEWER_CHANGES, PER_CHANGE, recommendation
+from unmask.studies.variants.scores.score import chosen_variant_scores
 from unmask.studies.variants.variant_lists import Variants, read_variants
 from unmask.tables.joint_limits import MAX_PASSES
 
@@ -54,13 +54,13 @@ def measure(
     measured: Any,
     positions: str | Sequence[int] | None,
     ranking: Ranking,
-    joint: str,
+    construction: str,
     alphabet: str | PathLike[str] | Sequence[str] | None,
     force: bool,
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    names = chosen_of_variants(ranking.scores, joint)
+    chosen = chosen_variant_scores(ranking.scores, construction)
     refuse_english(model, [sequence])
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
@@ -77,10 +77,9 @@ def measure(
         lm,
         ids=parent.ids,
         sites=parent.positions(variants.places),
-        names=names,
+        scores=chosen,
         allowed=allowed,
         orders=ranking.orders,
-        joint=joint,
     )
     # The parent is the last row: its scores are taken away from all others.
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))
@@ -102,7 +101,7 @@ def measure(
         names=variants.names(parent),
         variants=variants,
         effects=effects,
-        joint=joint,
+        construction=construction,
         better=ranking.better,
     )
 
@@ -112,7 +111,7 @@ def compared(
     names: list[str],
     variants: Variants,
     effects: Mapping[str, Column],
-    joint: str,
+    construction: str,
     better: str,
 ) -> Measured:
     """All numbers of the result.
@@ -137,7 +136,7 @@ def compared(
     return Measured(
         sequence=sequence,
         places=variants.places,
-        joint=joint,
+        construction=construction,
         column=variants.column,
         better=better,
         statistic=target.statistic,

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from unmask.common.checks import one_of, shown
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import user_path
 from unmask.runs.lines import kind_of, records, rows_of_frame, source_name
 from unmask.studies.variants.naming import CHANGE, places_of, refuse_twice
@@ -177,7 +177,7 @@ def _chosen_columns(table: _Table, column: str | None, variant: str | None) -> _
     """The columns that a user names, or that the cells show."""
     for option, name in (("column", column), ("variant", variant)):
         if name is not None:
-            one_of(f"{table.source}: {option}", name, table.header)
+            one_of(option, name, table.header)
     numeric = [name for name in table.header if _is_numeric(name, table.rows)]
     notes = []
     if column is None:
@@ -188,8 +188,8 @@ def _chosen_columns(table: _Table, column: str | None, variant: str | None) -> _
     texts = [name for name in table.header if name != column and name not in numeric]
     if not texts:
         raise InputError(
-            f"{table.source}: every column has numbers: name the column of the variants"
-            " (variant=...)"
+            f"{table.source}: every column has numbers: name the column of the variants as"
+            f" {argument_name('variant')}"
         )
     if len(texts) > 1:
         notes.append(f"variants from {texts[0]!r}")
@@ -204,7 +204,8 @@ def _only_measured(numeric: Sequence[str], table: _Table) -> str:
         problem = f"columns {', '.join(numeric)} have numbers"
     else:
         problem = f"no column of {', '.join(table.header)} has only numbers"
-    raise InputError(f"{table.source}: {problem}: say which is measured (column=...)")
+    column = argument_name("column")
+    raise InputError(f"{table.source}: {problem}: name the one that is measured as {column}")
 
 
 def _read_rows(
@@ -220,7 +221,7 @@ def _read_rows(
                 continue
             made = read_variant(row[columns.variant], parent, places)
         except InputError as error:
-            read.bad.append(f"{where}: {error}")
+            read.bad.append(f"{where}: {error.marked}")
         else:
             read.values.setdefault(made, []).append(value)
     return read
@@ -232,8 +233,10 @@ def _about_bad_rows(bad: Sequence[str], columns: _Columns) -> str:
     if len(bad) > 1:
         more += f"; {len(bad) - 1:,} more rows cannot be read"
     if columns.is_first_of_many:
-        more += f"; {columns.variant!r} was read, and variant=... names another column"
-    return f"{bad[0]}{more}: correct or remove them, or skip them (skip_bad=True)"
+        variant = argument_name("variant")
+        more += f"; {columns.variant!r} was read, and {variant} names another column"
+    skip_them = argument_name("skip_bad", True)
+    return f"{bad[0]}{more}: correct or remove them, or skip them by {skip_them}"
 
 
 def _about_left_out(rows: Sequence[str], why: str) -> str:
@@ -310,7 +313,8 @@ def _spelled_out(
         written_places = all_places
     else:
         if places is None:
-            all_or_some = f"all {len(all_places)} residues; residues alone need positions=..."
+            needed = argument_name("positions")
+            all_or_some = f"all {len(all_places)} residues; residues alone need {needed}"
         else:
             all_or_some = f"all {len(all_places)} residues, or the {len(places)} of the positions"
         raise InputError(
@@ -366,8 +370,9 @@ def _read_table(measured: Any) -> _Table:
     mappings = rows_of_frame(measured, "measured")
     if not isinstance(mappings, Sequence) or not all(isinstance(row, Mapping) for row in mappings):
         raise InputError(
-            f"measured {shown(measured)} has no rows: give a CSV file, a pandas frame or a list of"
-            " mappings"
+            f"{shown(measured)} has no rows",
+            argument="measured",
+            use="give a CSV file, a pandas frame or a list of mappings",
         )
     header_of_any: dict[Any, None] = {}  # the columns of all rows, in the order of the first
     for row in mappings:
@@ -375,8 +380,9 @@ def _read_table(measured: Any) -> _Table:
     not_texts = [key for key in header_of_any if not isinstance(key, str)]
     if not_texts:
         raise InputError(
-            f"measured has the column {shown(not_texts[0])}, which is not a text: name columns by"
-            " one text each"
+            f"has the column {shown(not_texts[0])}, which is not a text",
+            argument="measured",
+            use="name columns by one text each",
         )
     header = list(header_of_any)
     text_rows = []

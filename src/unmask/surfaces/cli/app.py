@@ -8,22 +8,23 @@ needs the first lines only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from os import PathLike
 from typing import Annotated, Any
 
-from cyclopts import App, CycloptsError, exceptions
+from cyclopts import App, CycloptsError
 
 from unmask import __version__
 from unmask.common.border.declarations import summary
 from unmask.common.border.marks import Written
-from unmask.common.border.names import nearest
 from unmask.common.border.options import Option, options
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, in_python
 from unmask.surfaces.cli import process
-from unmask.surfaces.cli.command import APP, JSON, command, hidden, in_options
+from unmask.surfaces.cli.command import APP, JSON, command, writer
+from unmask.surfaces.cli.misread import line_of_misreading
+from unmask.surfaces.cli.words import with_stand_ins
 from unmask.verbs import VERBS, verb
 
 LAB = "lab"
@@ -34,51 +35,85 @@ FAMILIAR_COMMANDS = {
     "predict": "fill",
     "pll": "score",
 }
-FILE_HELP = (
-    "Texts from this file: one per line, .jsonl, .csv or .tsv with a column text, or FASTA; - is"
-    " standard input."
+FILE = Option(
+    name="file",
+    annotation=PathLike[str] | None,
+    default=None,
+    help="Texts from this file: one per line, .jsonl, .csv or .tsv with a column text, or FASTA; -"
+    " is standard input.",
+    parameter="file",
 )
-FILE = Option("file", PathLike[str] | None, None, FILE_HELP, "file")
-TEXT_HELP = "A text that looks like the name of a file."
+TEXT = Option(
+    name="text_",
+    annotation=str | None,
+    default=None,
+    help="A text that looks like the name of a file.",
+    parameter="text_",
+)
 SEVERAL_TEXTS = Annotated[list[str] | None, Written(metavar="TEXT", repeat=True)]
-TEXT = Option("text_", str | None, None, TEXT_HELP, "text_")
-LINES = ("translate", "serve")
-"""Commands without --json: they print JSON lines, or nothing that JSON could hold."""
+WITHOUT_JSON = ("translate", "serve")
+"""They print JSON lines, or nothing that JSON could hold."""
+
+
+@dataclass(frozen=True)
+class Called:
+    """The command that the user calls.
+
+    name       what follows `unmask`: "fill", "lab masking"
+    function   what it calls
+    extra      options that only the command line has
+    """
+
+    name: str
+    function: Callable[..., Any]
+    extra: tuple[Option, ...]
+
+
+def called(words: Sequence[str]) -> Called | None:
+    """The command that is called; None for no command, an unknown one, and `lab` alone."""
+    names = [word for word in words if not word.startswith("-")]
+    if not names:
+        return None
+    if names[0] in VERBS:
+        return _of_verb(names[0])
+    if names[0] == LAB and len(names) > 1:
+        from unmask.surfaces.cli import lab
+
+        study = names[1]
+        if study in lab.COMMANDS:
+            return Called(name=f"{LAB} {study}", function=lab.COMMANDS[study], extra=lab.EXTRA)
+    return None
+
+
+def _of_verb(name: str) -> Called:
+    """The command of a verb: it may have texts from a file, and print JSON."""
+    function = verb(name)
+    takes_several_texts = options(function)[0].name == "texts"
+    extra: list[Option] = []
+    if takes_several_texts:
+        extra += [FILE, replace(TEXT, annotation=SEVERAL_TEXTS)]
+    elif hasattr(function, "of_text"):
+        extra += [FILE, TEXT]
+    if name not in WITHOUT_JSON:
+        extra.append(JSON)
+    return Called(name=name, function=function, extra=tuple(extra))
 
 
 def verb_command(name: str) -> App:
     """The command of a verb, with its options."""
     from unmask.surfaces.cli import printing
 
-    function = verb(name)
-    several = options(function)[0].name == "texts"
-    texts = several or hasattr(function, "of_text")
-    text = replace(TEXT, annotation=SEVERAL_TEXTS) if several else TEXT
-    extra = [*([FILE, text] if texts else []), *([JSON] if name not in LINES else [])]
-    return command(
-        name, function, getattr(printing, name, None) or partial(printing.frame, name), extra
-    )
-
-
-def called(words: Sequence[str]) -> tuple[str, Callable[..., Any] | None]:
-    """The name of the command that is called, and its function."""
-    name, study, *_ = [*(word for word in words if not word.startswith("-")), "", ""]
-    if name == LAB:
-        from unmask.surfaces.cli import lab
-
-        return name, lab.COMMANDS.get(study)
-    return name, verb(name) if name in VERBS else None
+    one = _of_verb(name)
+    prints = getattr(printing, name, None) or partial(printing.frame, name)
+    return command(name, one.function, prints, one.extra)
 
 
 def parsed(words: Sequence[str]) -> App:
     """`unmask`, with the command that is called; of the others, for the help, the first line."""
+    settings = {**APP, "version": f"unmask {__version__}", "version_flags": ("--version",)}
     about = "Explicit joint probabilities from a masked language model."
-    app = App(
-        name="unmask",
-        help=about,
-        **APP | {"version": f"unmask {__version__}", "version_flags": ("--version",)},
-    )
-    name, _ = called(words)
+    app = App(name="unmask", help=about, **settings)
+    name = next((word for word in words if not word.startswith("-")), "")
     if name == LAB:
         from unmask.surfaces.cli import lab
 
@@ -86,82 +121,52 @@ def parsed(words: Sequence[str]) -> App:
     elif name in VERBS:
         app.command(verb_command(name))
     elif name:
-        near = FAMILIAR_COMMANDS.get(name) or next(
-            iter(get_close_matches(name, (*VERBS, LAB), n=1)), None
-        )
-        raise InputError(
-            f"{name} is not a command: {f'use unmask {near}' if near else 'see unmask --help'}"
-        )
+        raise _no_command(name)
     else:
-        for name in VERBS:
-            app.command(App(name=name, help=summary(verb(name))))
-        app.command(
-            App(name=LAB, help="The theory of generative masked language models, computed exactly.")
-        )
+        for one in VERBS:
+            first_line = summary(verb(one))
+            app.command(App(name=one, help=first_line))
+        about_lab = "The theory of generative masked language models, computed exactly."
+        app.command(App(name=LAB, help=about_lab))
     return app
+
+
+def _no_command(name: str) -> InputError:
+    """The error of a command that is none; it suggests what may be meant."""
+    near = FAMILIAR_COMMANDS.get(name)
+    if near is None:
+        close = get_close_matches(name, (*VERBS, LAB), n=1)
+        near = close[0] if close else None
+    use = "see unmask --help" if near is None else f"use unmask {near}"
+    return InputError(f"{name} is not a command", use=use)
 
 
 def run(words: Sequence[str]) -> int:
     """Run a command; its exit code."""
 
     def work() -> Any:
-        typed = [hidden(word) for word in words]
-        return parsed(words)(
-            typed, exit_on_error=False, print_error=False, result_action="return_value"
+        app = parsed(words)
+        return app(
+            with_stand_ins(words),
+            exit_on_error=False,
+            print_error=False,
+            result_action="return_value",
         )
+
+    def write(name: str, value: str | None) -> str:
+        one = called(words)
+        if one is None:
+            return in_python(name, value)
+        return writer([*options(one.function), *one.extra])(name, value)
 
     def line_of(error: BaseException) -> str | None:
-        _, function = called(words)
-        line = (
-            _misread(error, words, function)
-            if isinstance(error, CycloptsError)
-            else process.explained(error)
-        )
-        return in_options(line, function) if line and function else line
+        if not isinstance(error, CycloptsError):
+            return process.explained(error, write)
+        one = called(words)
+        if one is None:
+            return f"{process.one_line(str(error)).rstrip(',. ')}: see unmask --help"
+        listed = [*options(one.function), *one.extra]
+        return line_of_misreading(error, one.name, words, listed).written(write)
 
-    with process.one_line_warnings():
+    with process.one_line_warnings(write):
         return process.guarded(work, line_of)
-
-
-def _misread(
-    error: CycloptsError, words: Sequence[str], function: Callable[..., Any] | None
-) -> str:
-    """The line of an error of the parser: the option that was meant, or where to look."""
-    line, use = process.one_line(str(error)).rstrip(",. "), "see unmask --help"
-    if function is None:
-        return f"{line}: {use}"
-    use, known = (
-        f"see unmask {words[0]} --help",
-        {option.name: option for option in options(function)},
-    )
-    if isinstance(error, exceptions.RepeatArgumentError):
-        line, use = (
-            f"{error.token.keyword} was given twice",
-            "give it once, several values with commas between them",
-        )
-    elif isinstance(error, exceptions.UnusedCliTokensError):
-        line, use = (
-            f"no place for {str(error.unused_tokens)[1:-1]}",
-            f"put a text in quotes, a value after its option, {use}",
-        )
-    elif isinstance(error, exceptions.UnknownOptionError):
-        word = (error.token.keyword or error.token.value).partition("=")[0]
-        line = f"{word} is not an option"
-        if (near := nearest(word.lstrip("-").replace("-", "_"), known)) is not None:
-            name = near.replace("_", "-")
-            use = (
-                f"give {name.upper()} without a name, {use}"
-                if known[near].positional
-                else f"did you mean --{name}?"
-            )
-    elif (
-        isinstance(error, exceptions.MissingArgumentError)
-        and error.argument is not None
-        and error.argument.name not in words
-    ):
-        missing, placed = error.argument.name, any(option.positional for option in known.values())
-        value = next(
-            (f" {word}" for word in words[1:2] if not placed and not word.startswith("-")), ""
-        )
-        line, use = f"{missing} is missing", f"give {missing}{value}, {use}"
-    return f"{line}: {use}"

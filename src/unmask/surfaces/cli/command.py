@@ -1,40 +1,51 @@
-"""From a signature to a command: cyclopts parses words and prints the help, and
-`unmask.common.border` says what the words mean.
+"""From a signature to a command of cyclopts: its options, their help, and the names of its
+arguments in messages.
 
-Every option is read as text and turned into a value by its type: 3,4 is a list, 2=red,green an
-item of a mapping. The function itself checks the value, once, so that Python and the command
-line refuse the same things in the same words.
+The function itself checks the values, once, so that Python and the command line refuse the same
+things in the same words.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from cyclopts import App, Group, Parameter
 
 from unmask.common.border.declarations import description, summary
-from unmask.common.border.marks import Loaded, TakesMethod, kinds, mark
+from unmask.common.border.marks import TakesMethod, kinds, mark
 from unmask.common.border.options import Option, arguments, options
-from unmask.common.errors import InputError
+from unmask.common.errors import NameWriter, in_python
 from unmask.surfaces.cli import process
+from unmask.surfaces.cli.words import is_kind_of, item_type, parsing
 
-JSON = Option("json", bool, False, "Print JSON.", "json")
+JSON = Option(name="json", annotation=bool, default=False, help="Print JSON.", parameter="json")
+
+NO_JSON = Parameter(
+    accepts_keys=False,  # --allow.2 red
+    json_dict=False,
+    json_list=False,  # a text may begin with a bracket: [MASK]
+    negative=(),  # --no-x, and --empty-x for lists
+    consume_multiple=False,
+    show_default=False,  # default_text writes it
+    show_choices=False,
+)
+"""Ways to write a value that cyclopts would take by itself."""
 APP: dict[str, Any] = {
     "help_format": "plaintext",
     "help_flags": ("--help", "-h"),
     "version_flags": (),
     "suppress_keyboard_interrupt": False,
+    "default_parameter": NO_JSON,
 }
 """Settings of all commands and groups of commands."""
-NUMBERS = {int: "INT", float: "NUMBER"}
-DASH = "\0"
-"""Stands for the dash of a word that cyclopts would take for an option: standard input (-), and
-numbers such as -0.2:0.2.
-"""
+METAVARS = {int: "INT", float: "NUMBER"}
+METAVARS_OF_LISTS = {int: "3,4", float: "0.5,1", str: "A,B"}
+MOST_CHOICES = 3
+"""Choices that the help lists as the value's name; more are in the words of the help."""
 
 
 def command(
@@ -48,116 +59,77 @@ def command(
     run   prints; called with the arguments that were typed, as the function takes them, and the
           values of `extra`
     """
-    listed, extra_names = [*options(function), *extra], {option.name for option in extra}
+    listed = [*options(function), *extra]
+    of_extra = {option.name for option in extra}
     placed = [option.name for option in listed if option.positional]
-    paragraphs = [summary(function), *description(function).split("\n\n")]
-    app = App(
-        name=name, help="\n\n".join(" ".join(text.split()) for text in paragraphs if text), **APP
-    )
 
-    def call(*words: Any, **named: Any) -> Any:
-        typed = dict(zip(placed, words, strict=False)) | named
-        values = {
-            one.name: value(one, typed[one.name])
-            for one in listed
-            if typed.get(one.name) is not None
-        }
-        for one in listed if "file" not in extra_names else ():
-            if one.positional and one.required and one.name not in values:
-                raise InputError(
-                    f"{_metavar(one)} is missing: give {_metavar(one)}, see unmask {name} --help"
-                )
-        flat = {name: one for name, one in values.items() if name not in extra_names}
-        process.begins(name, values.get("out"))
-        return run(
-            arguments(function, flat)
-            | {name: one for name, one in values.items() if name in extra_names}
-        )
+    def call(*by_place: Any, **by_name: Any) -> Any:
+        typed = dict(zip(placed, by_place, strict=False)) | by_name
+        given = {name: value for name, value in typed.items() if value is not None}
+        process.begins(name, given.get("out"))
+        flat = {name: value for name, value in given.items() if name not in of_extra}
+        beside = {name: value for name, value in given.items() if name in of_extra}
+        return run(arguments(function, flat) | beside)
 
-    parameters = [_parameter(option) for option in listed]
+    # A text that has a place may also come from the extra option --file.
+    has_file = "file" in of_extra
+    parameters = [_parameter(option, option.positional and has_file) for option in listed]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    app = App(name=name, help=_help(function), **APP)
     app.default(call)
     return app
 
 
-def hidden(word: str) -> str:
-    """The word as cyclopts gets it."""
-    return DASH + word[1:] if word == "-" or re.match(r"-\.?\d", word) else word
+def _help(function: Callable[..., Any]) -> str:
+    """The paragraphs of a function's docstring, before its parameters, one line each."""
+    paragraphs = [summary(function), *description(function).split("\n\n")]
+    lines = [" ".join(paragraph.split()) for paragraph in paragraphs]
+    return "\n\n".join(line for line in lines if line)
 
 
-def in_options(line: str, function: Callable[..., Any]) -> str:
-    """A message about arguments of Python in the words of a command: --max-length for
-    max_length, --force for force=True.
+# ---- an option as cyclopts knows it ----
+
+
+def _parameter(option: Option, is_elsewhere: bool) -> inspect.Parameter:
+    """The option as a parameter of the function that cyclopts calls.
+
+    is_elsewhere   the value may also come from another option, so this one is not required
     """
-    names = sorted(
-        (option.name for option in options(function) if not option.positional),
-        key=len,
-        reverse=True,
-    )
-    plain, compound = "|".join(names), "|".join(name for name in names if "_" in name) or "$^"
-    pattern = (
-        rf"^(?:{plain})(?= )|(?<=leave out"
-        rf" )(?:{plain})\b|(?<![\w/.'\"=-])(?:{compound})(?![\w/.'\"=-])"
-    )
-    values = rf"(?<![\w/.'\"=-])({plain})=(?:True|\.\.\.|(\d+))"
-    line = re.sub(
-        values, lambda given: f"--{given[1].replace('_', '-')} {given[2] or ''}".rstrip(), line
-    )
-    return re.sub(pattern, lambda match: f"--{match[0].replace('_', '-')}", line)
-
-
-def _parameter(option: Option) -> inspect.Parameter:
-    """The option as cyclopts reads it: text, several texts, or a flag."""
-    written, long = (
-        option.written,
-        f"--{option.name.rstrip('_').replace('_', '-')}",
-    )  # text_: beside a TEXT by place
-    types = kinds(option.annotation)
-    repeats = written.repeat or any(
-        _is(kind, Mapping) for kind in types
-    )  # several times, or all words that are left
-    several: Any = tuple.__class_getitem__((str,) * written.words)
-    typed: Any = (
-        bool
-        if types[0] is bool
-        else several
-        if written.words > 1
-        else list[str]
-        if repeats
-        else str
-    )
+    read = parsing(option)
+    names = []
+    if not option.positional:
+        names = [long_name(option.name), option.written.short]
+    negative: tuple[str, ...] = ()
+    if read.kind is bool and option.default is True:
+        negative = (_negative(option.name),)
     shown = Parameter(
-        name=None if option.positional else [long, *([written.short] if written.short else [])],
-        help=option.help
-        + (f" [{', '.join(option.readers)}]" if option.readers else "")
-        + default_text(option),
-        metavar="" if typed is bool else _metavar(option),
-        show_default=False,
-        show_choices=False,
-        negative=() if typed is not bool or option.default is False else f"--no-{long[2:]}",
+        name=[name for name in names if name] or None,
+        converter=read.converter,
+        n_tokens=read.words,
+        allow_repeating=None if read.repeats else False,
+        help=_help_of(option),
+        metavar="" if read.kind is bool else metavar(option),
+        negative=negative,
         group=_group(option),
-        consume_multiple=False,
     )
-    kind = (
-        inspect.Parameter.POSITIONAL_ONLY if option.positional else inspect.Parameter.KEYWORD_ONLY
-    )
-    default = inspect.Parameter.empty if option.required and not option.positional else None
-    return inspect.Parameter(
-        option.name, kind, annotation=Annotated[typed | None, shown], default=default
-    )
-
-
-def _group(option: Option) -> Group:
     if option.positional:
-        return Group("Input", sort_key=0)
-    if option.loading:
-        return Group("Model", sort_key=8)
+        place: Any = inspect.Parameter.POSITIONAL_ONLY
+    else:
+        place = inspect.Parameter.KEYWORD_ONLY
+    default = None
+    if option.required and not is_elsewhere:
+        default = inspect.Parameter.empty
+    annotation = Annotated[read.kind | None, shown]
+    return inspect.Parameter(option.name, place, annotation=annotation, default=default)
+
+
+def _help_of(option: Option) -> str:
+    """The help of an option: its words, the methods that have it, its default."""
+    readers = ""
     if option.readers:
-        return Group(f"Of single methods of --{option.parameter.replace('_', '-')}", sort_key=2)
-    if isinstance(option.owner, type):
-        return Group(summary(option.owner).rstrip("."), sort_key=3)
-    return Group("Options", sort_key=1)
+        readers = f" [{', '.join(option.readers)}]"
+    return option.help + readers + default_text(option)
 
 
 def default_text(option: Option) -> str:
@@ -165,94 +137,80 @@ def default_text(option: Option) -> str:
     value = option.default
     if value is None or value is False or value in ((), "") or "[default:" in option.help:
         return ""
-    text = (
-        "yes"
-        if value is True
-        else ",".join(map(str, value))
-        if isinstance(value, tuple | list)
-        else str(value)
-    )
+    if value is True:
+        text = "yes"
+    elif isinstance(value, tuple | list):
+        text = ",".join(map(str, value))
+    else:
+        text = str(value)
     return f" [default: {text}]"
 
 
-def _metavar(option: Option) -> str:
-    if option.written.metavar or option.positional:
-        return option.written.metavar or option.name.upper()
-    if mark(option.annotation, TakesMethod):
+def _group(option: Option) -> Group:
+    """The part of the help that an option stands in."""
+    if option.positional:
+        return Group("Input", sort_key=0)
+    if option.loading:
+        return Group("Model", sort_key=8)
+    if option.readers:
+        return Group(f"Of single methods of {long_name(option.parameter)}", sort_key=2)
+    if isinstance(option.owner, type):
+        return Group(summary(option.owner).rstrip("."), sort_key=3)
+    return Group("Options", sort_key=1)
+
+
+# ---- how the command line writes arguments ----
+
+
+def long_name(name: str) -> str:
+    """--max-length for max_length; --text for text_, which stands beside a text with a place."""
+    return f"--{name.rstrip('_').replace('_', '-')}"
+
+
+def _negative(name: str) -> str:
+    """--no-resume for resume."""
+    return f"--no-{long_name(name).removeprefix('--')}"
+
+
+def metavar(option: Option) -> str:
+    """The value's name in the help, such as INT."""
+    if option.written.metavar:
+        return option.written.metavar
+    if option.positional:
+        return option.name.upper()
+    if mark(option.annotation, TakesMethod) is not None:
         return "NAME"
     for kind in kinds(option.annotation):
-        if kind in NUMBERS:
-            return NUMBERS[kind]
+        if kind in METAVARS:
+            return METAVARS[kind]
         if get_origin(kind) is Literal:
-            return "|".join(map(str, get_args(kind))) if len(get_args(kind)) < 4 else "NAME"
-        if _is(kind, os.PathLike):
+            choices = get_args(kind)
+            return "|".join(choices) if len(choices) <= MOST_CHOICES else "NAME"
+        if is_kind_of(kind, os.PathLike):
             return "PATH"
-        if _is(kind, Sequence) and kind is not str:
-            return {int: "3,4", float: "0.5,1"}.get(_item(kind), "A,B")
+        if kind is not str and is_kind_of(kind, Sequence):
+            return METAVARS_OF_LISTS.get(item_type(kind), "A,B")
     return "TEXT"
 
 
-# ---- words as values ----
+def writer(listed: Sequence[Option]) -> NameWriter:
+    """How a command with these options writes the arguments that a message names.
 
-
-def value(option: Option, typed: Any) -> Any:
-    """The typed words as the function takes them; those that do not fit the type stay as they
-    are, for the function to refuse.
+    --max-length for max_length, TEXT for a text that has a place, --top 5 for a value, --force
+    for the value True. A name that is no option of the command is written as in Python.
     """
-    words = [_shown(word) for word in typed] if isinstance(typed, list | tuple) else _shown(typed)
-    if (
-        isinstance(words, bool)
-        or mark(option.annotation, TakesMethod) is not None
-        or mark(option.annotation, Loaded) is not None
-    ):
-        return words
-    types = kinds(option.annotation)
-    if isinstance(words, list):
-        return _mapping(option, words) if any(_is(kind, Mapping) for kind in types) else words
-    for kind in types:
-        if kind in NUMBERS and (number := _read(kind, words)) is not words:
-            return number
-    for kind in types:
-        if str not in types and _is(kind, Sequence) and get_origin(_item(kind)) is None:
-            return [_read(_item(kind), part.strip()) for part in words.split(",")]
-    return words
+    known: Mapping[str, Option] = {option.name: option for option in listed}
 
+    def write(name: str, value: str | None) -> str:
+        option = known.get(name)
+        if option is None:
+            return in_python(name, value)
+        if option.positional:
+            return name.upper() if value is None else shlex.quote(value)
+        if value is None or value == "True":
+            return long_name(name)
+        if value == "False":
+            return _negative(name)
+        return f"{long_name(name)} {shlex.quote(value)}"
 
-def _shown(word: Any) -> Any:
-    """The word as it was typed."""
-    return f"-{word[1:]}" if isinstance(word, str) and word.startswith(DASH) else word
-
-
-def _read(kind: Any, word: str) -> Any:
-    """A number, where the word is one."""
-    try:
-        return kind(word) if kind in NUMBERS else word
-    except ValueError:
-        return word
-
-
-def _mapping(option: Option, words: Iterable[str]) -> dict[int, list[str]]:
-    """NUMBER=A,B words as a mapping; words with the same number add up."""
-    values: dict[int, list[str]] = {}
-    for word in words:
-        key, equals, text = word.partition("=")
-        number = _read(int, key.strip())
-        if not equals or not isinstance(number, int):
-            raise InputError(
-                f"{option.name} {word!r} is not understood: give"
-                f" {option.written.metavar or 'NUMBER=A,B'}"
-            )
-        values.setdefault(number, []).extend(
-            part.strip() for part in text.split(",") if part.strip()
-        )
-    return values
-
-
-def _item(kind: Any) -> Any:
-    """The type of a list's items."""
-    return kinds(get_args(kind)[0])[0]
-
-
-def _is(kind: Any, family: type) -> bool:
-    origin = get_origin(kind) or kind
-    return isinstance(origin, type) and issubclass(origin, family)
+    return write

@@ -4,7 +4,7 @@ where.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from textwrap import fill
@@ -19,9 +19,15 @@ from unmask.surfaces.cli.command import APP, JSON, command
 from unmask.surfaces.cli.printing import answered
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from unmask.studies.lab.study import Report, Study
 
 COMMANDS: dict[str, Callable[..., Any]] = {**STUDIES, "all": all_studies}
+EXTRA = (JSON,)
+"""Options that only the command line has."""
+FOLDED = 14
+"""Characters of a line of a heading, where the table is too wide."""
 HELP = """The theory of generative masked language models, computed exactly on small models.
 
 A study prints its findings. With --out FOLDER it also writes NAME.png and NAME.json there."""
@@ -31,34 +37,48 @@ def app() -> App:
     """`unmask lab`, with its commands."""
     group = App(name="lab", help=HELP, **APP)
     for name, function in COMMANDS.items():
-        group.command(command(name, function, partial(_run, name), [JSON]))
+        group.command(command(name, function, partial(_run, name), EXTRA))
     return group
 
 
 def _run(name: str, options: dict[str, Any]) -> None:
-    def show(result: Study | Report) -> None:
-        from unmask.studies.lab.study import cell_text
+    """Compute a study, or all of them, and print the findings.
 
+    options   the arguments of the study, and the values of EXTRA
+    """
+
+    def show(result: Study | Report) -> None:
         screen = terminal.console()
         for study in getattr(result, "studies", [result]):
             terminal.print_heading(screen, study.title)
             if name != "all":
-                screen.print(study.heading)
-                cells, (first, *heads) = (
-                    [[cell_text(cell) for cell in row] for row in study.rows],
-                    study.columns,
-                )
-                widths = [
-                    max(map(len, column)) + 2 for column in zip(study.columns, *cells, strict=True)
-                ]
-                heads = heads if sum(widths) <= screen.width else [fill(name, 14) for name in heads]
-                terminal.print_table(screen, heads, cells, first=first)
-                screen.print(*([study.note] if study.note else []))
+                _print_table(screen, study)
             for finding in study.findings:
                 screen.print(f"- {finding}")
-            for ending in ("png", "json") if "out" in options else ():
-                screen.print(
-                    f"{ending}: {Path(options['out']) / study.name}.{ending}", soft_wrap=True
-                )
+            if "out" in options:
+                for ending in ("png", "json"):
+                    path = Path(options["out"]) / f"{study.name}.{ending}"
+                    screen.print(f"{ending}: {path}", soft_wrap=True)
 
     answered(f"lab.{name}", options, show)
+
+
+def _print_table(screen: Console, study: Study) -> None:
+    """Print the table of a study, with what explains it above and below."""
+    from unmask.studies.lab.study import cell_text
+
+    rows = [[cell_text(cell) for cell in row] for row in study.rows]
+    columns = zip(study.columns, *rows, strict=True)
+    width = sum(_width(column) for column in columns)
+    first, *heads = study.columns
+    if width > screen.width:
+        heads = [fill(head, FOLDED) for head in heads]
+    screen.print(study.heading)
+    terminal.print_table(screen, heads, rows, first=first)
+    if study.note:
+        screen.print(study.note)
+
+
+def _width(cells: Sequence[str]) -> int:
+    """Columns of the terminal that a column of the table takes, with the gap beside it."""
+    return max(len(cell) for cell in cells) + 2

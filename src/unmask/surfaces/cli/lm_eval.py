@@ -13,7 +13,8 @@ from typing import Any
 from unmask.common.errors import InputError
 from unmask.surfaces.cli import process
 
-NAME, MODEL = "unmask", "unmask.surfaces.integrations.harness:UnmaskLM"
+NAME = "unmask"
+MODEL = "unmask.surfaces.integrations.harness:UnmaskLM"
 
 
 def register() -> None:

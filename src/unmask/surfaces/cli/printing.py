@@ -7,7 +7,6 @@ standard error. A function that returns 1 says that a part of the work failed.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import unmask
 from unmask.common.checks import shown
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import output_file, user_path
 from unmask.common.formats import count_at_most, percent_at_least
 from unmask.joints.registry import named
@@ -138,14 +137,16 @@ def _source(words: Sequence[str], options: dict[str, Any]) -> list[str] | Path:
     """
     file, typed = options.pop("file", None), options.pop("text_", None)
     named = [typed] if isinstance(typed, str) else typed or []
-    given = [("a text", bool(words)), ("--file", file is not None), ("--text", bool(named))]
+    in_file = argument_name("file")
+    by_name = argument_name("text_")
+    given = [("a text", bool(words)), (in_file, file is not None), (by_name, bool(named))]
     ways = [name for name, is_given in given if is_given]
     if len(ways) != 1:
         problem = f"{' and '.join(ways)} were both given" if ways else "no text was given"
         if len(ways) == 3:
-            problem = "a text, --file and --text were all given"
+            problem = f"a text, {in_file} and {by_name} were all given"
         raise InputError(
-            f"{problem}: give a text, - for standard input, or --file with one text per line"
+            problem, use=f"give a text, - for standard input, or {in_file} with one text per line"
         )
     if file is not None:
         return user_path(file, "file")
@@ -158,7 +159,7 @@ def _source(words: Sequence[str], options: dict[str, Any]) -> list[str] | Path:
             raise InputError(
                 f"- is standard input, and {texts} given beside it: give one of the two"
             )
-        refuse_file_name(word, f"--file {shlex.quote(word)}", f"--text {shlex.quote(word)}")
+        refuse_file_name(word, argument_name("file", word), argument_name("text_", word))
     return [*words, *named]
 
 
@@ -301,8 +302,8 @@ def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -
     print_heading(console, result.sequence)
     if isinstance(result, unmask.Mutants):
         console.print(
-            f"{len(result):,} mutants; {result.joint} joint; {len(result.alphabet)} tokens per"
-            " residue; in nats\n"
+            f"{len(result):,} mutants; {result.construction} joint; {len(result.alphabet)} tokens"
+            " per residue; in nats\n"
         )
         best = result.best()
         print_frame(console, best.to_frame().drop(columns="changes"))
@@ -335,8 +336,11 @@ def dependence(options: dict[str, Any]) -> int:
         return _answers("dependence", _show_dependence, options)
     for name in ("file", "text_"):
         if name in options:
-            option = f"--{name.rstrip('_')}"
-            raise InputError(f"{option} was given, which profile does not use: leave it out")
+            raise InputError(
+                f"was given, which {argument_name('profile')} does not use",
+                argument=name,
+                use="leave it out",
+            )
     answered("dependence", options, _show_profile)
     return 0
 
@@ -508,7 +512,8 @@ def sample(options: dict[str, Any]) -> None:
     template = options.get("template")
     if template is not None and file_name(template) == IS_NAMED:
         raise InputError(
-            f"the text {shown(template)} {IS_NAMED}: give --init {template} to start from its texts"
+            f"the text {shown(template)} {IS_NAMED}",
+            use=f"give {argument_name('init', template)} to start from its texts",
         )
     answered("sample", options, _show_run)
 
@@ -636,14 +641,15 @@ def score(options: dict[str, Any]) -> int:
 
     Sentences that were typed, and files at a terminal, get tables, unless --format asks for rows.
     """
-    from unmask.scoring.score import LineWriter, check_format
+    from unmask.scoring.row_files import LineWriter, check_format
 
     json, words = options.pop("json", False), options.pop("texts", [])
     pairs, out, format = (options.get(name) for name in ("minimal_pairs", "out", "format"))
     if json and format and out is None:
         raise InputError(
-            "--json and --format were both given: give one of them, or --out for a file in this"
-            " format"
+            f"and {argument_name('format')} were both given",
+            argument="json",
+            use=f"give one of them, or {argument_name('out')} for a file in this format",
         )
     if pairs:
         for name in ("file", "text_"):
@@ -651,11 +657,15 @@ def score(options: dict[str, Any]) -> int:
             words = [*words, *(typed if isinstance(typed, list) else [typed])]
         if words:
             raise InputError(
-                f"{shown(words[0])} and --minimal-pairs were both given: give one of the two"
+                f"{shown(words[0])} and {argument_name('minimal_pairs')} were both given",
+                use="give one of the two",
             )
     texts = None if pairs else _source(words, options)
     if isinstance(texts, list) and not all(text.strip() for text in texts):
-        raise InputError("a text is empty: give a sentence, or --file with one text per line")
+        raise InputError(
+            "a text is empty",
+            use=f"give a sentence, or {argument_name('file')} with one text per line",
+        )
     tables = format is None and (isinstance(texts, list) or terminal.is_terminal())
     if tables and isinstance(texts, list):
         options.setdefault("rows", "nested")

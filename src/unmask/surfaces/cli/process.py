@@ -22,28 +22,49 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from unmask.common.errors import InputError, UnmaskError, UnmaskWarning
+from unmask.common.errors import (
+    InputError,
+    NameWriter,
+    Notice,
+    UnmaskError,
+    UnmaskWarning,
+    in_python,
+)
 from unmask.runs.progress import stopping_signals
 
-MISTAKE, INTERRUPTED, NO_READER = 2, 130, 141
-PATIENCE, LONGEST_WORD = 0.5, 300
-"""Seconds after an interrupt in which another one means the same; characters of a word that a
-line shows whole.
-"""
-AGAIN, RESUME = (
-    "give the same command again to continue",
-    "add --resume to the same command to continue",
-)
+MISTAKE = 2
+INTERRUPTED = 130
+NO_READER = 141
+"""Exit codes, see above."""
+
+PATIENCE = 0.5
+"""Seconds after an interrupt in which another one means the same."""
+
+LONGEST_WORD = 300
+BEGINNING = 200
+ENDING = 60
+"""Characters: a word of a line with more than the first is shown by its beginning and ending."""
+
+AGAIN = "give the same command again to continue"
+RESUME = "add --resume to the same command to continue"
 RUN_FILES = ("settings.json", "training/settings.json")
+"""A folder that holds one of these is the folder of a run."""
+
 FULL = re.compile("not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
 """In the message of a plain RuntimeError of torch, where the memory of a CPU ends."""
 LOST = re.compile("gloo|NCCL|connection (reset|closed|refused)", re.IGNORECASE)
 """In the message of an error of torch.distributed, where another process of the run has ended."""
+SHOW_CURSOR = b"\x1b[?25h"
+"""The escape sequence that makes a terminal show its cursor, which a progress bar hides."""
 
 
 class _State:
-    """When an interrupt came and whether a line has said it; the command that runs, with its
-    --out; its exit code at the end.
+    """What is known of the command that runs.
+
+    interrupted_at   when an interrupt came, by time.monotonic
+    reported         whether a line has said it
+    command          the command's name and its --out
+    code             its exit code, at the end
     """
 
     interrupted_at: float | None = None
@@ -75,11 +96,19 @@ def listen() -> None:
 
 
 def rank(local: bool = False) -> int:
-    """The number of this process among those that torchrun started with it, in all or on this
-    machine; 0 without torchrun.
+    """The number of this process among those that torchrun started with it; 0 without torchrun.
+
+    local   among those on this machine
     """
-    number = os.environ.get("LOCAL_RANK" if local else "RANK", "0")
-    return int(number) if number.isdigit() and os.environ.get("WORLD_SIZE", "1") != "1" else 0
+    number = os.environ.get("LOCAL_RANK", "0") if local else os.environ.get("RANK", "0")
+    if number.isdigit() and _is_one_of_several():
+        return int(number)
+    return 0
+
+
+def _is_one_of_several() -> bool:
+    """Whether torchrun started other processes of the run, too."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
 
 
 def interrupted() -> bool:
@@ -89,30 +118,34 @@ def interrupted() -> bool:
 
 def begins(verb: str, out: object = None) -> None:
     """State the command that runs and its --out, for the line of an interrupt."""
-    _State.command, _State.reported = (verb, out), False
+    _State.command = (verb, out)
+    _State.reported = False
 
 
 def report_interrupt(by_torchrun: bool = False) -> None:
     """Print, once, how to continue the command if its --out is the folder of a run; or that
     torchrun stopped this process.
     """
-    verb, out = _State.command
     if _State.reported:
         return
-    folder = os.path.expanduser(out) if isinstance(out, str | Path) else None
-    is_run = folder is not None and any(
-        os.path.isfile(os.path.join(folder, file)) for file in RUN_FILES
-    )
-    if is_run and rank() == 0:
-        print_line(
-            f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}"
-        )
+    verb, out = _State.command
+    if _is_run_folder(out) and rank() == 0:
+        way = RESUME if verb == "train" else AGAIN
+        print_line(f"stopped; the work so far is kept in {out}: {way}")
     elif by_torchrun:
         print_line(
             f"process {rank()} is stopped by torchrun: another process of the run has ended, or the"
             " run was stopped"
         )
     _State.reported = True
+
+
+def _is_run_folder(out: object) -> bool:
+    """Whether a command's --out is a folder that holds the settings of a run."""
+    if not isinstance(out, str | Path):
+        return False
+    folder = os.path.expanduser(out)
+    return any(os.path.isfile(os.path.join(folder, file)) for file in RUN_FILES)
 
 
 def leave(code: int = INTERRUPTED) -> NoReturn:
@@ -122,32 +155,39 @@ def leave(code: int = INTERRUPTED) -> NoReturn:
     whole or not at all.
     """
     _State.code = code
-    if not interrupted():
+    if interrupted():
+        _show_cursor()
+    else:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
             with suppress(AttributeError, ValueError, OSError):
                 stream.flush()
-    elif (
-        os.isatty(2) and os.name != "nt"
-    ):  # a console of Windows may print the sequence, and shows its cursor by itself
-        with suppress(OSError):
-            os.write(
-                2, b"\x1b[?25h"
-            )  # shows the cursor; sys.stderr may be in the middle of another write
     os._exit(code)
 
 
+def _show_cursor() -> None:
+    """Make the terminal show its cursor, by a write that needs no Python stream: sys.stderr may
+    be in the middle of another one.
+    """
+    # A console of Windows may print the sequence, and shows its cursor by itself.
+    if os.isatty(2) and os.name != "nt":
+        with suppress(OSError):
+            os.write(2, SHOW_CURSOR)
+
+
 def _interrupted(number: int, frame: FrameType | None) -> None:
+    """Python calls this at a signal: the first one raises KeyboardInterrupt, a later one ends the
+    process.
+    """
     now = time.monotonic()
     if _State.code is not None:  # the command has ended, and Python is on its way out
         os._exit(_State.code)
     if _State.interrupted_at is None:
         _State.interrupted_at = now
-        if number == signal.SIGTERM and os.environ.get("WORLD_SIZE", "1") != "1":
-            report_interrupt(
-                by_torchrun=True
-            )  # at once: an error of the process that torchrun lost may be on its way
+        if number == signal.SIGTERM and _is_one_of_several():
+            # At once: an error of the process that torchrun lost may be on its way.
+            report_interrupt(by_torchrun=True)
         raise KeyboardInterrupt
     if now - _State.interrupted_at > PATIENCE:
         leave()
@@ -161,37 +201,33 @@ def guarded(work: Callable[[], Any], line_of: Callable[[BaseException], str | No
         prepare()
         code = work()
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
-    except (
-        BrokenPipeError,
-        SystemExit,
-    ):  # rich leaves by SystemExit where it meets a broken pipe itself
+    except (BrokenPipeError, SystemExit):
+        # rich leaves by SystemExit where it meets a broken pipe itself.
         abandon_output()
         return NO_READER
     except BaseException as error:  # a panic in Rust is not an Exception
-        if (
-            isinstance(error, KeyboardInterrupt) or interrupted()
-        ):  # which a library turned into another error
+        # A library may have turned the interrupt into another error.
+        if isinstance(error, KeyboardInterrupt) or interrupted():
             report_interrupt()
             return INTERRUPTED
-        if (line := line_of(error)) is None:
+        line = line_of(error)
+        if line is None:
             raise
         if isinstance(error, OSError):
             abandon_output()
-        # of the processes that torchrun started here, which all have the same mistake, the
-        # first prints it
+        # All processes that torchrun started here make the same mistake: the first prints it.
         if rank(local=True) == 0 or not isinstance(error, UnmaskError):
             print_line(f"error: {one_line(line)}")
         return MISTAKE
+    return code if isinstance(code, int) else 0
 
 
 def prepare() -> None:
     """Ensures usable standard streams; a character that the terminal lacks shows as its number."""
     try:
         os.getcwd()
-    except (
-        FileNotFoundError
-    ):  # relative paths lead nowhere then, and torch's libraries are not found
+    except FileNotFoundError:
+        # Relative paths lead nowhere then, and torch's libraries are not found.
         raise InputError("the working directory was deleted: change to another") from None
     if sys.stdout is None:
         raise InputError(
@@ -210,31 +246,47 @@ def abandon_output() -> None:
 
 
 @contextmanager
-def one_line_warnings() -> Iterator[None]:
+def one_line_warnings(write: NameWriter = in_python) -> Iterator[None]:
     """Warnings to the user as one line each on standard error, once; those to developers, and
     logs of others, are not shown.
 
     The logs of `unmask` itself are printed as they are, for example the settings that a
     training run chose.
+
+    write   how the names of arguments are written
     """
     import logging
 
     printed: set[str] = set()
 
-    def show(message: object, *rest: object, **named: object) -> None:
-        line = one_line(str(message))
+    def warn(message: str) -> None:
+        line = one_line(message)
         if line not in printed and rank() == 0:
             printed.add(line)
             print_line(f"warning: {line}")
 
-    def emit(record: logging.LogRecord) -> None:
-        if record.name.startswith("unmask"):
-            (show if record.levelno >= logging.WARNING else print_line)(record.getMessage())
+    def show(message: object, *rest: object, **named: object) -> None:
+        """Called by Python for each warning."""
+        if isinstance(message, UnmaskWarning):
+            warn(message.written(write))
+        else:
+            warn(str(message))
 
-    log, lines = (
-        logging.getLogger(),
-        logging.Handler(),
-    )  # without a handler, Python would print what others log
+    def emit(record: logging.LogRecord) -> None:
+        """Called by Python for each line of a log."""
+        if not record.name.startswith("unmask"):
+            return
+        if isinstance(record.msg, Notice):
+            message = record.msg.written(write)
+        else:
+            message = record.getMessage()
+        if record.levelno >= logging.WARNING:
+            warn(message)
+        else:
+            print_line(message)
+
+    log = logging.getLogger()
+    lines = logging.Handler()  # without a handler, Python would print what others log
     lines.emit = emit  # type: ignore[method-assign]
     logging.getLogger("unmask").setLevel(logging.INFO)
     with warnings.catch_warnings():
@@ -263,55 +315,78 @@ def one_line(text: str) -> str:
     """The text in one line: what cannot be printed as its escape, of what is longer than any
     path or word its two ends.
     """
-    words = "".join(c if c.isprintable() or c.isspace() else repr(c)[1:-1] for c in text).split()
-    return " ".join(
-        word if len(word) <= LONGEST_WORD else f"{word[:200]}...{word[-60:]}" for word in words
-    )
+    characters = []
+    for character in text:
+        if character.isprintable() or character.isspace():
+            characters.append(character)
+        else:
+            characters.append(repr(character)[1:-1])
+    words = []
+    for word in "".join(characters).split():
+        if len(word) > LONGEST_WORD:
+            words.append(f"{word[:BEGINNING]}...{word[-ENDING:]}")
+        else:
+            words.append(word)
+    return " ".join(words)
 
 
-def explained(error: BaseException) -> str | None:
+def explained(error: BaseException, write: NameWriter = in_python) -> str | None:
     """The line for an error that the user can correct; None for a defect of ours, whose
     traceback is needed.
+
+    write   how the names of arguments are written
     """
     if isinstance(error, UnmaskError):
-        return str(error)
+        return error.written(write)
     if isinstance(error, UnmaskWarning):
         return (
-            f"{error}: this is a warning, and python -W or PYTHONWARNINGS makes warnings errors;"
-            " leave that out to go on"
+            f"{error.written(write)}: this is a warning, and python -W or PYTHONWARNINGS makes"
+            " warnings errors; leave that out to go on"
         )
-    first = next(iter(str(error).strip().splitlines()), type(error).__name__)[:160]
+    first = _first_line(error)
     if isinstance(error, OSError):
-        what = (
-            repr(os.fsdecode(error.filename))
-            if isinstance(error.filename, str | bytes)
-            else "reading or writing failed"
-        )
-        return (
-            f"{what} ({error.strerror or first}): check the path, its permissions and the space on"
-            " its disk"
-        )
-    lines = {
-        RecursionError: "the input is nested too deeply to be read: flatten it",
-        MemoryError: f"out of memory ({first}): ask for less at once, or use a smaller model",
-        OverflowError: f"a number is too large ({first}): give a smaller one",
-        UnicodeError: f"text that cannot be read or written in its encoding ({first}): use UTF-8",
-        EOFError: f"a file ends too early ({first}): it is damaged, make or copy it again",
-    }
-    if (
-        isinstance(error, RuntimeError)
-        and LOST.search(str(error))
-        and os.environ.get("WORLD_SIZE", "1") != "1"
-    ):
-        return (
-            f"process {rank()} lost another process of the run, which has ended: see what it"
-            f" printed; {RESUME}"
-        )
-    if type(error).__name__ == "PanicException":
+        return _line_of_system(error, first)
+    out_of_memory = f"out of memory ({first}): ask for less at once, or use a smaller model"
+    if isinstance(error, RuntimeError):
+        if LOST.search(str(error)) and _is_one_of_several():
+            return (
+                f"process {rank()} lost another process of the run, which has ended: see what it"
+                f" printed; {RESUME}"
+            )
+        if FULL.search(str(error)):
+            return out_of_memory
+    if type(error).__name__ == "PanicException":  # of pyo3, which exports no class of it
         return (
             f"a library in Rust, such as the model's tokenizer, failed ({first}): give other texts,"
             " or another model"
         )
-    if isinstance(error, RuntimeError) and FULL.search(str(error)):
-        return lines[MemoryError]
-    return next((line for kind, line in lines.items() if isinstance(error, kind)), None)
+    lines: dict[type[BaseException], str] = {
+        RecursionError: "the input is nested too deeply to be read: flatten it",
+        MemoryError: out_of_memory,
+        OverflowError: f"a number is too large ({first}): give a smaller one",
+        UnicodeError: f"text that cannot be read or written in its encoding ({first}): use UTF-8",
+        EOFError: f"a file ends too early ({first}): it is damaged, make or copy it again",
+    }
+    for kind, line in lines.items():
+        if isinstance(error, kind):
+            return line
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    """The first line of an error's message, at most 160 characters; its class if it has none."""
+    lines = str(error).strip().splitlines()
+    if lines:
+        return lines[0][:160]
+    return type(error).__name__
+
+
+def _line_of_system(error: OSError, first: str) -> str:
+    """The line for an error of the system: the file that it names, and the reason."""
+    what = "reading or writing failed"
+    if isinstance(error.filename, str | bytes):
+        what = repr(os.fsdecode(error.filename))
+    return (
+        f"{what} ({error.strerror or first}): check the path, its permissions and the space on"
+        " its disk"
+    )

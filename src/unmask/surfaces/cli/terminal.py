@@ -29,14 +29,16 @@ from unmask.runs.progress import in_words
 if TYPE_CHECKING:
     import pandas
 
-FRAMES, LINE_SECONDS = 4, 60.0
-"""Drawings of a progress bar per second, and seconds between the lines that replace it where
-there is no terminal.
-"""
-NARROWEST, USUAL, LONGEST_HEADING = 24, 80, 400
-"""Columns: a terminal that claims fewer than the first is taken to have the second. Characters
-of a heading.
-"""
+FRAMES = 4
+"""Drawings of a progress bar per second."""
+LINE_SECONDS = 60.0
+"""Between the lines that replace the bar where there is no terminal."""
+
+NARROWEST = 24
+USUAL = 80
+"""Columns: a terminal that claims fewer than the first is taken to have the second."""
+LONGEST_HEADING = 400
+"""Characters."""
 
 ASCII_HEAD = box.Box("\n".join(["    ", "    ", " -- ", *["    "] * 5]) + "\n", ascii=True)
 """A line of dashes below the headings, and none between columns, for a console that has no box
@@ -49,7 +51,10 @@ def console(at_least: int = 0, stderr: bool = False) -> Console:
     emoji codes or guessed colours.
     """
     screen = Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=stderr)
-    screen.width = max(screen.width if screen.width >= NARROWEST else USUAL, at_least)
+    width = screen.width
+    if width < NARROWEST:
+        width = USUAL
+    screen.width = max(width, at_least)
     return screen
 
 
@@ -70,21 +75,9 @@ def progress(quiet: bool = False) -> Iterator[Report | None]:
     if quiet:
         yield None
     elif not screen.is_terminal:
-        yield _lines(screen)
+        yield _Lines(screen).report
     else:
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-        )
-        times = (TimeElapsedColumn(), TimeRemainingColumn())
-        streams: dict[str, Any] = {
-            "redirect_stdout": False,
-            "redirect_stderr": False,
-        }  # results go where the user sends them
-        with Progress(
-            *columns, *times, console=screen, transient=True, refresh_per_second=FRAMES, **streams
-        ) as bar:
+        with _bar(screen) as bar:
             task = bar.add_task("loading", total=None)
 
             def draw(done: int, total: int, what: str = "") -> None:
@@ -93,29 +86,58 @@ def progress(quiet: bool = False) -> Iterator[Report | None]:
             yield draw
 
 
-def _lines(screen: Console) -> Report:
-    """Lines for a log, one per LINE_SECONDS of work: how much is done, and how long the rest
-    takes at this speed.
-    """
-    work, began, before, last = 0, 0.0, 0, time.monotonic()
+def _bar(screen: Console) -> Progress:
+    """A progress bar that disappears at its end."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=screen,
+        transient=True,
+        refresh_per_second=FRAMES,
+        redirect_stdout=False,  # results go where the user sends them
+        redirect_stderr=False,
+    )
 
-    def report(done: int, total: int, what: str = "") -> None:
-        nonlocal work, began, before, last
+
+class _Lines:
+    """Progress as lines: one a minute, with the time that is left."""
+
+    def __init__(self, screen: Console) -> None:
+        self.screen = screen
+        self.last_line = time.monotonic()
+        # The work that is measured now, for its speed.
+        self.total = 0
+        self.done_before = 0
+        self.began = 0.0
+
+    def report(self, done: int, total: int, what: str = "") -> None:
+        """Called as work goes on."""
         now = time.monotonic()
-        if (
-            total != work or done <= before
-        ):  # other work than before, or the first: its speed is measured from here on
-            work, began, before = total, now, done
-        if now - last > LINE_SECONDS:
-            last = now
-            left = (
-                f", about {in_words((now - began) / (done - before) * (total - done))} left"
-                if before < done < total
-                else ""
-            )
-            screen.print(f"{done:,}/{total:,} {what}{left}" if total else what)
+        if total != self.total or done <= self.done_before:  # other work than before, or the first
+            self.total = total
+            self.done_before = done
+            self.began = now
+        if now - self.last_line <= LINE_SECONDS:
+            return
+        self.last_line = now
+        if total:
+            left = self._time_left(done, now - self.began)
+            self.screen.print(f"{done:,}/{total:,} {what}{left}")
+        else:
+            self.screen.print(what)
 
-    return report
+    def _time_left(self, done: int, seconds: float) -> str:
+        """In words, how long the rest takes; no words before anything is done, and at the end.
+
+        seconds   since the work that is measured began
+        """
+        if not self.done_before < done < self.total:
+            return ""
+        of_each = seconds / (done - self.done_before)
+        return f", about {in_words(of_each * (self.total - done))} left"
 
 
 def rows_stream() -> Any:
@@ -124,7 +146,8 @@ def rows_stream() -> Any:
     """
     if not is_terminal():
         with suppress(AttributeError, ValueError, OSError):
-            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+            out: Any = sys.stdout
+            out.reconfigure(encoding="utf-8", errors="backslashreplace")
     return sys.stdout
 
 
@@ -132,8 +155,9 @@ def print_json(value: object, indent: int | None = 2) -> None:
     """Print JSON on standard output, as files have it; in one line without `indent`."""
     from unmask.common.files import as_json
 
-    unicode = (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
-    print(as_json(value, indent, ascii=not unicode))
+    encoding = (sys.stdout.encoding or "ascii").lower()
+    is_unicode = encoding.replace("-", "").startswith("utf")
+    print(as_json(value, indent, ascii=not is_unicode))
 
 
 def print_heading(screen: Console, text: str) -> None:
@@ -150,26 +174,37 @@ def print_names(
 ) -> None:
     """Print a table of names and numbers: names fold in `names` columns, and numbers that do
     not fit follow in a table below.
+
+    numbers   headings of the numbers
+    rows      a name, then its numbers
+    first     heading of the names
     """
-    rows, start = list(rows), 0
-    room = screen.width - min(names, max(map(len, [first, *(row[0] for row in rows)])))
-    columns = zip(numbers, *(row[1:] for row in rows), strict=True)
-    widths = [
-        2 + max(len(line) for cell in column for line in cell.split("\n")) for column in columns
-    ]
-    while start < max(1, len(widths)):
-        end = next(
-            (end for end in range(len(widths), start, -1) if sum(widths[start:end]) <= room),
-            start + 1,
-        )
-        screen.print(end="\n" if start else "")
-        print_table(
-            screen,
-            numbers[start:end],
-            ([row[0], *row[1 + start : 1 + end]] for row in rows),
-            first=first,
-        )
+    listed = list(rows)
+    longest_name = max(len(name) for name in [first, *(row[0] for row in listed)])
+    room = screen.width - min(names, longest_name)
+    columns = zip(numbers, *(row[1:] for row in listed), strict=True)
+    widths = [2 + _width(column) for column in columns]
+    start = 0
+    while start < max(1, len(widths)):  # one table, of names alone, where there are no numbers
+        end = _fitting(widths, start, room)
+        if start > 0:
+            screen.print()
+        of_table = [[row[0], *row[1 + start : 1 + end]] for row in listed]
+        print_table(screen, numbers[start:end], of_table, first=first)
         start = end
+
+
+def _width(cells: Sequence[str]) -> int:
+    """Characters of the longest line of a column."""
+    return max(len(line) for cell in cells for line in cell.split("\n"))
+
+
+def _fitting(widths: Sequence[int], start: int, room: int) -> int:
+    """The end of the columns, from `start` on, that fit into the room; it has one at least."""
+    for end in range(len(widths), start, -1):
+        if sum(widths[start:end]) <= room:
+            return end
+    return start + 1
 
 
 def print_table(
@@ -182,14 +217,17 @@ def print_table(
     """Print a table without lines: names (if `first` is given), right-aligned numbers, texts
     (if `last` is given).
     """
-    style: dict[str, Any] = {
-        "pad_edge": False,
-        "padding": (0, 1, 0, 0),
-        "header_style": "",
-        "show_edge": False,
-    }
-    under_heads = ASCII_HEAD if screen.options.ascii_only else box.SIMPLE_HEAD
-    table = Table(box=under_heads, show_header=len(numbers) > 0, **style)
+    under_heads = box.SIMPLE_HEAD
+    if screen.options.ascii_only:
+        under_heads = ASCII_HEAD
+    table = Table(
+        box=under_heads,
+        show_header=len(numbers) > 0,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        header_style="",
+        show_edge=False,
+    )
     if first is not None:
         table.add_column(first, overflow="fold")
     for name in numbers:
@@ -203,9 +241,11 @@ def print_table(
 
 def print_frame(screen: Console, frame: pandas.DataFrame) -> None:
     """Print a data frame: names in its first column, numbers with three decimals."""
-    heads = list(map(str, frame.columns))
-    rows = ([number(cell) for cell in row] for row in frame.itertuples(index=False))
-    print_names(screen, heads[1:], rows, first=heads[0])
+    first, *numbers = map(str, frame.columns)
+    rows = []
+    for row in frame.itertuples(index=False):
+        rows.append([number(cell) for cell in row])
+    print_names(screen, numbers, rows, first=first)
 
 
 def percent(log_prob: float) -> str:
@@ -215,7 +255,10 @@ def percent(log_prob: float) -> str:
     value = 100 * exp(log_prob)
     if value >= 0.1 or value == 0:
         return f"{value:.2f} %"
-    return f"{value:.0e} %" if value < 1e-5 else f"{value:.{1 - floor(log10(value))}f} %"
+    if value < 1e-5:
+        return f"{value:.0e} %"
+    decimals = 1 - floor(log10(value))
+    return f"{value:.{decimals}f} %"
 
 
 def short_percent(log_prob: float) -> str:
@@ -226,14 +269,20 @@ def short_percent(log_prob: float) -> str:
 
 def nats(value: float) -> str:
     """Three decimals; rounding errors below zero show as zero."""
-    return f"{max(value, 0.0) if value > -5e-4 else value:.3f}"
+    if -5e-4 < value < 0:  # it would be written -0.000
+        value = 0.0
+    return f"{value:.3f}"
 
 
 def number(value: Any, form: str = ".3f") -> str:
     """A float by its format, a dash where there is none; other values as text."""
-    if value is None or (isinstance(value, float) and isnan(value)):
+    if value is None:
         return "-"
-    return format(value, form) if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    if isnan(value):
+        return "-"
+    return format(value, form)
 
 
 def marked(text: str, spans: Sequence[tuple[int, int]], width: int) -> Text:

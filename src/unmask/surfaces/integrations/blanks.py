@@ -19,7 +19,7 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.target import Target
-from unmask.scoring.batch import GPU_LOGITS
+from unmask.scoring.text_batch import GPU_LOGITS
 from unmask.tables.conditionals import logit_rows
 
 MOST_WRITTEN = 10_000

@@ -5,7 +5,7 @@ pretrained=...,score=any_order`.
                            sites are the continuation's tokens, which follow the context or
                            replace its [MASK]; the context is held fixed
     loglikelihood_rolling  the score of the text; of one longer than the model in windows
-                           (`unmask.scoring.batch`)
+                           (`unmask.scoring.scores.masked_range`)
     generate_until         `max_gen_toks` blanks after the context, or the [MASK]s in it, filled
                            by a decoder; cut at `until`
 
@@ -36,9 +36,12 @@ from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import BLANK, Tokens, WordsAndSpans, shortened
 from unmask.sampling.registry import KERNELS, Steps
-from unmask.scoring.batch import begin
-from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, SCORE, LeftToRight, Score
-from unmask.scoring.texts import Encoded, Item, encode
+from unmask.scoring.encoding import Encoded, encode
+from unmask.scoring.items import Item
+from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, SCORE
+from unmask.scoring.scores.fixed_orders import LeftToRight
+from unmask.scoring.scores.score import Score
+from unmask.scoring.text_scores import begin
 from unmask.surfaces.integrations.blanks import Blanks, Writer, blanks_of, written_text
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -253,13 +256,15 @@ class UnmaskLM(LM):
         limit = self.model.max_length
         if limit is not None and len(text.ids) > limit and not self.score.windows:
             raise InputError(
-                f"{len(text.sites)} tokens are to be scored and the model takes {limit}: give"
-                f" shorter ones, or score={LeftToRight.name}"
+                f"{len(text.sites)} tokens are to be scored and the model takes {limit}",
+                use=f"give shorter ones, or {argument_name('score', LeftToRight.name)}",
             )
         if text.unknown and not self.score.unknown:
             raise InputError(
                 "it has a word that the model does not know, which is outside the support of"
-                f" {self.score.name}: give score={DEFAULT}, or unscored=zero"
+                f" {self.score.name}",
+                use=f"give {argument_name('score', DEFAULT)}, or"
+                f" {argument_name('unscored', 'zero')}",
             )
         return text
 
@@ -326,7 +331,8 @@ class UnmaskLM(LM):
         if missing and self.unscored == "refuse":
             reason = scored.reasons.get(missing[0])
             raise InputError(
-                f"a text has no score ({reason}): give unscored=zero, or another score"
+                f"a text has no score ({reason})",
+                use=f"give {argument_name('unscored', 'zero')}, or another score",
             )
         return [-inf if isnan(value) else self.score.better * value for value in values]
 

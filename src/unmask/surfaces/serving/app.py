@@ -31,10 +31,11 @@ from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.word_marks import WordMarks
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
-from unmask.scoring.registry import SCORES
+from unmask.scoring.registry import with_names
 from unmask.surfaces.serving import limits
 from unmask.surfaces.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
 from unmask.surfaces.serving.limits import ENDPOINTS
+from unmask.surfaces.serving.names import in_request
 from unmask.surfaces.serving.questions import COMMAND, EXTENTS, KINDS, Answer, Answers, Copies
 from unmask.surfaces.serving.watch import watch
 
@@ -214,7 +215,7 @@ def _add_refusals(app: FastAPI) -> None:
     """Errors that the user can correct are one line of JSON."""
     busy = f"{limits.MOST_JOBS} requests are under way: wait for one of them, and ask again"
     refusals: dict[type[Exception], Callable[[Any], JSONResponse]] = {
-        UnmaskError: lambda error: _refusal(422, str(error)),
+        UnmaskError: lambda error: _refusal(422, error.written(in_request)),
         RequestValidationError: lambda error: _refusal(422, _invalid(error.errors()[0])),
         HTTPException: lambda error: _refusal(
             error.status_code, LINES.get(error.detail, str(error.detail)), error.headers
@@ -297,9 +298,12 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
             for entry in KERNELS.values()
         ],
         "scores": [
-            _facts(entry, "name", "definition", "probability", "by_token")
-            | {"better": "higher" if entry.better > 0 else "lower"}
-            for entry in SCORES.values()
+            _facts(entry, "name", "probability", "by_token")
+            | {
+                "definition": entry.meaning(),
+                "better": "higher" if entry.better > 0 else "lower",
+            }
+            for entry in with_names().values()
         ],
         "limits": limits.limits(),
     }

@@ -37,6 +37,7 @@ from unmask.models.batching import RowBatches
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Enough
 from unmask.surfaces.serving.limits import MOST_JOBS
+from unmask.surfaces.serving.names import in_request
 
 logger: logging.Logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -196,7 +197,7 @@ class Jobs:
                 except Enough:
                     emit("error", {"error": STOPPED, "stopped": True})
                 except UnmaskError as error:
-                    emit("error", {"error": str(error)})
+                    emit("error", {"error": error.written(in_request)})
                 except Cancelled:
                     raise
                 except Exception:

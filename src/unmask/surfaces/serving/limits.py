@@ -80,7 +80,12 @@ class Endpoint:
         return getattr(unmask, self.verb) if self.verb else None
 
 
-OF_FILL: dict[str, Any] = {"text": Text, "joint": Name, "candidates": Candidates, "exact": None}
+OF_FILL: dict[str, Any] = {
+    "text": Text,
+    "construction": Name,
+    "candidates": Candidates,
+    "exact": None,
+}
 TYPED = "[MASK], [WORD], [GAP:2-5], <mask> or ___"
 BLANKED = "She plays the [MASK] [MASK]."
 ENDPOINTS: dict[str, Endpoint] = {
@@ -113,7 +118,7 @@ ENDPOINTS: dict[str, Endpoint] = {
     ),
     "dependence": Endpoint(
         "dependence",
-        {"text": Text, "joint": Name, "others": None, "candidates": Candidates},
+        {"text": Text, "construction": Name, "others": None, "candidates": Candidates},
         {"text": "The doctor told her patient to rest.", "candidates": 32},
         {"text": NEEDED, "candidates": 32},
         {
@@ -132,7 +137,7 @@ ENDPOINTS: dict[str, Endpoint] = {
             "sequence": Text,
             "positions": Places,
             "changes": Annotated[int, Interval(ge=1, le=2)],
-            "joint": Name,
+            "construction": Name,
         },
         {"sequence": "EVQLVESGGGLVQPGG", "positions": [3, 5], "changes": 2},
         {"positions": NEEDED},

@@ -38,10 +38,13 @@ from unmask.models.text.blanks import has_several_lengths, read_blanks
 from unmask.runs.lines import FASTA, RECORDS, column, kind_of, looks_like_a_file, records
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
-from unmask.scoring.registry import SCORES
-from unmask.scoring.texts import PAIRS, Item, items_of, pairs_of, spaced_words
+from unmask.scoring.encoding import spaced_words
+from unmask.scoring.items import Item, items_of
+from unmask.scoring.scores.score import SCORES
+from unmask.scoring.sentence_pairs import PAIRS, pairs_of
 from unmask.surfaces.serving import limits
 from unmask.surfaces.serving.jobs import FairLock, shared
+from unmask.surfaces.serving.names import in_request
 from unmask.tables.candidates import plan_candidates
 from unmask.tables.unary import pass_count
 from unmask.verbs.answers.blanked_text import FEW, Filling, Grid
@@ -162,26 +165,28 @@ class Answers:
         return words
 
     def plan(self, request: Values) -> Answer:
-        """The joint and the number of tokens by which `fill` answers the same request, and the
-        other choices.
+        """The construction and the number of tokens by which `fill` answers the same request, and
+        the other choices.
 
-        joints and sizes are the choices that `fill` accepts: value, label, and for joints their
-        meaning.
+        constructions and sizes are the choices that `fill` accepts: value, label, and for
+        constructions their meaning.
         """
         searched, cloze = self._read(request)
         blanks, lengths = self._blanks(request["text"]), cloze is None
         if blanks == 1 and not lengths:
             return {
-                "joint": None,
-                "joints": [["", "the model’s own conditional", ""]],
+                "construction": None,
+                "constructions": [["", "the model’s own conditional", ""]],
                 "sizes": [],
                 "meaning": "",
                 "first": None,
             }
-        name = SEARCHED if searched else named(request["joint"] or DEFAULT, "joint").name
-        usual = SEARCHED if lengths or self._read({**request, "joint": None})[0] else DEFAULT
+        name = (
+            SEARCHED if searched else named(request["construction"] or DEFAULT, "construction").name
+        )
+        usual = SEARCHED if lengths or self._read({**request, "construction": None})[0] else DEFAULT
         label = "chain rule over all orders" if usual == SEARCHED else named(usual).label
-        joints = [["", f"{label} (default)", named(usual).meaning]]
+        constructions = [["", f"{label} (default)", named(usual).meaning]]
         sizes = [
             ["auto", "the whole vocabulary, searched" if searched else "as many as take seconds"]
         ]
@@ -190,7 +195,9 @@ class Answers:
             request["candidates"] is None and not request["exact"] and not searched,
         )
         if not lengths:
-            joints += [[entry.name, entry.label, entry.meaning] for entry in CONSTRUCTIONS.values()]
+            constructions += [
+                [entry.name, entry.label, entry.meaning] for entry in CONSTRUCTIONS.values()
+            ]
             fits = [
                 n
                 for n in (*SIZES, vocabulary)
@@ -202,8 +209,8 @@ class Answers:
             ]
         first = QUICK if blanks == 2 and free and vocabulary > QUICK else None
         return {
-            "joint": name,
-            "joints": joints,
+            "construction": name,
+            "constructions": constructions,
             "sizes": sizes,
             "meaning": named(name).meaning,
             "first": first,
@@ -215,9 +222,11 @@ class Answers:
         """
         text, targets = request["text"], request.get("targets")
         grid = Grid(targets=targets, candidates=request["candidates"], exact=request["exact"])
-        joint = None if request["joint"] is None else named(request["joint"], "joint").name
+        construction = request["construction"]
+        if construction is not None:
+            construction = named(construction, "construction").name
         cloze = None if has_several_lengths(text) else self.model.cloze(text, targets=targets)
-        return is_searched(cloze, joint, grid, Search()), cloze
+        return is_searched(cloze, construction, grid, Search()), cloze
 
     def _blanks(self, text: str) -> int:
         count = len(self._typed.findall(text))
@@ -251,7 +260,7 @@ class Answers:
             return self._compared(request, cloze, progress)
         verb = {
             name: request[name]
-            for name in ("text", "joint", "candidates", "exact", "top", "targets")
+            for name in ("text", "construction", "candidates", "exact", "top", "targets")
         }
         filling = self._result("fill", verb, progress=progress)
         more: Answer = {
@@ -267,7 +276,7 @@ class Answers:
         return {"warning": "", **filling.to_dict(), **more, "completions": _completions(filling)}
 
     def _compared(self, request: Values, cloze: Cloze, progress: Progress | None) -> Answer:
-        name = named(request["joint"] or DEFAULT, "joint").name
+        name = named(request["construction"] or DEFAULT, "construction").name
         compared = self._comparison(request, name, cloze, progress)
         described = [
             {
@@ -296,7 +305,7 @@ class Answers:
         return {
             **{
                 "text": compared.text,
-                "joint": name,
+                "construction": name,
                 "shape": list(joint.shape),
                 "exact": request["exact"],
                 "beside": True,
@@ -330,7 +339,7 @@ class Answers:
                 self._cache.move_to_end(key)
                 return self._cache[key]
         values = {key: request[key] for key in ("text", "exact", "targets")}
-        values |= {"joints": names, "joint": name, "candidates": candidates}
+        values |= {"constructions": names, "construction": name, "candidates": candidates}
         compared: Comparison = self._result("compare", values, progress=progress)
         with self._lock:
             self._cache[key] = compared
@@ -413,7 +422,14 @@ class Answers:
             progress(0, 0, "choosing candidates")
         grid = (size, None, None, True)
         (matrix,) = dependences(
-            [text], self.model, places, request["joint"], values["others"], *grid, progress, look
+            [text],
+            self.model,
+            places,
+            request["construction"],
+            values["others"],
+            *grid,
+            progress,
+            look,
         )
         stands = (
             [ids[position] for position in matrix.positions]
@@ -624,7 +640,7 @@ class Answers:
                 yield path
             except InputError as error:
                 in_quotes = repr(str(path))[1:-1]  # a backslash of Windows is doubled in a message
-                raise InputError(str(error).replace(in_quotes, called)) from None
+                raise InputError(error.marked.replace(in_quotes, called)) from None
 
     def _filled(self, text: str) -> Answer:
         masked = self._typed.sub(
@@ -633,7 +649,12 @@ class Answers:
         try:
             best = self._result("fill", {"text": masked, "top": 1}).completions[0]
         except InputError as error:
-            return {"text": text, "best": None, "log_prob": None, "reason": str(error)}
+            return {
+                "text": text,
+                "best": None,
+                "log_prob": None,
+                "reason": error.written(in_request),
+            }
         return {"text": text, "best": best.text, "log_prob": best.log_prob, "reason": None}
 
     def settings(self, request: Values) -> SampleSettings:

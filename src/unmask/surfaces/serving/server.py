@@ -27,7 +27,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, ModelSpec, as_model, model_name
 from unmask.surfaces.serving.app import create_app
 from unmask.surfaces.serving.jobs import Jobs
@@ -217,8 +217,9 @@ def allowed_name(name: str) -> str:
         name = f"[{name}]"
     if not HOST_NAME.fullmatch(name):
         raise InputError(
-            f"allow_host {name!r} is not the name of a host: give it without http:// and port, such"
-            " as box.local"
+            f"{name!r} is not the name of a host",
+            argument="allow_host",
+            use="give it without http:// and port, such as box.local",
         )
     return name
 
@@ -256,15 +257,18 @@ def listening_socket(host: str, port: int) -> socket:
         family, _, _, _, where = getaddrinfo(host, port, type=SOCK_STREAM)[0]
     except (OSError, UnicodeError):
         raise InputError(
-            f"host {host!r} is not known: give an address of this machine, such as 127.0.0.1"
+            f"{host!r} is not known",
+            argument="host",
+            use="give an address of this machine, such as 127.0.0.1",
         ) from None
     try:
         return create_server(where[:2], family=family)
     except OSError as error:
         why = error.strerror or error
         raise InputError(
-            f"{host} port {port} cannot be had ({why}): give another port=... (0: a free one) or"
-            " host=..."
+            f"{port} cannot be had at {host} ({why})",
+            argument="port",
+            use=f"give another {argument_name('port')} (0: a free one) or {argument_name('host')}",
         ) from None
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from unmask.common.cloze import Cloze
+from unmask.common.cloze import Cloze, ids_of_filling
 from unmask.common.errors import InputError
 from unmask.common.formats import percent_at_least, percent_at_most
 from unmask.common.results import Result
@@ -236,7 +236,7 @@ class Filling(Result):
 
     KEYS: ClassVar[tuple[str, ...]] = (
         "text",
-        "joint=construction",
+        "construction",
         "candidates_mass",
         "warning",
         "mass",
@@ -247,9 +247,7 @@ class Filling(Result):
         "completions",
         "answers",
     )
-    OPTIONAL = tuple(
-        key for key in KEYS if key not in ("text", "joint=construction", "completions")
-    )
+    OPTIONAL = tuple(key for key in KEYS if key not in ("text", "construction", "completions"))
 
     text: str
     model: MaskedLM
@@ -394,14 +392,15 @@ def complete(
     model: MaskedLM, cloze: Cloze, values: Sequence[int], log_prob: float, product_log_prob: float
 ) -> Completion:
     """The text with `values` in its blanks, and where they are in it."""
-    ids = cloze.filled(values)
-    text = model.text(ids)
+    ids = ids_of_filling(cloze, values)
+    text = model.words.text(ids)
     spans = []
     for position in cloze.block:
-        start, stop = len(model.text(ids[:position])), len(model.text(ids[: position + 1]))
+        start = len(model.words.text(ids[:position]))
+        stop = len(model.words.text(ids[: position + 1]))
         start += len(text[start:stop]) - len(text[start:stop].lstrip())
         spans.append((start, stop))
-    tokens = tuple(model.token(value) for value in values)
+    tokens = tuple(model.words.token(value) for value in values)
     return Completion(
         tokens,
         text,

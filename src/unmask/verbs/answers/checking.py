@@ -210,11 +210,11 @@ def checked_model(
         cased=words.cased,
         tokens=words.size,
         regular=len(lm.regular_ids),
-        examples=tuple(lm.token(i).strip() for i in lm.regular_ids[step // 2 :: step][:8]),
+        examples=tuple(lm.words.token(i).strip() for i in lm.regular_ids[step // 2 :: step][:8]),
         special=words.special_tokens,
         mask=words.mask_token,
         mask_id=lm.mask_id,
-        around=(tuple(lm.decode(before)), tuple(lm.decode(after))),
+        around=(tuple(lm.words.tokens(before)), tuple(lm.words.tokens(after))),
         outputs=lm.vocab_size,
         unused=len(words.nameless),
         longest=lm.max_length,
@@ -285,7 +285,7 @@ def _masked_entropy(model: MaskedLM) -> float:
     before, after = model.words.around()
     ids = [*before, *[model.mask_id] * 4, *(after if before or after else model.regular_ids[:1])]
     log_q = (
-        model.logits(torch.tensor([ids]), torch.tensor([[len(before) + 1]]))[0, 0]
+        model.logits_at(torch.tensor([ids]), torch.tensor([[len(before) + 1]]))[0, 0]
         .double()
         .log_softmax(-1)
     )
@@ -374,7 +374,7 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
             torch.tensor([[place] for _, place in part]),
         )
         log_q = (
-            model.logits(batch.scatter(1, where, model.mask_id), where)[:, 0]
+            model.logits_at(batch.scatter(1, where, model.mask_id), where)[:, 0]
             .double()
             .log_softmax(-1)
             .cpu()
@@ -396,7 +396,7 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
         positions=len(masked),
         accuracy=right / len(masked),
         frequent=sum(rows[row][place] == common for row, place in masked) / len(masked),
-        frequent_token=model.token(common),
+        frequent_token=model.words.token(common),
         nats=nats,
         nats_error=nats_error,
         uniform=log(len(model.regular_ids)),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from unmask.common.cloze import Cloze
+from unmask.common.cloze import Cloze, ids_of_filling
 from unmask.common.errors import InputError
 from unmask.common.excerpts import around_blanks
 from unmask.common.results import Result
@@ -37,6 +37,7 @@ from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.blanks import cloze_of
 from unmask.runs.progress import Progress
 from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import lattice
@@ -111,7 +112,7 @@ class Comparison(Result):
     support          the tokens allowed in a blank, for the chain rule over all orders
 
     >>> text = "The [MASK] [MASK] at the casino."
-    >>> comparison = unmask.compare(text, joints="product,chain", candidates=32)
+    >>> comparison = unmask.compare(text, constructions="product,chain", candidates=32)
     >>> product, chain = comparison.joints['product'], comparison.joints['chain']
     >>> product.mutual_information() < chain.mutual_information()
     True
@@ -184,7 +185,7 @@ class Comparison(Result):
             most_probable(self.joints[self.ranked_by], self.top)[0], self.cloze
         ).tolist()
         sites = torch.tensor([self.cloze.block]).expand(len(rows), -1)
-        texts = torch.tensor([self.cloze.filled(row) for row in rows])
+        texts = torch.tensor([ids_of_filling(self.cloze, row) for row in rows])
         over_orders = lattice(
             Conditionals(self.model, self.support), texts, sites
         ).log_mean.tolist()
@@ -252,32 +253,38 @@ class Comparison(Result):
 def comparisons(
     texts: Sequence[str],
     model: Model,
-    joints: str | Sequence[str],
-    joint: str | None,
+    constructions: str | Sequence[str],
+    construction: str | None,
     grid: Grid,
     top: int,
     figure: str | PathLike[str] | None,
     progress: Progress | None,
 ) -> Iterator[Comparison]:
     """The answers of `compare`, one by one; everything is checked before the first."""
-    names = [construction.name for construction in all_named(joints)]
-    ranked_by = (
-        named(joint, "joint").name
-        if joint is not None
-        else DEFAULT
-        if DEFAULT in names
-        else names[-1]
-    )
+    names = [one.name for one in all_named(constructions)]
+    if construction is not None:
+        ranked_by = named(construction, "construction").name
+    elif DEFAULT in names:
+        ranked_by = DEFAULT
+    else:
+        ranked_by = names[-1]
     if ranked_by not in names:
         raise InputError(
-            f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or"
+            f"construction {ranked_by} is not among those compared ({', '.join(names)}): add it, or"
             " rank by another"
         )
     where = figure_path(figure, len(texts), (model, grid.alphabet))
     lm = as_model(model)
 
     def read(text: str) -> BlankedText:
-        blanked = BlankedText.read(lm, text, lm.cloze(text, grid.positions, grid.targets), grid)
+        cloze = cloze_of(
+            lm.words,
+            text,
+            positions=grid.positions,
+            targets=grid.targets,
+            max_length=lm.max_length,
+        )
+        blanked = BlankedText.read(lm, text, cloze, grid)
         blanks = len(blanked.cloze.block)
         if blanks < 2:
             shown = around_blanks(text, 60)

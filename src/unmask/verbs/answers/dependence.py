@@ -34,7 +34,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unmask.common.batches import grouped
-from unmask.common.cloze import Cloze, blanked
+from unmask.common.cloze import Cloze, blanked, cloze_of_ids, whole_text
 from unmask.common.errors import InputError
 from unmask.common.results import Result
 from unmask.common.texts import for_each
@@ -46,6 +46,7 @@ from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.alphabet import Alphabet
+from unmask.models.text.blanks import cloze_of
 from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidate_scores import NEIGHBOURS, likely_tokens, score_passes
@@ -182,10 +183,9 @@ def pair_cloze(cloze: Cloze, a: int, b: int, others: Others) -> Cloze:
     """
     block = (cloze.block[a], cloze.block[b])
     if cloze.gold is None or others == "masked":
-        return Cloze(
-            cloze.ids, block, None if cloze.gold is None else (cloze.gold[a], cloze.gold[b])
-        )
-    return blanked(cloze.filled(cloze.gold), block, cloze.ids[block[0]])
+        gold = None if cloze.gold is None else (cloze.gold[a], cloze.gold[b])
+        return cloze_of_ids(cloze.ids, block, gold)
+    return blanked(whole_text(cloze), block, cloze.ids[block[0]])
 
 
 @dataclass(frozen=True, repr=False)
@@ -208,7 +208,7 @@ class Dependence(Result):
     """
 
     KEYS: ClassVar[tuple[str, ...]] = (
-        *("text", "tokens", "positions", "joint=construction", "others", "candidates", "passes"),
+        *("text", "tokens", "positions", "construction", "others", "candidates", "passes"),
         *("matrix=matrix_rows", "candidates_mass=mass_rows"),
     )
 
@@ -285,7 +285,7 @@ def dependences(
     texts: Sequence[str],
     model: Model,
     positions: Sequence[int] | None,
-    joint: str,
+    construction: str,
     others: Others | None,
     candidates: int | None,
     alphabet: Alphabet,
@@ -297,7 +297,7 @@ def dependences(
     """The answers of `dependence`, one by one; everything is checked before the first. `look`:
     see `pair_matrix`.
     """
-    named(joint, "joint")
+    named(construction, "construction")
     figure_file = figure_path(figure, len(texts), (model, alphabet))
     lm = as_model(model)
     allowed = allowed_tokens(lm, alphabet)
@@ -312,22 +312,27 @@ def dependences(
         return cloze, _size(len(allowed), len(cloze.block), candidates, alphabet is not None, force)
 
     clozes, sizes = zip(*for_each(texts, read), strict=True)
-    look_at_first(
-        lm, (cloze.ids if cloze.gold is None else cloze.filled(cloze.gold) for cloze in clozes)
-    )
+    look_at_first(lm, (whole_text(cloze) for cloze in clozes))
     for number, (text, cloze, size) in enumerate(zip(texts, clozes, sizes, strict=True), 1):
         context: Others = others or ("masked" if cloze.gold is None else "text")
         pairs = pair_matrix(
-            lm, cloze, size, context, joint, progress if len(texts) == 1 else None, allowed, look
+            lm,
+            cloze,
+            size,
+            context,
+            construction,
+            progress if len(texts) == 1 else None,
+            allowed,
+            look,
         )
-        tokens = tuple(map(lm.token, cloze.gold or [cloze.ids[p] for p in cloze.block]))
+        tokens = tuple(lm.words.tokens(cloze.gold or [cloze.ids[p] for p in cloze.block]))
         answer = Dependence(
             text,
             tokens,
             cloze.block,
             pairs.information,
             pairs.mass,
-            joint,
+            construction,
             context,
             size,
             pairs.passes,
@@ -347,7 +352,7 @@ def _cloze(
     refuse_hopeless(text, model.max_length)
     if positions is None and model.mask_id not in (ids := model.words.encode(text)):
         positions = [t for t, token in enumerate(ids) if token not in model.special_ids]
-    cloze = model.cloze(text, positions)
+    cloze = cloze_of(model.words, text, positions, max_length=model.max_length)
     if len(cloze.block) < 2:
         what = "blank" if cloze.gold is None else "known token to measure"
         raise InputError(

@@ -41,7 +41,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from unmask.common.cloze import Cloze
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.texts import for_each
 from unmask.joints.chain_search import search_fillings
 from unmask.joints.deriving import derived
@@ -53,6 +53,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import (
     Blank,
     TextReading,
+    cloze_of,
     has_several_lengths,
     read_blanks,
     readings_of,
@@ -85,18 +86,27 @@ PASSES = 1000
 def fillings(
     texts: Sequence[str],
     model: Model,
-    joint: str | None,
+    construction: str | None,
     grid: Grid,
     search: Search,
     top: int,
     progress: Progress | None,
 ) -> Iterator[Filling]:
     """The answers of `fill`, one by one; everything is checked before the first."""
-    construction = None if joint is None else named(joint, "joint").name
+    if construction is not None:
+        construction = named(construction, "construction").name
     lm = as_model(model)
 
     def read(text: str) -> BlankedText | SearchedText:
-        cloze = None if has_several_lengths(text) else lm.cloze(text, grid.positions, grid.targets)
+        cloze = None
+        if not has_several_lengths(text):
+            cloze = cloze_of(
+                lm.words,
+                text,
+                positions=grid.positions,
+                targets=grid.targets,
+                max_length=lm.max_length,
+            )
         if is_searched(cloze, construction, grid, search):
             return SearchedText.read(lm, text, cloze, grid, search, top)
         assert cloze is not None
@@ -148,7 +158,7 @@ def is_searched(cloze: Cloze | None, construction: str | None, grid: Grid, searc
     reason = next((name for name, holds in reasons.items() if holds), None)
     tabled = "exact" if grid.exact else "candidates" if grid.candidates is not None else None
     if tabled is None and construction not in (None, SEARCHED):
-        tabled = f"joint {construction}"
+        tabled = f"construction {construction}"
     if reason and tabled:
         problem = (
             f"{reason} and {tabled} were given: fillings over the whole vocabulary are by"
@@ -193,10 +203,11 @@ class SearchedText:
             ("target", tuple((i,) for i in gold)),
         ]
         for name, parts in fillings:
-            for token in [i for part in parts for i in part if i not in alphabet]:
+            for i in [i for part in parts for i in part if i not in alphabet]:
+                token = model.words.token(i)
                 raise InputError(
-                    f"the {name} has {model.token(token)!r}, which is not in the alphabet: add it,"
-                    " or choose another"
+                    f"the {name} has {token!r}, which is not in the alphabet: add it, or choose"
+                    " another"
                 )
         constraints = Constraints(model, blanks, search)
         unfillable = [constraints.unfillable(reading, support) for reading in readings]
@@ -260,10 +271,7 @@ class SearchedText:
         if not shown and result.stopped == "asked":
             raise Enough
         if not shown:
-            raise InputError(
-                f"no filling within the constraints was found in {result.passes:,} passes: loosen"
-                " them"
-            )
+            raise _nothing_found(search, result.passes)
         best = shown[: self.top]
         gold_after = [filling for filling in shown[self.top :] if gold and filling.tokens == gold]
         size = sum(_size(variant, len(self.support)) for variant in variants)
@@ -316,6 +324,19 @@ class SearchedText:
         return ScoredAnswer(
             answer.answer, shown.tokens, shown.text, log_prob, filling.standard_error, rank
         )
+
+
+def _nothing_found(search: Search, passes: int) -> InputError:
+    """The error of a search without a filling; it names only the constraints that were given."""
+    given = [name for name in ("allow", "forbid") if getattr(search, name) is not None]
+    more = f"give more {argument_name('passes')}"
+    if not given:
+        return InputError(f"no filling was found in {passes:,} passes", use=more)
+    names = " and ".join(argument_name(name) for name in given)
+    return InputError(
+        f"no filling within the constraints was found in {passes:,} passes",
+        use=f"loosen {names}, or {more}",
+    )
 
 
 def _readings(
@@ -399,8 +420,9 @@ def read_answer(
                 "word": "use a higher pieces",
                 "gap": "widen the gap",
             }[blank.kind]
+            tokens = model.words.tokens(ids)
             raise InputError(
-                f"the answer {shown!r} has {len(ids)} tokens {model.decode(ids)} at blank {b + 1}, "
+                f"the answer {shown!r} has {len(ids)} tokens {tokens} at blank {b + 1}, "
                 f"which takes {blank.least} to {blank.most}: {what}"
             )
     in_tokens = ReadAnswer(shown, tuple(tuple(ids) for ids in parts))
@@ -552,8 +574,8 @@ class Constraints:
         if self.blanks[blank].kind == "word":
             return self.marks.spelled(ids)
         if len(ids) == 1:
-            return self.model.token(ids[0]).strip()
-        return self.model.text(ids)
+            return self.model.words.token(ids[0]).strip()
+        return self.model.words.text(ids)
 
     def allowed(self, reading: TextReading) -> tuple[Bool[Tensor, " V"] | None, ...] | None:
         """For each site of a reading the tokens that its blank may take there; None for all."""
@@ -593,10 +615,8 @@ class Constraints:
         """
         for b, ids in enumerate(parts):
             if why := self._broken_at(b, ids):
-                return (
-                    f"has {(self.spelled(b, ids) or ' '.join(self.model.decode(ids)))!r} at blank"
-                    f" {b + 1}, which {why}"
-                )
+                spelled = self.spelled(b, ids) or " ".join(self.model.words.tokens(ids))
+                return f"has {spelled!r} at blank {b + 1}, which {why}"
         return None
 
     def _broken_at(self, b: int, ids: tuple[int, ...]) -> str:
@@ -650,8 +670,9 @@ class Constraints:
             for word in words
         }
         for ids in sorted(ids for ids in spelled if not blank.least <= len(ids) <= blank.most):
+            tokens = self.model.words.tokens(ids)
             raise InputError(
-                f"allow at blank {b + 1}: {self.model.decode(ids)} is {len(ids)} tokens, and the"
+                f"allow at blank {b + 1}: {tokens} is {len(ids)} tokens, and the"
                 f" blank takes {blank.least} to {blank.most}: use [WORD] or [GAP], or more pieces"
             )
         return spelled

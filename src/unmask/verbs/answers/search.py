@@ -23,6 +23,10 @@ class Search:
         forbid: Words that no blank may take, whatever their case.
         passes: The most passes of the search [default: 1,000].
         mass: Search until this much probability is found, such as 0.5.
+
+    >>> search = unmask.Search(forbid=["tea"])
+    >>> unmask.fill("She drank a cup of [MASK].", search=search, top=1).completions[0].text
+    'She drank a cup of coffee.'
     """
 
     answers: Sequence[str | Sequence[str]] | None = None

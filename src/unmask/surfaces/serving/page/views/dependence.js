@@ -13,7 +13,7 @@ const [LISTED, PATIENCE, FAR] = [10, 220, 1.4];
 
 export function open(root, about, values) {
   const [word, example] = [about.by_character ? "residue" : "word", about.examples.dependence ?? { text: "", blanks: "" }];
-  const address = new Address(about, "dependence", values, { text: example.text, blanks: example.blanks, pin: "", joint: "pseudo_gibbs", others: "text", candidates: 16, pair: "", colour: "plain" }, { joint: about.constructions.map((one) => one.name), others: ["text", "masked"], colour: ["plain", "off"] });
+  const address = new Address(about, "dependence", values, { text: example.text, blanks: example.blanks, pin: "", construction: "pseudo_gibbs", others: "text", candidates: 16, pair: "", colour: "plain" }, { construction: about.constructions.map((one) => one.name), others: ["text", "masked"], colour: ["plain", "off"] });
   const { state } = address;
   const slot = () => h("div", { class: "slot" });
   const [picture, listing, panel] = [slot(), slot(), h("div", { class: "slot", "aria-live": "polite" })];
@@ -37,7 +37,7 @@ export function open(root, about, values) {
   const placed = () => some() && !sentence.typed && measured().every((i) => sentence.words[i].known);
   const masks = (one) => Array(one.pieces).fill("[MASK]").join(about.by_character ? "" : " ");
   const text = () => (some() && !placed() ? sentence.template(masks, undefined, true) : sentence.whole);
-  const body = () => ({ text: text(), chosen: placed() ? measured() : null, joint: state.joint, others: some() ? null : state.others, candidates: state.candidates });
+  const body = () => ({ text: text(), chosen: placed() ? measured() : null, construction: state.construction, others: some() ? null : state.others, candidates: state.candidates });
 
   function ask() {
     about.asks?.();
@@ -58,7 +58,7 @@ export function open(root, about, values) {
   const name = (n) => answer.pieces[n].name;
   const both = (pair) => `${name(pair.i)} – ${name(pair.j)}`;
   const others = () => (some() ? (answer.pieces.length > 2 ? `, the other ${placed() ? `chosen ${word}s` : "blanks"} masked` : "") : answer.others === "masked" ? `, all other ${word}s masked` : `, all other ${word}s as they stand`);
-  const of = () => [`“${answer.text}”`, `${about.model}, joint ${answer.joint}${others()}`];
+  const of = () => [`“${answer.text}”`, `${about.model}, construction ${answer.construction}${others()}`];
 
   function files() {
     const part = answer.measured < answer.count ? `${answer.measured.toLocaleString("en")} of ${answer.count.toLocaleString("en")} pairs` : "";
@@ -98,7 +98,7 @@ export function open(root, about, values) {
     const change = (name) => (value) => { state[name] = value; address.save(); ask(); };
     const sizes = [...new Set([...(answer?.sizes ?? []), state.candidates])].sort((a, b) => a - b);
     keeping(controls, () => controls.replaceChildren(...[
-      select("Joint", state.joint, about.constructions.map((c) => [c.name, c.label, c.meaning]), change("joint")),
+      select("Construction", state.construction, about.constructions.map((c) => [c.name, c.label, c.meaning]), change("construction")),
       some() ? null : select(`Other ${word}s`, state.others, [["text", "as they stand"], ["masked", "masked"]], change("others")),
       select(`${word === "word" ? "Words" : "Residues"} considered`, String(state.candidates), sizes.map((n) => [String(n), `${n} each`]), (value) => change("candidates")(Number(value)))].filter(Boolean)));
   }

@@ -13,14 +13,14 @@ const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export function open(root, about, values) {
   const [word, example] = [about.by_character ? "residue" : "word", about.examples.fill ?? { text: "", blanks: "" }];
-  const address = new Address(about, "fill", values, { text: example.text, blanks: example.blanks, joint: "", size: "auto", colour: "joint", pin: "", cell: "" }, { colour: COLOURINGS.map(([name]) => name) });
+  const address = new Address(about, "fill", values, { text: example.text, blanks: example.blanks, construction: "", size: "auto", colour: "joint", pin: "", cell: "" }, { colour: COLOURINGS.map(([name]) => name) });
   const { state } = address;
   const slot = () => h("div", { class: "slot" });
   const [map, constructions, pins, best] = [slot(), slot(), slot(), slot()];
   const lead = h("p", { class: "lead", "aria-live": "polite" });
   const [controls, meaning] = [h("div", { class: "controls" }), h("p", { class: "note" })];
   const question = new Question(about.api, [lead, map, constructions, pins, best], `Click a ${word} to blank it; click it again to put it back.`);
-  let plan = { joints: [], sizes: [], meaning: "" };
+  let plan = { constructions: [], sizes: [], meaning: "" };
   let answer = null;
   let chosen = null;
 
@@ -33,14 +33,14 @@ export function open(root, about, values) {
     } });
 
   const names = () => sentence.chosen.map((i, n) => (about.by_character ? `residue ${i + 1}` : `blank ${n + 1}`));
-  const planned = () => (sentence.several ? { text: sentence.template() } : { text: sentence.template(), joint: state.joint || null, candidates: /^\d+$/.test(state.size) ? Number(state.size) : null, exact: state.size === "exact" });
+  const planned = () => (sentence.several ? { text: sentence.template() } : { text: sentence.template(), construction: state.construction || null, candidates: /^\d+$/.test(state.size) ? Number(state.size) : null, exact: state.size === "exact" });
   // What stands in the blanks, if each is one token: it is on the map, however improbable.
   const targets = () => {
     const words = sentence.chosen.map((i) => sentence.words[i]);
     return !sentence.several && words.every((one) => !one.blank && one.known && one.pieces === 1 && !one.text.includes(",")) ? words.map((one) => one.text) : null;
   };
   const body = () => ({ ...planned(), targets: targets(), top: TOP, cells: CELLS, pin: sentence.pinned ? { blank: sentence.pinned.blank, token: sentence.pinned.token } : null });
-  const of = () => [`“${answer.text}”`, `${about.model}, joint ${answer.joint ?? "of one blank"}`];
+  const of = () => [`“${answer.text}”`, `${about.model}, construction ${answer.construction ?? "of one blank"}`];
 
   function ask() {
     about.asks?.();
@@ -98,10 +98,10 @@ export function open(root, about, values) {
     const { axes: [rows, across], joint, product } = answer.map;
     const readout = h("p", { class: "readout", "aria-live": "polite" }, `Point at a cell, or use the arrow keys; a click puts its ${word}s into the text.`);
     const look = (i, j) => readout.replaceChildren(
-      h("strong", {}, `${shown(rows.tokens[i])} … ${shown(across.tokens[j])}`), ` ${percent(joint[i][j])} under ${answer.joint}, ${percent(product[i][j])} if the blanks were independent`,
+      h("strong", {}, `${shown(rows.tokens[i])} … ${shown(across.tokens[j])}`), ` ${percent(joint[i][j])} under ${answer.construction}, ${percent(product[i][j])} if the blanks were independent`,
       product[i][j] > 0 ? ` (${(joint[i][j] / product[i][j]).toPrecision(2)} times)` : "");
     if (chosen) look(...chosen);
-    const every = () => [["first", "second", answer.joint, "product"], ...rows.tokens.flatMap((first, i) => across.tokens.map((second, j) => [first, second, joint[i][j], product[i][j]]))];
+    const every = () => [["first", "second", answer.construction, "product"], ...rows.tokens.flatMap((first, i) => across.tokens.map((second, j) => [first, second, joint[i][j], product[i][j]]))];
     return card({ title: "The two blanks together", label: "joint of the two blanks", name: "map", kind: "map", rows: every, data: () => answer, of, tools: [choices("colour", state.colour, COLOURINGS, (colour) => { state.colour = colour; address.save(); draw(); })] },
       heatmap(answer.map, { colouring: state.colour, pinned: sentence.pinned, chosen, names: names(), pin: setPin, choose, look }), readout,
       h("p", { class: "note" }, `${answer.note} ${onMap(rows, across)}`));
@@ -111,7 +111,7 @@ export function open(root, about, values) {
   function onMap(rows, across) {
     if (rows.ids.length === answer.shape[0] && across.ids.length === answer.shape[1]) return `The map shows all of them${rows.stands === null ? "." : "; underlined is what stands there."}`;
     const size = `The map shows ${rows.ids.length} × ${across.ids.length} of them`;
-    const likely = `in each blank those that are most probable on average of ${answer.joint} and of independent blanks`;
+    const likely = `in each blank those that are most probable on average of ${answer.construction} and of independent blanks`;
     return `${size}: ${likely}${rows.stands === null ? "." : ", and what stands there, underlined."}`;
   }
 
@@ -142,17 +142,17 @@ export function open(root, about, values) {
     const put = (row, n) => h("button", { type: "button", class: "put", "data-key": `put:${n}`, title: row.text, onclick: () => { sentence.fillIn(row.parts ?? row.tokens); drawControls(); } }, marked(row.text, row.spans));
     const columns = ["log_prob", ...(beside ? ["product_log_prob"] : []), "text", ...rows[0].tokens.map((_, n) => `blank_${n + 1}`)];
     return card({ title: "Best completions", label: "completions", name: "completions", kind: "best", rows: () => [columns, ...rows.map((row) => [row.log_prob, ...(beside ? [row.product_log_prob] : []), row.text, ...row.tokens])], data: () => answer },
-      table("best completions", [`#${answer.joint && answer.blanks > 1 ? answer.joint : "probability"}`, ...(beside ? ["#independent"] : []), about.by_character ? "sequence" : "sentence"], rows.map((row, n) => [cell(row.log_prob, ""), ...(beside ? [cell(row.product_log_prob, "beside")] : []), [{}, put(row, n), row.gold ? h("span", { class: "note" }, " (what stands there)") : null]])));
+      table("best completions", [`#${answer.construction && answer.blanks > 1 ? answer.construction : "probability"}`, ...(beside ? ["#independent"] : []), about.by_character ? "sequence" : "sentence"], rows.map((row, n) => [cell(row.log_prob, ""), ...(beside ? [cell(row.product_log_prob, "beside")] : []), [{}, put(row, n), row.gold ? h("span", { class: "note" }, " (what stands there)") : null]])));
   }
 
   function described() {
     const meanings = Object.fromEntries(about.constructions.map((one) => [one.name, one.meaning]));
     const rows = answer.constructions;
-    const choose = (name) => { Object.assign(state, { joint: name, cell: "" }); address.save(); ask(); };
+    const choose = (name) => { Object.assign(state, { construction: name, cell: "" }); address.save(); ask(); };
     return card({ title: "Every construction", name: "constructions", kind: "later", rows: () => [["construction", "dependence", "entropy", "unfaithful", "best", "log_prob"], ...rows.map((row) => [row.name, row.total_correlation, row.entropy, row.a_kl, row.best.text, row.best.log_prob])], data: () => rows },
       h("p", { class: "note" }, "A masked model gives conditionals, not a joint; each rule derives one. Dependence and entropy are in nats. Unfaithful: how far a joint’s conditionals lie from the model’s, in nats."),
       table("constructions", ["construction", "#dependence", "#entropy", "#unfaithful", "_its best"], rows.map((row) => [
-        [{}, h("button", { type: "button", "aria-pressed": String(row.name === answer.joint), "data-key": `construction:${row.name}`, onclick: () => choose(row.name) }, row.label)],
+        [{}, h("button", { type: "button", "aria-pressed": String(row.name === answer.construction), "data-key": `construction:${row.name}`, onclick: () => choose(row.name) }, row.label)],
         nats(row.total_correlation), nats(row.entropy), nats(row.a_kl, 3), `${row.best.tokens.map(shown).join(" … ")} (${percent(probability(row.best.log_prob))})`])),
       h("dl", { class: "meanings" }, rows.map((row) => [h("dt", {}, row.label), h("dd", {}, meanings[row.name])])));
   }
@@ -203,7 +203,7 @@ export function open(root, about, values) {
     const sizes = plan.sizes.some(([size]) => size === state.size) ? plan.sizes : [...plan.sizes, [state.size, state.size === "exact" ? "every token (exact)" : `${state.size} each`]];
     const set = (name) => (value) => { Object.assign(state, { [name]: value, pin: name === "size" ? "" : state.pin, cell: "" }); sentence.pin = state.pin; address.save(); ask(); };
     keeping(controls, () => controls.replaceChildren(...[
-      select("Joint", plan.joints.length > 1 ? state.joint : "", plan.joints, set("joint")),
+      select("Construction", plan.constructions.length > 1 ? state.construction : "", plan.constructions, set("construction")),
       sizes.length > 1 && !sentence.several ? select(`${capital(word)}s considered`, state.size, sizes, set("size")) : null,
       keep].filter(Boolean)));
   }

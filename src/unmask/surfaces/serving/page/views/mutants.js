@@ -12,7 +12,7 @@ const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${nats(Mat
 
 export function open(root, about, values) {
   const example = about.examples.mutants ?? { text: "", blanks: "" };
-  const address = new Address(about, "mutants", values, { text: example.text, blanks: example.blanks, pin: "", joint: "balanced", number: "epistasis", pair: "" }, { joint: about.constructions.map((one) => one.name), number: NUMBERS.map(([name]) => name) });
+  const address = new Address(about, "mutants", values, { text: example.text, blanks: example.blanks, pin: "", construction: "balanced", number: "epistasis", pair: "" }, { construction: about.constructions.map((one) => one.name), number: NUMBERS.map(([name]) => name) });
   const { state } = address;
   const slot = () => h("div", { class: "slot" });
   const [single, double] = [slot(), slot()];
@@ -31,20 +31,20 @@ export function open(root, about, values) {
   const residues = () => sentence.chosen.map((i) => i + 1);
   const pairs = () => residues().flatMap((a, n) => residues().slice(n + 1).map((b) => [a, b]));
   const pair = () => pairs().find((one) => one.join("-") === state.pair) ?? pairs()[0];
-  const body = () => ({ sequence: sentence.text, positions: pair() ?? sentence.words.map((_, i) => i + 1), changes: pair() ? 2 : 1, joint: state.joint });
+  const body = () => ({ sequence: sentence.text, positions: pair() ?? sentence.words.map((_, i) => i + 1), changes: pair() ? 2 : 1, construction: state.construction });
 
   function ask() {
     about.asks?.();
     if (!sentence.text.trim()) return question.clear(h("p", { class: "empty" }, "Write a sequence."));
     if (sentence.typed) return question.clear(h("p", { class: "empty" }, "Mutants are of a whole sequence: write the residue in place of the blank."));
     return question.run(async () => {
-      const whole = `${sentence.text} ${state.joint}`;
+      const whole = `${sentence.text} ${state.construction}`;
       const both = pair();
       doubles = both ? { pair: both, ...(await question.slowly("mutants", body())) } : null;
       drawDoubles();
       if (scanned !== whole) {
         question.job = null;
-        singles = await question.slowly("mutants", { sequence: sentence.text, positions: sentence.words.map((_, i) => i + 1), changes: 1, joint: state.joint });
+        singles = await question.slowly("mutants", { sequence: sentence.text, positions: sentence.words.map((_, i) => i + 1), changes: 1, construction: state.construction });
         scanned = question.stopped ? "" : whole;
       }
       drawSingles();
@@ -54,7 +54,7 @@ export function open(root, about, values) {
   }
 
   const rowsOf = (found) => () => [["mutant", "changes", "log_prob", "effect", "singles", "epistasis", "interaction"], ...found.mutants.map((one) => [one.mutant, one.changes, one.log_prob, one.effect, one.singles, one.epistasis, one.interaction])];
-  const of = () => [sentence.text, `${about.model}, joint ${singles?.joint ?? state.joint}`];
+  const of = () => [sentence.text, `${about.model}, construction ${singles?.construction ?? state.construction}`];
 
   // Values by name as coloured cells on a linear scale: warm is worse than the sequence, blue better.
   function cells({ rows, columns, value, name, press, label, corner, readout, cell, least, part = () => false }) {
@@ -101,7 +101,7 @@ export function open(root, about, values) {
 
   root.append(
     h("section", { class: "intro" }, h("h1", {}, "What does a change do?"), h("p", {}, "Log-probabilities of mutants under the model, and epistasis: where two changes do not add up.")),
-    sentence.element, h("div", { class: "controls" }, select("Joint", state.joint, about.constructions.map((c) => [c.name, c.label, c.meaning]), (joint) => { state.joint = joint; address.save(); ask(); })), question.problem, double, single,
+    sentence.element, h("div", { class: "controls" }, select("Construction", state.construction, about.constructions.map((c) => [c.name, c.label, c.meaning]), (construction) => { state.construction = construction; address.save(); ask(); })), question.problem, double, single,
     copying(() => about.api.ask("mutants/copy", body())));
   sentence.begin();
   return () => sentence.leave();

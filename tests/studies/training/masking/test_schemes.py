@@ -11,15 +11,10 @@ from hypothesis import strategies as st
 
 from support.made_up import packed_text, toy_vocabulary
 from unmask.common.errors import InputError
-from unmask.studies.training.objectives import (
-    ExactlyK,
-    FixedRate,
-    MaskingScheme,
-    UniformRate,
-    capacity,
-    hide,
-    parse_scheme,
-)
+from unmask.studies.training.masking.scheme import SCHEMES as REGISTRY
+from unmask.studies.training.masking.scheme import MaskingScheme, capacity
+from unmask.studies.training.masking.schemes import ExactlyK, FixedRate, UniformRate
+from unmask.studies.training.objectives import hide
 from unmask.studies.training.packed_text import PackedText
 
 VOCABULARY = toy_vocabulary()
@@ -113,12 +108,13 @@ def test_short_names():
         "uniform:0.15-0.5": UniformRate(0.15, 0.5),
         "k:3": ExactlyK(3),
     }
-    assert {name: parse_scheme(name) for name in names} == names
+    assert {name: REGISTRY.taken("masking", name) for name in names} == names
+    assert [scheme.spelling for scheme in names.values()] == list(names)
 
 
 UNKNOWN = [
     "",
-    "fixed",
+    "fixed:",
     "fixed:2",
     "uniform:0.5-0.1",
     "uniform:0.5",
@@ -132,8 +128,10 @@ UNKNOWN = [
 
 @pytest.mark.parametrize("spec", [*UNKNOWN, "words:0.15", "0.5*k:1+0.5*k:2"])
 def test_unknown_names_say_what_is_known(spec):
-    with pytest.raises(InputError, match="masking .* is unknown: give fixed:RATE"):
-        parse_scheme(spec)
+    with pytest.raises(
+        InputError, match="masking .* is unknown: (give fixed:RATE|use one of fixed, uniform, k)"
+    ):
+        REGISTRY.taken("masking", spec)
 
 
 def test_the_block_loss_hides_by_its_law():

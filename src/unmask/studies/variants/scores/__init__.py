@@ -1,0 +1,1 @@
+"""The scores of variants, each with its equation."""

@@ -1,0 +1,83 @@
+"""Scores of variants that need only the parent w and its neighbours.
+
+    single effect   e_t(x)    = log q_t(x | w) - log q_t(w_t | w)
+    epistasis       E_st(x,y) = log mu(x, y) - log mu(w_s, w_t) - e_s(x) - e_t(y),
+                    mu the joint that a construction derives for s and t in the parent
+
+    singles               sum over changes of e_t(x_t)
+    epistasis             sum over pairs of changes of E_st(x_s, x_t)
+    pairs:CONSTRUCTION    singles + epistasis
+
+`ParentScores` computes them together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from unmask.common.methods.method import method
+from unmask.joints.registry import named
+from unmask.studies.variants.scores.score import VariantScore
+
+
+@method
+class Singles(VariantScore):
+    """sum over the changes of log q(x_t | w) - log q(w_t | w): each change alone in the parent"""
+
+    name = "singles"
+    place = 10
+
+
+@method
+class Epistasis(VariantScore):
+    """sum over pairs of changed sites of log mu(x_s, x_t) - log mu(w_s, w_t) - the pair's
+    singles, mu the joint that a construction derives for s and t in the parent
+    """
+
+    construction: str = ""
+
+    name = "epistasis"
+    place = 60
+
+    @property
+    def construction_of_pairs(self) -> str:
+        """The construction."""
+        return self.construction
+
+    def for_construction(self, construction: str) -> Epistasis:
+        """Epistasis in the joint of this construction."""
+        return replace(self, construction=named(construction).name)
+
+
+@method
+class Pairs(VariantScore):
+    """singles + epistasis; typed as pairs, or as pairs:CONSTRUCTION"""
+
+    construction: str = ""
+
+    name = "pairs"  # an object that names its construction has it in its name
+    place = 70
+
+    def __post_init__(self) -> None:
+        if self.construction:
+            # A frozen dataclass sets its own attributes in this way.
+            object.__setattr__(self, "name", f"{Pairs.name}:{self.construction}")
+
+    @classmethod
+    def spelled(cls, text: str) -> Pairs | None:
+        """The score that pairs:CONSTRUCTION spells."""
+        kind, colon, construction = text.partition(":")
+        if kind != cls.name or not colon:
+            return None
+        return cls(named(construction, "construction of pairs").name)
+
+    @property
+    def construction_of_pairs(self) -> str:
+        """The construction."""
+        return self.construction
+
+    def for_construction(self, construction: str) -> Pairs:
+        """The score, with this construction if none was spelled."""
+        if self.construction:
+            return self
+        return Pairs(named(construction, "construction of pairs").name)

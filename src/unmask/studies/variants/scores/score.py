@@ -1,0 +1,74 @@
+"""What a score of variants is.
+
+Variants x of a parent w differ from it at some of k sites, and every other token is the parent's.
+Write q(x_t | x_S) for the model's probability of x_t where the sites of S are revealed and all
+other sites are masked; q is over the alphabet.
+
+Most scores are means over chains:
+
+    score(x) = log mean over chains C of exp( sum over (S, t) in C of log q(x_t | x_S) )
+
+A chain is one term (S, t) per site t. Terms with the same S share their passes, whichever score
+asks, and so do variants with the same x_S (`contexts.py`). The others need the parent's
+neighbours only (`parent_scores.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, cast
+
+from unmask.common.border.marks import comma_separated
+from unmask.common.errors import InputError
+from unmask.common.methods.method import Method
+from unmask.common.methods.registry import Registry
+
+VARIANT_SCORES = Registry("score of variants", folders=("unmask.studies.variants.scores",))
+Chain = list[tuple[int, int]]
+"""Terms (S, t); S is a number whose bit i is 1 if site i is revealed."""
+
+
+class VariantScore(Method, registry=VARIANT_SCORES):
+    """A score of variants."""
+
+    probability: ClassVar[bool] = False
+    """Whether exp(score) sums to 1 over all variants."""
+    extra: ClassVar[tuple[str, ...]] = ()
+    """Further columns of numbers that come with it, named NAME_suffix."""
+
+    def chains(self, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+        """The chains over the sites of variants, `orders` being sampled; none if the score is no
+        mean over chains.
+        """
+        return []
+
+    @property
+    def construction_of_pairs(self) -> str | None:
+        """The construction that derives the joints of pairs of sites, if the score needs them."""
+        return None
+
+    def for_construction(self, construction: str) -> VariantScore:
+        """The score, with this construction if it has none of its own."""
+        return self
+
+
+def chosen_variant_scores(
+    names: str | Iterable[str], construction: str
+) -> tuple[VariantScore, ...]:
+    """The scores of variants asked for, each once: a list of names, or one text with commas;
+    "all" is each of them.
+
+    construction   of the scores that need one and name none
+    """
+    listed = comma_separated(names) if isinstance(names, str) else list(names)
+    if listed == ["all"]:
+        listed = list(VARIANT_SCORES)
+    if not listed:
+        known = ", ".join(VARIANT_SCORES)
+        raise InputError("is empty", argument="scores", use=f"name one or more of {known}")
+    by_name: dict[str, VariantScore] = {}
+    for name in listed:
+        score = cast(VariantScore, VARIANT_SCORES.taken("scores", name))
+        score = score.for_construction(construction)
+        by_name[score.name] = score
+    return tuple(by_name.values())
