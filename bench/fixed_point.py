@@ -44,14 +44,15 @@ from torch import Tensor
 
 from unmask.common.cloze import Cloze
 from unmask.common.errors import UnmaskWarning
-from unmask.joints.arnold_gokhale import TOLERANCE, FamilyRule, family, plain_step
-from unmask.joints.closed_forms import chain_weights
+from unmask.joints.constructions.arnold_gokhale import TOLERANCE, Member, NearCompatible
+from unmask.joints.constructions.closed_forms import chain_weights
 from unmask.joints.deriving import derive_blocks
+from unmask.joints.family_solution import FamilyRule, members_of, plain_step
 from unmask.joints.fixed_point_check import GROWS, FixedPointCheck, check_fixed_points
 from unmask.joints.joint import Joint
 from unmask.joints.members import Marginals, Members, flat, start, unflat
 from unmask.joints.reading import read_rules
-from unmask.joints.registry import Member, family_construction, named
+from unmask.joints.registry import named
 from unmask.joints.sweeps import sweep
 from unmask.models.masked_lm import MaskedLM
 from unmask.studies.evaluation.pairs import choose_pairs
@@ -92,7 +93,8 @@ class Problem:
         self, initial: Marginals, tolerance: float = TOLERANCE
     ) -> tuple[float, list[Tensor]]:
         """Reads of the tables, without that for the objective, and the marginals they lead to."""
-        joint = family(self.tables, *self.member, tolerance=tolerance, initial=initial)
+        members = {"member": self.member}
+        ((joint,),) = members_of([self.tables], members, tolerance, initial=initial)
         u, v = joint.marginals()
         reads = joint.report["reads"]
         assert isinstance(reads, float)
@@ -173,13 +175,21 @@ def tokens_of(model: MaskedLM, cloze: Cloze, tokens: int) -> list[Tensor]:
     return sets
 
 
+def member_of(name: str) -> Member:
+    """The member of the family of that name; of other constructions that of alpha 0."""
+    construction = named(name)
+    if isinstance(construction, NearCompatible):
+        return construction.member
+    return Member(0.0)
+
+
 def standing(joint: Joint) -> FixedPointCheck:
     """How far both maps move and raise the joint's own marginals, in float64."""
     tables = replace(
         joint.tables,
         log_q=tuple(q.double().log_softmax(t) for t, q in enumerate(joint.tables.log_q)),
     )
-    one = named(joint.name).member or Member(0.0)
+    one = member_of(joint.name)
     cells = joint.dense().double()
     marginals = (cells.logsumexp(0, keepdim=True), cells.logsumexp(1, keepdim=True))
     reading = read_rules([(tables, [FamilyRule.at(tables, marginals, one)])])[0]
@@ -192,6 +202,7 @@ def check(model: MaskedLM, every: Iterator[Cloze], tokens: int | None) -> None:
     """
     warnings.simplefilter("ignore", UnmaskWarning)
     names = ("arnold_gokhale", "restarted")
+    rules = [named(name) for name in names]
     failed, steps, worst, count = (
         dict.fromkeys(names, 0),
         dict.fromkeys(names, 0),
@@ -201,7 +212,7 @@ def check(model: MaskedLM, every: Iterator[Cloze], tokens: int | None) -> None:
     while some := list(islice(every, AT_ONCE if model.device.type == "cuda" else 1)):
         sets = [choose_candidates(model, cloze, tokens, exact=tokens is None) for cloze in some]
         for cloze, joints in zip(
-            some, derive_blocks(tables_of(model, some, sets), names), strict=True
+            some, derive_blocks(tables_of(model, some, sets), rules), strict=True
         ):
             for joint in joints:
                 now, report = standing(joint), dict(joint.report)
@@ -256,10 +267,7 @@ def main() -> None:
     if options.check:
         check(model, every, None if options.exact else options.tokens)
         return
-    every_member = [
-        family_construction(*map(float, text.split(","))).member or Member(0.0)
-        for text in options.members
-    ]
+    every_member = [member_of(f"family:{text}") for text in options.members]
     print(f"reads of the tables to {options.accuracy:g} in total variation")
     print(
         "| member | blanks | eq. 5, uniform | eq. 5, masked | sweeps | default | ratio | stops"

@@ -30,10 +30,11 @@ from tokenizers import Tokenizer, models
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
+from unmask.common.border.values import accepted
 from unmask.common.cloze import Cloze
+from unmask.joints.constructions.construction import Construction, Rules
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
-from unmask.joints.registry import all_named
 from unmask.models.float32_logits import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.unary import tables_of
@@ -124,7 +125,9 @@ def needed_operations(model: MaskedLM, length: int) -> float:
 
 
 @torch.inference_mode()
-def measure(model: MaskedLM, clozes: list[Cloze], constructions: list[str]) -> dict[str, float]:
+def measure(
+    model: MaskedLM, clozes: list[Cloze], constructions: list[Construction]
+) -> dict[str, float]:
     """Seconds per pair of the three parts, the pairs measured at once, and the reads of each
     iterated construction.
     """
@@ -215,10 +218,10 @@ def main() -> None:
         widen_output(network)
         model = MaskedLM(network, tokenizer)
     clozes = [random_cloze(model, options.length, seed) for seed in range(1, options.batch + 1)]
-    names = [construction.name for construction in all_named(options.constructions)]
-    measure(model, clozes, names)
-    runs = [measure(model, clozes, names) for _ in range(options.repeats)]
-    alone = [measure(model, [cloze], names) for cloze in clozes[: options.pairs]]
+    rules = list(accepted("constructions", options.constructions, Rules))
+    measure(model, clozes, rules)
+    runs = [measure(model, clozes, rules) for _ in range(options.repeats)]
+    alone = [measure(model, [cloze], rules) for cloze in clozes[: options.pairs]]
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
     floor = needed_operations(model, options.length) / product_rate(device)
     median = {key: statistics.median(run[key] for run in runs) for key in runs[0]}

@@ -46,12 +46,13 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.chains.convergence import stutters
 from unmask.sampling.chains.group_run import Group, MarkovRun
 from unmask.sampling.chains.judge import CausalJudge
-from unmask.sampling.decoders.decoder import Ancestral, decode
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.kernel import ChainState
-from unmask.sampling.registry import KERNELS, EnergyKind
-from unmask.sampling.settings import SampleSettings
+from unmask.sampling.kernels.state import ChainState
+from unmask.sampling.methods import METHODS
+from unmask.sampling.settings import EnergyKind, SampleSettings
 from unmask.sampling.target import Energy, Target, blank_template
 
 SHARES = (0.25, 1.0)
@@ -74,7 +75,7 @@ class Row:
     def settings(self, chains: int, length: int) -> SampleSettings:
         """As `unmask sample` takes them."""
         heated = {} if self.temperature == 1 else {"energy_temperature": self.temperature}
-        kernel = KERNELS[self.kernel](**heated, **dict(self.options))
+        kernel = METHODS[self.kernel](**heated, **dict(self.options))
         return SampleSettings(
             kernel=kernel, energy=self.energy, chains=chains, length=(length,), sweeps=10**6
         )

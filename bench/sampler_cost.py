@@ -35,13 +35,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unmask.common.methods.method import method
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.chains.convergence import FEWEST_DRAWS, measure
-from unmask.sampling.decoders.decoder import Ancestral, decode
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, Randomness
-from unmask.sampling.kernels.kernel import SweepPlan
-from unmask.sampling.kernels.metropolis import Acceptance, MetropolisHastings
+from unmask.sampling.kernels.metropolis import Acceptance
+from unmask.sampling.kernels.mh import MH
+from unmask.sampling.kernels.sweep import SweepPlan
+from unmask.sampling.on_target import KernelOnTarget
 from unmask.sampling.target import Target, blank_template, masked_alone
 
 
@@ -128,16 +132,16 @@ def run(
     )
 
 
-class Late(MetropolisHastings):
+@method
+class Late(MH):
     """Never rejects before it knows the whole energy."""
 
-    @property
-    def acceptance(self) -> Acceptance:
+    def acceptance(self, on: KernelOnTarget) -> Acceptance:
         """Without early rejection."""
-        return Acceptance(self.target, self.passes, early=False)
+        return Acceptance(on.target, on.passes, early=False)
 
 
-def run_kernel(kernel: MetropolisHastings, ids: Tensor, steps: range) -> Cost:
+def run_kernel(kernel: KernelOnTarget, ids: Tensor, steps: range) -> Cost:
     """Steps of one of our kernels; the start's T passes are not counted, as naive's are not
     either.
     """
@@ -198,12 +202,14 @@ def main() -> None:
         model.encoder = None
     target, passes = Target(model, blank_template(model, options.length)), Passes(model)
     kernels = {
-        "kept": Late(target, passes),
-        "early": MetropolisHastings(target, passes),
+        "kept": Late().on(target, passes),
+        "early": MH().on(target, passes),
     }
     length = options.length
     starts, _ = decode(
-        Ancestral(target, passes), options.chains, ChainStreams(0, range(options.chains)).at(0, 0)
+        Ancestral().on(target, passes),
+        options.chains,
+        ChainStreams(0, range(options.chains)).at(0, 0),
     )
     burnt = run_kernel(
         kernels["early"], starts.ids, range(length, length * (options.burn_in + 1))

@@ -31,10 +31,13 @@ import torch
 
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.chains.group_run import Group, group_run
-from unmask.sampling.decoders.decoder import Ancestral, blanks_left, decode
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.in_steps import blanks_left
+from unmask.sampling.decoders.mask_predict import MaskPredict
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import KERNELS, MaskPredict
+from unmask.sampling.methods import METHODS
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
@@ -114,7 +117,9 @@ def ancestral(model: MaskedLM, length: int, chains: int) -> torch.Tensor:
         Passes(model, rows_for(model, chains, decodes=True)),
     )
     return decode(
-        Ancestral(target, passes), chains, ChainStreams(0, range(chains), model.device).at(0, 0)
+        Ancestral().on(target, passes),
+        chains,
+        ChainStreams(0, range(chains), model.device).at(0, 0),
     )[0].ids
 
 
@@ -243,7 +248,7 @@ def main() -> None:
                     *product(["mh"], options.also_rows),
                 ]:
                     settings = SampleSettings(
-                        kernel=KERNELS[kernel](),
+                        kernel=METHODS[kernel](),
                         chains=chains,
                         length=(options.length,),
                         sweeps=10**6,

@@ -46,11 +46,12 @@ from translation_table import bootstrap, lines
 
 import unmask
 from unmask.runs.fingerprint import content_hash
-from unmask.sampling.decoders.revealing import RevealingDecoder, law
+from unmask.sampling.decoders.revealing import Revealing, law
 from unmask.sampling.decoders.verified import Verified
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import KERNELS, with_law
+from unmask.sampling.methods import METHODS, with_law
+from unmask.sampling.on_target import DecoderOnTarget
 from unmask.sampling.target import Target
 from unmask.studies.evaluation.frontier import against_best, cells
 from unmask.studies.evaluation.frontier_rows import SEQUENTIAL, Point
@@ -82,23 +83,25 @@ class Case:
     def asked(self) -> str | None:
         """In words."""
         if self.bound is not None:
-            return f"{KERNELS[self.decoder].bound} {self.bound:g}"
+            return f"{METHODS[self.decoder].limited_by} {self.bound:g}"
         return None if self.passes is None else str(self.passes)
 
-    def build(self, target: Target, passes: Passes) -> RevealingDecoder:
+    def build(self, target: Target, passes: Passes) -> DecoderOnTarget:
         """The decoder, for the law."""
         if self.bound is None:
             return Point(self.decoder, self.passes).build(target, passes)
-        entry = KERNELS[self.decoder]
-        made: RevealingDecoder = entry(**{entry.bound: self.bound}).on(target, passes)
+        entry = METHODS[self.decoder]
+        made: DecoderOnTarget = entry(**{entry.limited_by: self.bound}).on(target, passes)
         return made
 
     def options(self, longest: int) -> dict[str, Any]:
         """What `unmask.translate` is given."""
         if self.bound is not None:
-            return {"kernel": KERNELS[self.decoder](**{KERNELS[self.decoder].bound: self.bound})}
+            return {
+                "kernel": METHODS[self.decoder](**{METHODS[self.decoder].limited_by: self.bound})
+            }
         return {
-            "kernel": KERNELS[GREEDY.get(self.decoder, self.decoder)].in_parts(
+            "kernel": METHODS[GREEDY.get(self.decoder, self.decoder)].in_parts(
                 self.passes or longest
             )
         }
@@ -128,7 +131,7 @@ def bounds() -> list[Case]:
     return [
         Case(name, bound=bound)
         for name in with_law()
-        for bound in BOUNDS.get(KERNELS[name].bound, ())
+        for bound in BOUNDS.get(METHODS[name].bound, ())
     ]
 
 
@@ -244,11 +247,11 @@ def counted_rounds(one_by_one: bool) -> Iterator[list[int]]:
     """A list of the rounds of all texts that verified sets decode; `one_by_one`: in one token
     per pass, in the same order.
     """
-    rounds, step = [], RevealingDecoder.step if one_by_one else Verified.step
+    rounds, step = [], Revealing.step if one_by_one else Verified.step
 
-    def counting(self: Verified, state: Any, rng: Any) -> Any:
+    def counting(self: Verified, on: Any, state: Any, rng: Any) -> Any:
         before = int(state.rounds.sum())
-        state, passes = step(self, state, rng)
+        state, passes = step(self, on, state, rng)
         rounds.append(int(passes.sum()) if one_by_one else int(state.rounds.sum()) - before)
         return state, passes
 

@@ -490,7 +490,7 @@ def choices(
     from sacrebleu.metrics import BLEU
 
     from unmask.sampling.chains.convergence import stutter_rate
-    from unmask.sampling.registry import MaskPredict
+    from unmask.sampling.decoders.mask_predict import MaskPredict
     from unmask.studies.translation.drafts import Draft, Drafting
 
     ids = [tuple(one) for one in pair.spelling.encode(sources)]

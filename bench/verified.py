@@ -22,14 +22,18 @@ import numpy as np
 import torch
 
 import unmask
+from unmask.common.methods.method import method
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.chains.judge import CausalJudge
-from unmask.sampling.decoders.decoder import Decoder, decode
-from unmask.sampling.decoders.revealing import RevealingDecoder
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.entropy_bound import EntropyBound
+from unmask.sampling.decoders.lowest_entropy import LowestEntropy
+from unmask.sampling.decoders.revealing import Revealing
+from unmask.sampling.decoders.verified import Verified
 from unmask.sampling.decoders.verified import Verified as VerifiedSets
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import EntropyBound, LowestEntropy, Verified
+from unmask.sampling.on_target import DecoderOnTarget
 from unmask.sampling.target import Target, blank_template
 
 AT_ONCE = 64
@@ -68,15 +72,15 @@ def timed(model: MaskedLM, length: int, texts: int) -> None:
         return time.perf_counter()
 
     target, first = Target(model, blank_template(model, length)), None
-    methods = {
+    ways = {
         "one by one": LowestEntropy(passes=length),
         "verified, 4 sets": Verified(sets=4),
         "verified, 8 sets": Verified(sets=8),
         "entropy bound, 8 passes": EntropyBound(passes=8),
     }
-    for name, method in methods.items():
+    for name, way in ways.items():
         decoder, seconds, counts = (
-            method.on(target, Passes(model, rows_for(model, texts, True))),
+            way.on(target, Passes(model, rows_for(model, texts, True))),
             [],
             [],
         )
@@ -97,18 +101,19 @@ def timed(model: MaskedLM, length: int, texts: int) -> None:
         )
 
 
+@method
 class OneByOne(VerifiedSets):
     """One token per pass, in the order of the sets."""
 
-    step = RevealingDecoder.step
+    step = Revealing.step
 
 
 def judged(model: MaskedLM, judge: CausalJudge, length: int, texts: int) -> None:
     """Nats per token under the judge of each method's own texts."""
     target = Target(model, blank_template(model, length))
     passes = Passes(model, rows_for(model, AT_ONCE, True))
-    decoders: dict[str, Decoder] = {
-        "one by one, order of 4 sets": OneByOne(target, passes, Verified(sets=4)),
+    decoders: dict[str, DecoderOnTarget] = {
+        "one by one, order of 4 sets": OneByOne(sets=4).on(target, passes),
         "verified, 4 sets": Verified(sets=4).on(target, passes),
         "entropy bound, 8 passes": EntropyBound(passes=8).on(target, passes),
     }

@@ -18,6 +18,7 @@ from unmask.common import checks
 from unmask.common.border import calls, declarations, marks, values
 from unmask.common.border.marks import PYTHON_ONLY
 from unmask.common.errors import InputError
+from unmask.common.methods.method import Method
 from unmask.verbs import corpora, sampling, texts
 
 
@@ -178,6 +179,7 @@ UNCHECKED = {
     "MaskedLM.logits_at": OF_MODELS,
     "MaskedLM.logits_of": OF_MODELS,
     "MaskedLM.multiplications": OF_MODELS,
+    "MaskedLM.of_network": "loading calls it with a network that it built",
     "MaskedLM.offers_states": OF_MODELS,
     "MaskedLM.rows_at_once": OF_MODELS,
     "MaskedLM.states": OF_MODELS,
@@ -238,7 +240,8 @@ def public_methods() -> Iterator[tuple[str, Any]]:
             parameters = list(inspect.signature(function).parameters)
             # what a user gives to a method or a group of options are its fields: an engine calls
             # the other methods
-            is_inner = is_settings(cls) and check_of(function) is None
+            of_options = is_settings(cls) or issubclass(cls, Method)
+            is_inner = of_options and check_of(function) is None
             if not is_inner and [one for one in parameters if one not in ("self", "cls")]:
                 yield f"{cls.__name__}.{name}", function
 

@@ -12,7 +12,7 @@ import unmask
 from unmask.common.errors import UnmaskWarning
 
 ROOT = Path(__file__).parents[1]
-VALUES = {"CONSTRUCTIONS", "__version__"}
+VALUES = {"CONSTRUCTIONS", "SCORES", "__version__"}
 """Public names that are no functions or classes: they have no docstring, and an example in
 docs/reference.
 """
@@ -21,8 +21,8 @@ REFERENCE = {path.name: path.read_text() for path in (ROOT / "docs" / "reference
 IN_PAGES = {"serve": ("serve.md", "unmask serve --model bert-base-cased --port 8001")}
 """Names whose example is on a page: it does not end by itself."""
 NO_EXAMPLE = set(
-    "Ancestral AnyOrder Block Confidence DecoderLaw EntropyBound Gibbs Interleaved LeastDependent"
-    " LeftToRight LowestEntropy MH MaskPredict RandomSets Revise SequentialBlock Verified".split()
+    "Ancestral Block Confidence EntropyBound Gibbs Interleaved LeastDependent LowestEntropy MH"
+    " MaskPredict RandomSets Revise SequentialBlock Verified".split()
 )
 """Methods that have none yet: the examples of verbs show how they are given."""
 

@@ -19,6 +19,7 @@ import torch
 
 from support import shape_checks
 from unmask.common.cloze import Cloze
+from unmask.sampling.on_target import DecoderOnTarget, KernelOnTarget
 from unmask.studies.training.packed_text import PackedText
 
 ROOT = Path(__file__).parent.parent
@@ -28,6 +29,8 @@ FLAT = torch.zeros(3)
 TABLE = torch.zeros(2, 3)
 BOX = torch.zeros(2, 3, 4)
 IDS = torch.zeros(3, dtype=torch.long)
+KERNEL = object.__new__(KernelOnTarget)
+DECODER = object.__new__(DecoderOnTarget)
 CLOZE = Cloze((0, 0), (0, 1))
 WRONG = {
     "common.intervals": ("interval", "values", (VECTOR,)),
@@ -92,14 +95,42 @@ WRONG = {
     "models.text.word_pieces": ("special_id", "tokenizer", (TABLE, "")),
     "sampling.chains.verdict": ("verdict", "diagnosis", (TABLE, None)),
     "sampling.decoders.decoder": ("lowest", "values", (FLAT, TABLE > 0, 1)),
-    "sampling.decoders.revealing": ("least_bound", "entropy", (FLAT, 2)),
+    "sampling.decoders.ancestral": ("Ancestral.step", "state", (None, DECODER, TABLE, None)),
+    "sampling.decoders.confidence": ("Confidence.step", "state", (None, DECODER, TABLE, None)),
+    "sampling.decoders.entropy_bound": ("least_bound", "entropy", (FLAT, 2)),
+    "sampling.decoders.in_steps": ("InSteps.blanks_after", "state", (None, DECODER, TABLE)),
+    "sampling.decoders.interleaved": ("every_nth", "sites", (FLAT, 2, 0)),
+    "sampling.decoders.least_dependent": (
+        "set_under_bound",
+        "entropy",
+        (FLAT, TABLE > 0, BOX, 0.5),
+    ),
+    "sampling.decoders.lowest_entropy": (
+        "LowestEntropy.choose",
+        "observed",
+        (None, DECODER, TABLE),
+    ),
+    "sampling.decoders.mask_predict": ("MaskPredict.step", "state", (None, DECODER, TABLE, None)),
+    "sampling.decoders.random_sets": ("RandomSets.choose", "observed", (None, DECODER, TABLE)),
+    "sampling.decoders.revealing": ("law", "ids", (DECODER, FLAT, None)),
+    "sampling.decoders.revise": ("Revise.step", "state", (None, DECODER, TABLE, None)),
     "sampling.decoders.verified": ("_pairs", "wanted", (FLAT > 0, True)),
     "sampling.engine.calls": ("_filled_up", "value", (VECTOR, 3)),
     "sampling.engine.memory": ("free_bytes", "device", (TABLE,)),
     "sampling.engine.passes": ("Passes.as_states", "ids", (None, IDS)),
     "sampling.engine.randomness": ("Randomness.log_uniform", "rows", (None, TABLE)),
     "sampling.engine.token_draw": ("Categoricals.draw", "uniform", (None, TABLE)),
-    "sampling.kernels.kernel": ("refuse_nan", "terms", (FLAT,)),
+    "sampling.kernels.block": ("Block.propose", "state", (None, KERNEL, TABLE, None, None)),
+    "sampling.kernels.gibbs": ("Gibbs.step", "state", (None, KERNEL, TABLE, None, None)),
+    "sampling.kernels.kernel": ("Kernel.init", "ids", (None, KERNEL, FLAT)),
+    "sampling.kernels.mh": ("MH.propose", "state", (None, KERNEL, TABLE, None, None)),
+    "sampling.kernels.sequential_block": (
+        "SequentialBlock.propose",
+        "state",
+        (None, KERNEL, TABLE, None, None),
+    ),
+    "sampling.kernels.state": ("refuse_nan", "terms", (FLAT,)),
+    "sampling.kernels.sweep": ("SweepPlan", "sites", (TABLE,)),
     "sampling.kernels.metropolis": ("log_acceptance", "energy", (TABLE, TABLE)),
     "sampling.chains.figure": ("chain_figure", "run", (TABLE,)),
     "sampling.chains.diagnosis": ("measure_run", "run", (TABLE,)),
@@ -121,6 +152,7 @@ WRONG = {
     "scoring.scores.decoder_law": ("_by_sites", "model", (TABLE, None)),
     "scoring.scores.energies": ("EnergyRaw.term", "read", (None, TABLE)),
     "scoring.scores.fixed_orders": ("_with_blanks_after", "right", (TABLE, None, None)),
+    "scoring.scores.laws": ("_batch", "texts", (TABLE,)),
     "scoring.scores.masked_range": ("_read", "model", (TABLE, None, None, None)),
     "scoring.scores.pll": ("PLL.masked", "batch", (None, TABLE)),
     "scoring.scores.score": ("Scored", "values", (TABLE,)),

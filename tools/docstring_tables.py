@@ -10,11 +10,17 @@ that `unmask.common.border.calls.settings`, or `unmask.method`, decorates is a d
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import griffe
+
+from unmask.common.border.declarations import documentation, hints
+from unmask.common.border.marks import resolved
+from unmask.common.border.readable import type_text
 
 ROW = re.compile(r"^(?P<name>[A-Za-z_`][\w`,. ()]*?) {2,}(?P<meaning>\S.*)$")
 EXAMPLE = ">>> "
@@ -92,10 +98,8 @@ def as_numpy(docstring: str, function: griffe.Object) -> str:
         return docstring
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[1], re.MULTILINE)
     if function.is_function and function.module is function.parent:
-        from unmask.common.border.declarations import documentation
-        from unmask.common.border.marks import resolved
-
         shared = documentation(resolved(f"{function.module.path}:{function.name}"))
+        entries = [(name, shared[name]) for name, _ in entries]  # with names of methods in it
         entries += [(name, help) for name, help in shared.items() if name not in dict(entries)]
     listed = "\n".join(f"{name}\n    {' '.join(help.split())}" for name, help in entries)
     return f"{docstring[: section.start()]}{PARAMETERS[1:]}{listed}\n{docstring[section.end() :]}"
@@ -113,11 +117,35 @@ def returns_as_numpy(docstring: str, function: griffe.Object) -> str:
     return f"{docstring[: section.start()]}{listed}\n{docstring[section.end() :]}"
 
 
+def is_checked(function: griffe.Function) -> bool:
+    """Whether it is a function of a module whose signature `common.border` reads."""
+    names = {str(decorator.value) for decorator in function.decorators}
+    return isinstance(function.parent, griffe.Module) and bool(names & {"checked", "one_or_many"})
+
+
+def show_types_of_function(function: griffe.Function) -> None:
+    """Put types as `inspect.signature` has them in the place of the annotations."""
+    signature = inspect.signature(resolved(f"{function.module.path}:{function.name}"))
+    for parameter in function.parameters:
+        annotation = signature.parameters[parameter.name].annotation
+        parameter.annotation = expression(repr(annotation), function)
+    function.returns = expression(repr(signature.return_annotation), function)
+
+
+def expression(text: str, parent: griffe.Object) -> griffe.Expr | str | None:
+    """A type as mkdocstrings shows it, with links to the classes that it names."""
+    return griffe.safe_get_annotation(ast.parse(text, mode="eval").body, parent=parent)
+
+
 class DocstringTables(griffe.Extension):
-    """Applies `markdown` to every docstring, and shows settings as dataclasses."""
+    """Applies `markdown` to every docstring, shows settings as dataclasses, and types as a reader
+    sees them.
+    """
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Rewrite the docstring."""
+        """Give a function its readable types, and rewrite the docstring."""
+        if isinstance(obj, griffe.Function) and is_checked(obj):
+            show_types_of_function(obj)
         if obj.docstring:
             obj.docstring.value = markdown(as_numpy(obj.docstring.value, obj))
 
@@ -126,3 +154,13 @@ class DocstringTables(griffe.Extension):
         for decorator in cls.decorators:
             if str(decorator.value) in ("settings", "method"):
                 decorator.value = griffe.ExprName("dataclass", parent="dataclasses")
+                cls.extra["unmask"]["settings"] = True
+
+    def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Give the fields of settings and methods their readable types."""
+        if not cls.extra["unmask"].get("settings"):
+            return
+        annotations = hints(resolved(f"{cls.module.path}:{cls.name}"))
+        for name, annotation in annotations.items():
+            if name in cls.attributes:
+                cls.attributes[name].annotation = expression(type_text(annotation), cls)

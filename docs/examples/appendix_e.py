@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import unmask
-from unmask.joints.registry import named
+from unmask.joints.registry import label_of
 from unmask.studies.evaluation.distance import DISTANCES, bins
 
 
@@ -53,7 +53,7 @@ def main() -> None:
                 mine[mine[column].between(low, high)]["pair_nll"].mean() / 2 for low, high in ranges
             ]
             print(
-                f"| {named(construction).label} | "
+                f"| {label_of(construction)} | "
                 + " | ".join(f"{mean:.3f}" for mean in means)
                 + " |"
             )

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from math import exp
 
-from unmask import CONSTRUCTIONS, MaskedLM, derive, unary_tables
+from unmask import MaskedLM, derive, derive_all, unary_tables
 
 TEXT = "The [MASK] [MASK] at the casino."
 PAIRS = [("man", "is"), ("man", "was")]
@@ -43,12 +43,11 @@ def main(name: str | None) -> None:
         own = float(mrf.log_prob(ids).exp())
         print(f"{text:16}{a:10.2g}{b:10.2g}{alone:12.2g}{a * b:10.2g}{own:16.2g}")
     print(f"\n{'construction':16}" + "".join(f"{text:>12}" for text in golds) + "   most probable")
-    for construction in CONSTRUCTIONS:
-        joint = derive(tables, construction)
+    for joint in derive_all(tables):
         found = "".join(f"{float(joint.log_prob(ids).exp()):12.2g}" for ids in golds.values())
         best, log_prob = joint.topk(1)
         print(
-            f"{construction:16}{found}   {' '.join(model.decode(best[0].tolist()))}"
+            f"{joint.name:16}{found}   {' '.join(model.decode(best[0].tolist()))}"
             f" ({float(log_prob[0].exp()):.2g})"
         )
 

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 import unmask
-from unmask.joints.registry import named
+from unmask.joints.registry import label_of
 from unmask.studies.evaluation.markdown import HEADINGS, written
 
 SCHEMES = ("random", "contiguous")
@@ -64,7 +64,7 @@ def main() -> None:
                 cells.setdefault(row["construction"], []).extend(numbers)
         for construction, numbers in cells.items():
             print(
-                f"| {name} | {named(construction).label} | " + " | ".join(numbers) + " |",
+                f"| {name} | {label_of(construction)} | " + " | ".join(numbers) + " |",
                 flush=True,
             )
 

@@ -12,9 +12,9 @@ from joints.test_enclosure import two_classes
 from support.joint_cases import accelerated, tables_of, without
 from unmask.joints import acceleration, solver
 from unmask.joints.acceleration import Acceleration
+from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.fixed_point_check import GROWS
 from unmask.joints.members import Members
-from unmask.joints.registry import Member
 from unmask.joints.solver import solve, solve_carefully
 from unmask.joints.sweeps import sweep
 from unmask.tables.unary import Tables

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from joints.test_enclosure import ruled_out
 from joints.test_family import in_float64, sharp_tables, stationary_point
 from joints.test_zeros import hard, made
+from support.constructions import family
 from support.joint_cases import distance, random_tables, seeds, sizes, without
 from unmask.common.errors import UnmaskWarning
 from unmask.joints import arnold_gokhale
-from unmask.joints.arnold_gokhale import distance_bound, family
+from unmask.joints.constructions.arnold_gokhale import Member
+from unmask.joints.family_solution import distance_bound
 from unmask.joints.joint import not_converged
 from unmask.joints.members import flat, start, unflat
-from unmask.joints.registry import Member
 
 pytestmark = pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")
 members = st.sampled_from(
@@ -128,7 +129,7 @@ def test_three_blanks_far_from_their_limit_have_a_bound(member):
 def test_what_has_no_bound_says_so():
     tables = sharp_tables(15, 1, 10.0)
     with (
-        mock.patch("unmask.joints.arnold_gokhale.TRIES", 1),
+        mock.patch("unmask.joints.family_solution.TRIES", 1),
         pytest.warns(UnmaskWarning, match="from their limit is not known"),
     ):
         family(tables, 0.5, tolerance=1e-12, max_reads=1)

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.constructions import NAMES, hcb
 from support.joint_cases import (
     ITERATED,
     exactly,
@@ -20,9 +21,7 @@ from support.joint_cases import (
     tables_of,
 )
 from unmask.common.errors import InputError
-from unmask.joints.closed_forms import hcb
 from unmask.joints.deriving import derive
-from unmask.joints.registry import CONSTRUCTIONS
 
 RESTRICTABLE = ("product", "mrf", "mrf_logit", "hcb", "chain")
 
@@ -31,7 +30,7 @@ RESTRICTABLE = ("product", "mrf", "mrf_logit", "hcb", "chain")
 @given(sizes, seeds)
 def test_every_joint_is_a_distribution_with_its_own_conditionals(size, seed):
     tables = random_tables(size, seed)
-    for name in CONSTRUCTIONS:
+    for name in NAMES:
         joint = derive(tables, name)
         mu = joint.dense().exp()
         assert float(mu.sum()) == pytest.approx(1, abs=1e-10)
@@ -99,7 +98,7 @@ def test_unknown_names_and_pivots_are_refused():
         hcb(tables, [0, 7])
 
 
-@pytest.mark.parametrize("name", list(CONSTRUCTIONS))
+@pytest.mark.parametrize("name", list(NAMES))
 def test_an_argument_s_cells_are_the_same_one_at_a_time(name):
     """A rule is read by tiles and by single cells; both are one function."""
     joint = derive(random_tables((3, 3), 3), name)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from support.constructions import of_names
 from support.joint_cases import float32_pair
 from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
@@ -45,7 +46,7 @@ def test_pairs_at_once_have_the_numbers_that_they_have_alone() -> None:
     )
     golds = [(3, 5), (0, 699), (449, 1), (17, 17)]
     together = metrics_of_blocks(
-        derive_blocks([random_pair(seed, "cuda") for seed in range(4)], names), golds
+        derive_blocks([random_pair(seed, "cuda") for seed in range(4)], of_names(names)), golds
     )
     for seed, (gold, metrics) in enumerate(zip(golds, together, strict=True)):
         alone = block_metrics(derive_all(random_pair(seed, "cuda"), names), gold)

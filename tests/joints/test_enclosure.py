@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from joints.test_zeros import wrong
+from support.constructions import family
 from support.joint_cases import distance, tables_from, tables_of, without
 from unmask.joints import arnold_gokhale
-from unmask.joints.arnold_gokhale import family, members_of
+from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.enclosure import Balance
+from unmask.joints.family_solution import members_of
 from unmask.joints.members import Members, flat, start, unflat
-from unmask.joints.registry import Member
 
 ARNOLD_GOKHALE = {"arnold_gokhale": Member(0.0)}
 TOLERANCE = 1e-4

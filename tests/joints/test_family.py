@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.constructions import family
 from support.joint_cases import (
     LARGE,
     SIZES,
@@ -18,10 +19,10 @@ from support.joint_cases import (
     sizes,
     without,
 )
-from unmask.joints.arnold_gokhale import family, plain_step
+from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.deriving import derive
+from unmask.joints.family_solution import plain_step
 from unmask.joints.members import Members, flat, start
-from unmask.joints.registry import Member
 from unmask.joints.sweeps import sweep_pair, sweep_sites
 from unmask.tables.unary import Tables
 

@@ -7,9 +7,9 @@ import torch
 from scipy.stats import chi2
 
 import unmask
+from support.constructions import hcb, mrf, product
 from support.joint_cases import LARGE, large_tables, random_tables, tables_from
 from unmask.common.errors import InputError
-from unmask.joints.closed_forms import hcb, mrf, product
 from unmask.joints.deriving import derive
 
 

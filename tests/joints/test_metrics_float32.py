@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from unmask.joints.arnold_gokhale import FamilyRule
-from unmask.joints.closed_forms import chain, hcb, mrf, mrf_logit, product
+from support.constructions import chain, hcb, mrf, mrf_logit, product
+from unmask.joints.constructions.arnold_gokhale import Member
+from unmask.joints.family_solution import FamilyRule
 from unmask.joints.joint import Joint
 from unmask.joints.metrics import block_metrics
-from unmask.joints.registry import Member
 from unmask.tables.unary import Tables
 
 TOKENS = 300

@@ -9,11 +9,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.constructions import family
 from support.joint_cases import distance, random_tables, seeds, swept, tables_from, without
-from unmask.joints.arnold_gokhale import FamilyRule, family
+from unmask.joints.constructions.arnold_gokhale import Member
+from unmask.joints.family_solution import FamilyRule
 from unmask.joints.members import Members, flat, start, unflat
 from unmask.joints.newton import LikelyTokens
-from unmask.joints.registry import Member
 
 SQUARE = [
     Member(0.0),

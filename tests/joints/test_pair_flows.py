@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from support.joint_cases import tables_from
+from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.members import Members, Site, flat, start
 from unmask.joints.pair_flows import column_flows, row_flows
-from unmask.joints.registry import Member
 from unmask.joints.tiles import tiles
 
 SHAPE = (384, 900)

@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 
+from support.constructions import of_names
 from support.launch_kinds import compilations, record
 from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
@@ -59,7 +60,9 @@ def test_pairs_are_compiled_for_what_a_precompilation_is(
     precompiled = [set(of_module) for of_module in kinds]
     assert [len(of_module) for of_module in precompiled] == [4, 4, 1]
     blocks = [random_pair(37, CPU) for _ in range(pairs)]
-    metrics_of_blocks(derive_blocks(blocks, ("mrf", "arnold_gokhale", "chain")), [(1, 2)] * pairs)
+    metrics_of_blocks(
+        derive_blocks(blocks, of_names(["mrf", "arnold_gokhale", "chain"])), [(1, 2)] * pairs
+    )
     assert [of_module - before for of_module, before in zip(kinds, precompiled, strict=True)] == [
         set(),
         set(),

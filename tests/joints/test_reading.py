@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from joints.test_metrics_against_enumeration import all_joints, blocks, in_tiles_of, tables_of
 from joints.test_metrics_float32 import TOKENS, heavy_tailed, in_float64
+from support.constructions import mrf
 from unmask.common.cloze import Cloze
-from unmask.joints.closed_forms import mrf
 from unmask.joints.joint import Joint
 from unmask.joints.reading import read_joints
 from unmask.models.tabular import TabularMLM

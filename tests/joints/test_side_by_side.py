@@ -6,12 +6,13 @@ from importlib.util import find_spec
 import pytest
 import torch
 
+from support.constructions import of_names
 from support.joint_cases import accelerated, distance, random_tables, tables_from
 from unmask.joints.acceleration import Acceleration
-from unmask.joints.arnold_gokhale import members_of
+from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.deriving import derive_all, derive_blocks
+from unmask.joints.family_solution import members_of
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
-from unmask.joints.registry import Member
 from unmask.joints.stacks import Stack, aligned, aligned_zeros
 from unmask.joints.strips import strips
 from unmask.models import batching
@@ -120,10 +121,10 @@ def test_pairs_side_by_side_by_triton_are_those_of_the_tiles(
     blocks = [pair(seed, 2.0, (9, 40), torch.float32) for seed in range(2)]
     wanted = ("mrf", "hcb", "arnold_gokhale", "family:0.5,0.25", "chain")
     golds = [(4, 7), (8, 39)]
-    by_tiles = metrics_of_blocks(derive_blocks(blocks, wanted), golds)
+    by_tiles = metrics_of_blocks(derive_blocks(blocks, of_names(wanted)), golds)
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     again = [pair(seed, 2.0, (9, 40), torch.float32) for seed in range(2)]
-    by_triton = metrics_of_blocks(derive_blocks(again, wanted), golds)
+    by_triton = metrics_of_blocks(derive_blocks(again, of_names(wanted)), golds)
     for mine, theirs in zip(by_triton, by_tiles, strict=True):
         assert mine.incompatibility == pytest.approx(theirs.incompatibility, rel=1e-5)
         for by_programs, by_cells in zip(mine.joints, theirs.joints, strict=True):

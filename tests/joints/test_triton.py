@@ -13,19 +13,20 @@ pytest.importorskip("triton")
 if not os.environ.get("TRITON_INTERPRET"):
     pytest.skip("compiled here, and held by test_cuda.py beside this file", allow_module_level=True)
 
+from support.constructions import NAMES
 from support.joint_cases import float32_pair
+from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.deriving import derive, derive_all
 from unmask.joints.incompatibility import incompatibilities
 from unmask.joints.members import Members, flat, start
 from unmask.joints.metrics import block_metrics
-from unmask.joints.registry import CONSTRUCTIONS, Member
 from unmask.joints.rules import Linear, PairForm, pair_form
 from unmask.joints.stacks import triton_serves
 from unmask.joints.sweeps import sweep
 from unmask.models import batching
 from unmask.tables.unary import Tables
 
-WITH_RESTARTS = (*CONSTRUCTIONS, "family:0.5,0.25", "family:1,0.1")
+WITH_RESTARTS = (*NAMES, "family:0.5,0.25", "family:1,0.1")
 
 
 @pytest.fixture(scope="module")

@@ -15,15 +15,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from support import joint_cases
+from support.constructions import NAMES
 from support.joint_cases import tables_from
 from unmask.common.errors import InputError, UnmaskWarning
-from unmask.joints.arnold_gokhale import members_of
+from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.deriving import derive
+from unmask.joints.family_solution import members_of
 from unmask.joints.joint import not_converged
-from unmask.joints.registry import CONSTRUCTIONS, Member, named
+from unmask.joints.registry import named
 
 pytestmark = pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")
-EXPLICIT = [name for name in CONSTRUCTIONS if name not in joint_cases.ITERATED]
+EXPLICIT = [name for name in NAMES if name not in joint_cases.ITERATED]
 ITERATED = [*joint_cases.ITERATED, "family:0,0.1", "family:0.2,0.5"]
 PLAIN_STEPS = 100
 WITHIN = {torch.float64: 5e-4, torch.float32: 2e-3}

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from support.constructions import of_names
 from unmask.models.masked_lm import MaskedLM
 
 pytestmark = pytest.mark.gpu
@@ -164,17 +165,17 @@ def test_a_pair_after_a_precompilation_compiles_nothing(checkpoint, monkeypatch)
     model = MaskedLM.load(checkpoint("bert"), dtype="float16")
     names = ("product", "mrf", "arnold_gokhale", "chain")
     compiled = compilations(monkeypatch)
-    measurer = Measurer(model, names, None, None)
+    measurer = Measurer(model, of_names(names))
     measurer.precompile()
     measurer.precompilation.join()
     assert {"_add_norm", "_sums", "_write", "_row_sums", "_column_sums"} <= set(compiled)
     before = len(compiled)
-    measure_pairs(model, [Cloze(tuple(TEXT), (VARIED, PREDICTED), (6, 7))], names)
+    measure_pairs(model, [Cloze(tuple(TEXT), (VARIED, PREDICTED), (6, 7))], of_names(names))
     assert compiled[before:] == []
     measure_pairs(
         model,
         [Cloze(tuple(TEXT), (VARIED, PREDICTED), (6, 7))],
-        names,
+        of_names(names),
         support=torch.tensor([6, 7, 9]),
     )
     assert len(compiled) > before, "control: other lines are programs of their own"

@@ -79,7 +79,7 @@ def test_another_models_tokenizer_is_reported_once(shuffled, ask):
     (told,) = warned(lambda: ask(model))
     assert "uniform 9.0" in told
     assert "tokenizer" in told
-    assert "unmask check --data" in told
+    assert "check with your own texts" in told
     assert "\n" not in told
     assert warned(lambda: ask(model)) == []
 

@@ -57,7 +57,7 @@ def test_a_tokenizer_of_far_fewer_tokens_is_reported_with_both_numbers(
     folder = save(tmp_path / "foreign", make_network(kind, vocab_size=3 * size), tokenizer)
     with pytest.warns(
         UnmaskWarning,
-        match=f"has {size} tokens and the model {3 * size} embeddings.*unmask check --data",
+        match=f"has {size} tokens and the model {3 * size} embeddings.*check with texts",
     ):
         MaskedLM.load(folder)
     assert any(

@@ -153,7 +153,8 @@ def test_no_request_loads_a_file(own):
         load_own(own)
 
 
-def test_the_page_takes_no_model_from_a_request(own, tiny, tmp_path):
+@pytest.mark.parametrize("argument", ["model", "construction"])
+def test_the_page_takes_no_code_from_a_request(own, tiny, tmp_path, argument):
     from fastapi.testclient import TestClient
 
     from unmask.surfaces.serving.app import create_app
@@ -164,7 +165,7 @@ def test_the_page_takes_no_model_from_a_request(own, tiny, tmp_path):
     jobs = Jobs()
     try:
         client = TestClient(create_app(tiny, jobs))
-        answer = client.post("/api/fill", json={"text": TEXT, "model": "evil.py:load"})
+        answer = client.post("/api/fill", json={"text": TEXT, argument: "evil.py:load"})
     finally:
         jobs.close()
     assert answer.status_code in (400, 422)

@@ -134,7 +134,7 @@ def test_what_ray_has_decides_the_workers(ray_here):
     assert ray_workers("ray:2", "cpu") == RayWorkers(2, "cpu", 1)
     assert ray_workers("ray:8", most=1) == RayWorkers(1, "cpu", 2)
     assert ray_workers("ray:4") == RayWorkers(4, "cpu", 1)
-    with pytest.raises(InputError, match="the Ray cluster has no GPU: use device cpu"):
+    with pytest.raises(InputError, match="the Ray cluster has no GPU: use device=cpu"):
         ray_workers("ray:1", "cuda")
 
 

@@ -11,7 +11,8 @@ from support.enumeration import all_texts, energies
 from support.sampling_cases import of, small_target
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
-from unmask.sampling.kernels.metropolis import Acceptance, MetropolisHastings, log_acceptance
+from unmask.sampling.kernels.metropolis import Acceptance, log_acceptance
+from unmask.sampling.kernels.mh import MH
 
 numbers = st.floats(-30, 30)
 
@@ -84,8 +85,8 @@ def proposals(kind, seed, count=400):
 
 
 def decided(acceptance, target, old, new, sites, log_ratio, log_u):
-    state, _ = of(MetropolisHastings, target).init(old)
-    proposed = of(MetropolisHastings, target).init(new)[0]
+    state, _ = of(MH, target).init(old)
+    proposed = of(MH, target).init(new)[0]
     proposed.fresh[:] = False
     proposed.terms[:] = torch.nan
     return acceptance.decide(state, state.rows, proposed, log_ratio, sites, Given(log_u))

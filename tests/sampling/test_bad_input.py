@@ -24,7 +24,7 @@ SMALL = {"chains": 3, "sweeps": 4, "length": 4, "seed": 7}
 WRONG = [
     ({"chains": 10**6, "sweeps": 10**6}, "GB are free: give [0-9,]+ chains or fewer"),
     ({"length": 0}, "length 0"),
-    ({"length": []}, "no length"),
+    ({"length": []}, "length is empty: ask for texts of at least one token"),
     ({"length": [4, -1]}, r"length \[4, -1\]"),
     ({"length": 40}, "the text has 42 tokens and the model takes 16"),
     ({"burn_in": 4}, "leaves no sample"),
@@ -32,11 +32,11 @@ WRONG = [
     ({"device": "abacus"}, "device 'abacus'"),
     (
         {"kernel": "block", "block_size": 9},
-        "blocks of 9 in a text of 4 free positions: give a block size from 1 to 4",
+        "block_size 9 is not possible in a text of 4 free positions: give 1 to 4",
     ),
     (
         {"kernel": "entropy-bound", "gamma": 1.0, "passes": 4},
-        "passes 4 and gamma 1 were both given",
+        "passes=4 and gamma=1 were both given",
     ),
     ({"kernel": "least-dependent", "profile": "no/such/profile.json"}, "no/such/profile.json"),
     (
@@ -147,7 +147,7 @@ def test_a_kernel_alone_refuses_in_one_line(tiny, call, message):
     ("arguments", "message"),
     [
         (["--kernel", "gibs"], "did you mean gibbs"),
-        (["--length", "many"], "--length ['many'] is not valid"),
+        (["--length", "many"], "--length 'many' is not valid"),
         (["--init", "/"], "is a folder"),
         (["--together", "3"], "--together"),
     ],

@@ -12,15 +12,22 @@ from support.sampling_cases import gap_to_invariance, of, settings_of, small_tar
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.chains.drawing import draw_samples
-from unmask.sampling.decoders.decoder import Ancestral, ConfidenceOrder, MaskPredict, decode
-from unmask.sampling.decoders.revealing import EntropyBound, LowestEntropy, RandomSets
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.confidence import Confidence
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.entropy_bound import EntropyBound
+from unmask.sampling.decoders.lowest_entropy import LowestEntropy
+from unmask.sampling.decoders.mask_predict import MaskPredict
+from unmask.sampling.decoders.random_sets import RandomSets
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, counter_words, plain_uniform
 from unmask.sampling.engine.token_draw import TokenDraw, plain_draw
 from unmask.sampling.engine.triton_programs import uniform_on_gpu
-from unmask.sampling.kernels.kernel import PseudoGibbs
-from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.kernels.block import Block
+from unmask.sampling.kernels.gibbs import Gibbs
+from unmask.sampling.kernels.mh import MH
+from unmask.sampling.kernels.sequential_block import SequentialBlock
+from unmask.sampling.methods import METHODS
 from unmask.sampling.target import Energy, Target, blank_template
 
 pytestmark = pytest.mark.gpu
@@ -40,8 +47,8 @@ def target_on_gpu(kind="norm"):
 @pytest.mark.parametrize(
     ("kernel", "options", "sites"),
     [
-        (MetropolisHastings, {}, [1]),
-        (ProductBlock, {}, [0, 2]),
+        (MH, {}, [1]),
+        (Block, {}, [0, 2]),
         (SequentialBlock, {}, [2, 0]),
     ],
 )
@@ -55,7 +62,7 @@ def test_pseudo_gibbs_does_not():
     target = target_on_gpu()
     assert (
         gap_to_invariance(
-            target_law(target).cpu(), transition_matrix(of(PseudoGibbs, target), torch.tensor([1]))
+            target_law(target).cpu(), transition_matrix(of(Gibbs, target), torch.tensor([1]))
         )
         > 1e-3
     )
@@ -95,7 +102,7 @@ def test_drawn_tokens_are_those_of_the_plain_twin(dtype, temperature):
 def test_kept_states_give_the_energies_of_the_forward_pass(tiny_folder, dtype):
     model = MaskedLM.load(tiny_folder, device="cuda", dtype=dtype)
     target = Target(model, blank_template(model, 6))
-    kernel = MetropolisHastings(target, Passes(model))
+    kernel = MH().on(target, Passes(model))
     ids = torch.randint(5, 17, (40, 8), generator=torch.Generator().manual_seed(0))
     ids[:, 0], ids[:, -1] = 2, 3
     state, _ = kernel.init(ids)
@@ -111,7 +118,7 @@ def test_kept_states_give_the_energies_of_the_forward_pass(tiny_folder, dtype):
 def test_drawn_steps_follow_the_enumerated_matrix():
     model = TabularMLM(small_target(seed=14).model.table.cuda())
     target = Target(model, [model.mask_id] * 3)
-    kernel, n = of(MetropolisHastings, target), 20000
+    kernel, n = of(MH, target), 20000
     matrix = transition_matrix(kernel, torch.tensor([1]))
     state, _ = kernel.init(all_texts(target)[[7]].expand(n, -1))
     kernel.step(
@@ -141,7 +148,7 @@ def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
 @pytest.mark.parametrize(
     ("kernel", "options"),
     [
-        *((name, {}) for name in KERNELS if name != "mh"),
+        *((name, {}) for name in METHODS if name != "mh"),
         ("mh", {"proposal_temperature": 0.8}),
         ("mask-predict", {"temperature": 0.0}),
     ],
@@ -158,9 +165,9 @@ def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, op
 @pytest.mark.parametrize(
     ("kernel", "options", "sites"),
     [
-        (MetropolisHastings, {}, 1),
-        (PseudoGibbs, {}, 1),
-        (ProductBlock, {}, 2),
+        (MH, {}, 1),
+        (Gibbs, {}, 1),
+        (Block, {}, 2),
         (SequentialBlock, {}, 2),
     ],
 )
@@ -183,7 +190,7 @@ def test_chains_in_float64_are_those_of_the_processor(kernel, options, sites):
 
 
 @pytest.mark.parametrize(
-    "decoder", [Ancestral, MaskPredict, ConfidenceOrder, EntropyBound, LowestEntropy, RandomSets]
+    "decoder", [Ancestral, MaskPredict, Confidence, EntropyBound, LowestEntropy, RandomSets]
 )
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decoded_texts_in_float64_are_those_of_the_processor(decoder, temperature):
@@ -214,7 +221,7 @@ def test_the_same_chains_whatever_is_kept(tiny_on_gpu):
     ids[:, 0], ids[:, -1] = 2, 3
     ends = []
     for form in ("states", "logits"):
-        kernel = MetropolisHastings(target, Passes(tiny_on_gpu, form=form))
+        kernel = MH().on(target, Passes(tiny_on_gpu, form=form))
         state, streams = kernel.init(ids)[0], ChainStreams(0, range(40), "cuda")
         for step in range(18):
             kernel.step(state, streams.at(1, step), torch.full((40, 1), step % 6, device="cuda"))

@@ -6,7 +6,7 @@ import pandas
 import pytest
 
 from support.command_runner import invoke
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.methods import METHODS
 
 
 def unmask(*words):
@@ -174,7 +174,7 @@ def test_json_and_no_folder(tiny_folder, tmp_path):
 
 def test_help_names_the_kernels_and_their_options():
     shown = " ".join(unmask("sample", "--help").output.split())
-    for name in KERNELS:
+    for name in METHODS:
         assert name in shown
     assert "--block-size" in shown
     assert "--together" not in shown

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.named_scores import named_scores
 from unmask.common.errors import InputError
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.registry import with_law
+from unmask.sampling.methods import with_law
 from unmask.scoring.registry import with_names
 from unmask.scoring.scored_batch import score_batch
 from unmask.scoring.scores.decoder_law import DECODER

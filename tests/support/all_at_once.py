@@ -1,13 +1,13 @@
 """Scores of a list of variants in one call."""
 
-from unmask.joints.registry import DEFAULT_OF_MUTANTS
+from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.studies.variants.contexts import Contexts
 from unmask.studies.variants.scores.score import chosen_variant_scores
 
 
 def contexts_of(model, ids, sites, names, allowed, *rest, construction=DEFAULT_OF_MUTANTS, **more):
     """The contexts of the scores with these names."""
-    scores = chosen_variant_scores(names, construction)
+    scores = chosen_variant_scores(names, named(construction))
     return Contexts(model, ids, sites, scores, allowed, *rest, **more)
 
 

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from unmask.common.cloze import Cloze
 from unmask.joints.acceleration import Acceleration
-from unmask.joints.arnold_gokhale import plain_step
+from unmask.joints.constructions.arnold_gokhale import Member, NearCompatible
+from unmask.joints.constructions.construction import all_constructions
 from unmask.joints.deriving import derive
+from unmask.joints.family_solution import plain_step
 from unmask.joints.fixed_point import FixedPoint
 from unmask.joints.joint import Joint
 from unmask.joints.members import Marginals, Members, flat, unflat
-from unmask.joints.registry import CONSTRUCTIONS, Member
 from unmask.joints.sweeps import sweep
 from unmask.joints.tiles import tiles
 from unmask.models.tabular import TabularMLM
@@ -32,7 +33,7 @@ sizes = st.sampled_from(SIZES)
 seeds = st.integers(0, 9999)
 
 
-ITERATED = [name for name, construction in CONSTRUCTIONS.items() if construction.member is not None]
+ITERATED = [one.name for one in all_constructions() if isinstance(one, NearCompatible)]
 
 
 def exactly(tables: Tables, name: str) -> Joint:

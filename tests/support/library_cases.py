@@ -86,7 +86,7 @@ CASES = {
     ),
     "derive tolerance": (
         lambda: unmask.derive(fill().joint.tables, "balanced", tolerance=-1),
-        "tolerance -1.0 is out of range",
+        "tolerance -1 is out of range",
     ),
     "derive_all options": (
         lambda: unmask.derive_all(fill().joint.tables, ["mrf"], {"hcb": {}}),

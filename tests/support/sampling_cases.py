@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from functools import lru_cache
 from itertools import permutations
 
@@ -11,18 +11,18 @@ import torch
 import unmask
 from support.enumeration import energies, transition_matrix
 from unmask.common.border.options import arguments
+from unmask.common.methods.method import method
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.engine.passes import Passes
 from unmask.sampling.kernels.metropolis import (
     Acceptance,
     Decision,
-    MetropolisHastings,
-    MetropolisKernel,
+    Metropolis,
     Proposed,
     log_acceptance,
 )
-from unmask.sampling.registry import KERNELS, entry_of
-from unmask.sampling.settings import SampleSettings
+from unmask.sampling.kernels.mh import MH
+from unmask.sampling.methods import METHODS
+from unmask.sampling.settings import checked_settings
 from unmask.sampling.target import Energy, Target
 
 
@@ -32,14 +32,19 @@ def small_target(vocab=3, length=3, seed=0, kind="norm", model=None, **options):
 
 
 def of(kernel_class, target, **options):
-    """The kernel or decoder of a class, with options of its entry."""
-    return kernel_class(target, Passes(target.model), replace(kernel_class.options, **options))
+    """The kernel or decoder of a class on a target, with these options."""
+    return kernel_class(**options).on(target)
+
+
+def log_prob(ancestral, ids, order):
+    """log p(x | order) of texts, of ancestral sampling on a target."""
+    return ancestral.method.log_prob(ancestral, ids, order)
 
 
 def settings_of(**options):
     """Settings by option; options that only other kernels have are left out."""
-    kernel = KERNELS[options.pop("kernel", "mh")]
-    others = {field.name for one in KERNELS.values() for field in fields(one)} - {
+    kernel = METHODS[options.pop("kernel", "mh")]
+    others = {field.name for one in METHODS.values() for field in fields(one)} - {
         field.name for field in fields(kernel)
     }
     return flat_settings(
@@ -55,9 +60,7 @@ def flat_settings(**options):
     kernel = values.pop("kernel", "mh")
     if isinstance(values.get("length"), int):
         values["length"] = (values["length"],)
-    return SampleSettings(
-        kernel=entry_of(kernel)() if isinstance(kernel, str) else kernel, **values
-    )
+    return checked_settings(kernel=METHODS.taken("kernel", kernel), **values)
 
 
 def site_matrices(kernel, sites=None):
@@ -154,20 +157,16 @@ class SubsetAcceptance(Acceptance):
         return Decision(rng.log_uniform(rows) < log_alpha, torch.zeros_like(rows))
 
 
-@dataclass(frozen=True)
-class Flipped(MetropolisHastings):
-    @property
-    def acceptance(self):
-        return FlippedAcceptance(self.target, self.passes, self.options.energy_temperature)
+@method
+class Flipped(MH):
+    def acceptance(self, on):
+        return FlippedAcceptance(on.target, on.passes, self.energy_temperature)
 
 
-@dataclass(frozen=True)
-class SubsetEnergy(MetropolisHastings):
-    @property
-    def acceptance(self):
-        return SubsetAcceptance(
-            self.target, self.passes, self.options.energy_temperature, early=False
-        )
+@method
+class SubsetEnergy(MH):
+    def acceptance(self, on):
+        return SubsetAcceptance(on.target, on.passes, self.energy_temperature, early=False)
 
 
 def block_conditionals(kernel, ids, sites):
@@ -175,23 +174,23 @@ def block_conditionals(kernel, ids, sites):
     positions = kernel.target.free_positions[sites]
     masked = ids.scatter(1, positions, kernel.target.model.mask_id)
     logits = kernel.passes.logits(masked, positions)
-    heat = kernel.options.proposal_temperature
+    heat = kernel.method.proposal_temperature
     weights = kernel.passes.categoricals(
         logits.flatten(0, 1), kernel.target, heat, sites.flatten()
     ).log_weights()
     return weights.unflatten(0, sites.shape)
 
 
-@dataclass(frozen=True)
-class ChangedOnlyBlock(MetropolisKernel):
+@method
+class ChangedOnlyBlock(Metropolis):
     """Wrong: draws with the whole block masked, but takes both densities with only the changed
     positions masked.
     """
 
-    def propose(self, state, rng, sites):
+    def propose(self, on, state, rng, sites):
         rows = state.rows
-        current = state.ids.gather(1, self.target.free_positions[sites])
-        block = block_conditionals(self, state.ids, sites)
+        current = state.ids.gather(1, on.target.free_positions[sites])
+        block = block_conditionals(on, state.ids, sites)
         drawn = torch.stack([rng.categorical(rows, block[:, j]) for j in range(sites.shape[1])], 1)
         log_ratio = torch.zeros(len(rows), dtype=torch.float64)
         for row in rows.tolist():
@@ -199,7 +198,7 @@ class ChangedOnlyBlock(MetropolisKernel):
             if not len(changed):
                 continue
             here = sites[row : row + 1, changed]
-            log_q = block_conditionals(self, state.ids[row : row + 1], here)[0]
+            log_q = block_conditionals(on, state.ids[row : row + 1], here)[0]
             for j, place in enumerate(changed.tolist()):
                 log_ratio[row] += log_q[j, current[row, place]] - log_q[j, drawn[row, place]]
         return Proposed(drawn, log_ratio, torch.ones_like(rows))

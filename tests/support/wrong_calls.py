@@ -89,10 +89,10 @@ def wrong_words(option: Option) -> list[str]:
             words += ["x", "1.5", "nan", "1e3", "-7", "2" * 40]
         elif kind is float:
             words += ["x", "nan", "inf", "-1e30", "1e300"]
-        elif is_kind_of(kind, Sequence):
-            item = kinds(get_args(kind)[0])[0]
-            if item in (int, float):
-                words += ["x,y", "1,,2", "nan,1"]
+    lists = [kind for kind in types if is_kind_of(kind, Sequence)]
+    items = [item for kind in lists for item in kinds(get_args(kind)[0])]
+    if items and all(item in (int, float) for item in items):
+        words += ["x,y", "1,,2", "nan,1"]
     return [word for word in words if not in_range(option, word)]
 
 

@@ -23,11 +23,11 @@ import torch
 import unmask
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.registry import KERNELS
-from unmask.scoring.registry import SCORES
+from unmask.sampling.methods import METHODS
+from unmask.scoring.scores.score import SCORES
 
 assert "pooled" in CONSTRUCTIONS and "independent" in SCORES
-assert {"uniform", "leftmost"} <= set(KERNELS)
+assert {"uniform", "leftmost"} <= set(METHODS)
 
 p, q = torch.tensor([0.2, 0.3, 0.5]).double(), torch.tensor([0.6, 0.3, 0.1]).double()
 dependent = torch.tensor([[0.3, 0.1, 0.05], [0.05, 0.2, 0.05], [0.05, 0.05, 0.15]]).double()
@@ -70,11 +70,11 @@ typed = ["surprise", "the cat sat .", "--title", "a title", *loaded]
 printed = json.loads(invoke(typed).stdout)["nats"]
 assert printed == unmask.surprise("the cat sat .", model=model).nats > 0
 
-run = unmask.sample(masked, kernel=KERNELS["leftmost"](passes=2), model=model, chains=4, sweeps=1)
+run = unmask.sample(masked, kernel=METHODS["leftmost"](passes=2), model=model, chains=4, sweeps=1)
 assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
 
 names = ("leftmost", "confidence", "ancestral", "uniform")
-drawn = [KERNELS[name]().conditionals_at_once(5) for name in names]
+drawn = [METHODS[name]().conditionals_at_once(5) for name in names]
 assert drawn == [5, 5, 1, 1], "decoders draw all of their tokens at once, unless they say otherwise"
 """
 

@@ -5,8 +5,8 @@ from math import log
 import pytest
 import torch
 
+from support.constructions import hcb, mrf, mrf_logit
 from unmask.common.cloze import Cloze
-from unmask.joints.closed_forms import hcb, mrf, mrf_logit
 from unmask.joints.metrics import block_metrics
 from unmask.joints.reading import read_joints
 from unmask.models.tabular import TabularMLM

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.constructions import chain, hcb, mrf, product
 from support.joint_cases import ITERATED
 from unmask.common.cloze import Cloze
-from unmask.joints.closed_forms import chain, hcb, mrf, product
 from unmask.joints.deriving import derive
 from unmask.joints.metrics import block_metrics
 from unmask.models.tabular import TabularMLM

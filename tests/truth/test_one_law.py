@@ -9,12 +9,13 @@ from math import exp, log
 import pytest
 import torch
 
+from support.constructions import of_names
 from support.named_scores import named_scores
 from unmask.common.cloze import Cloze
 from unmask.joints.chain_search import search_fillings
 from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.decoders.decoder import Ancestral
+from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.target import Energy, Target
 from unmask.scoring.registry import with_names
@@ -196,7 +197,7 @@ def test_over_candidates_the_chain_is_the_same_law_given_them(sites, support):
 def test_one_order_is_the_law_of_ancestral_draws_and_of_the_fixed_orders(sites):
     model = special_model(sites, seed=40 + sites)
     texts = torch.tensor(list(product(REGULAR, repeat=sites)))
-    decoder = Ancestral(Target(model, [model.mask_id] * sites, Energy()), Passes(model))
+    decoder = Ancestral().on(Target(model, [model.mask_id] * sites, Energy()), Passes(model))
     for score, order in (
         ("left_to_right", range(sites)),
         ("right_to_left", reversed(range(sites))),
@@ -205,7 +206,8 @@ def test_one_order_is_the_law_of_ancestral_draws_and_of_the_fixed_orders(sites):
         expected = torch.tensor(
             [along(model, text, order, REGULAR) for text in texts.tolist()], dtype=torch.float64
         )
-        drawn = decoder.log_prob(texts, torch.tensor(order).expand(len(texts), -1))
+        in_order = torch.tensor(order).expand(len(texts), -1)
+        drawn = decoder.method.log_prob(decoder, texts, in_order)
         for log_probs in (scored(model, score, texts.tolist()).values, drawn):
             torch.testing.assert_close(log_probs, expected, rtol=0, atol=EXACT)
 
@@ -230,7 +232,7 @@ def test_the_chain_of_evaluate_and_mutants_is_that_law():
     model = special_model(2, seed=60)
     expected, gold = law(model, REGULAR), (4, 1)
     ((row,),) = measure_pairs(
-        model, [Cloze((5, 5), (0, 1), gold)], ["chain"], support=torch.tensor(REGULAR)
+        model, [Cloze((5, 5), (0, 1), gold)], of_names(["chain"]), support=torch.tensor(REGULAR)
     )
     assert row["pair_nll"] == pytest.approx(-log(expected[2, 0]), abs=EXACT)
     tables = unary_tables(model, blanks(model), [torch.tensor(REGULAR)] * 2)

@@ -27,7 +27,7 @@ from support.printed_claims import (
     read_back,
 )
 from unmask.common.errors import InputError
-from unmask.common.files import plain
+from unmask.common.plain import in_json
 from unmask.tables import exploration
 from unmask.verbs.answers.filling import Constraints
 
@@ -133,7 +133,7 @@ def check(question, seen: Counter) -> None:
     truth = Enumerated(answer.question, **named)
     printed = read_back(as_printed(answer.filling))
     assert false_claims(printed, answer, truth) == []
-    data = json.loads(json.dumps(plain(answer.filling.to_dict()), allow_nan=False))
+    data = json.loads(json.dumps(in_json(answer.filling.to_dict()), allow_nan=False))
     exact = Printed(
         **(
             vars(printed)

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.constructions import NAMES, chain, family
 from support.joint_cases import (
     distance,
     random_scan_step,
@@ -17,12 +18,11 @@ from support.joint_cases import (
     tables_of,
     without,
 )
-from unmask.joints.arnold_gokhale import FamilyRule, family
-from unmask.joints.closed_forms import chain
+from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.deriving import derive
+from unmask.joints.family_solution import FamilyRule
 from unmask.joints.joint import Joint
 from unmask.joints.members import start
-from unmask.joints.registry import CONSTRUCTIONS, Member
 
 EXACT = 1e-10
 members = st.tuples(
@@ -122,7 +122,7 @@ def test_nothing_has_a_lower_objective(size, seed, member):
         )
         moved = (joint.dense() + bump).flatten().softmax(0).reshape(mu.shape)
         assert objective(tables, moved, weights, restart) > best
-    for name in CONSTRUCTIONS:
+    for name in NAMES:
         other = dense(derive(tables, name))
         assert objective(tables, other, weights, restart) > best - 1e-10, name
 

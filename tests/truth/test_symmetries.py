@@ -7,11 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.constructions import NAMES
 from support.joint_cases import exactly
 from unmask.common.cloze import Cloze
 from unmask.joints.deriving import derive
 from unmask.joints.metrics import block_metrics
-from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 
@@ -21,7 +21,7 @@ seeds = st.integers(0, 9999)
 
 
 def all_joints(tables):
-    return [exactly(tables, name) for name in CONSTRUCTIONS]
+    return [exactly(tables, name) for name in NAMES]
 
 
 def random_tables(vocab, seed, block=(0, 1), candidates=None):

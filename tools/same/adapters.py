@@ -527,7 +527,7 @@ class Constructions60(Methods60):
 
 
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
-    ("unmask.verbs:Construction", Constructions60),
+    ("unmask:Construction", Constructions60),
     ("unmask:Verified.sets", Methods60),
     ("unmask.surfaces.cli.app:run", Rooms58),
     ("unmask.joints.incompatibility:incompatibility", Names57),

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import io
 import json
-import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,8 @@ from threading import get_native_id
 from typing import TYPE_CHECKING, Any
 
 from unmask.common.checks import shown
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
+from unmask.common.plain import in_json
 
 if TYPE_CHECKING:
     import pandas
@@ -54,27 +54,33 @@ def first_line(error: BaseException) -> str:
 def user_path(value: str | os.PathLike[str], name: str = "path") -> Path:
     """The path that a user gave under the argument `name`, with `~` replaced by the home folder."""
     if not isinstance(value, str | os.PathLike):
-        raise InputError(f"{name} {shown(value)} is not a path: give one as text")
+        raise InputError(f"{shown(value)} is not a path", argument=name, use="give one as text")
     text = os.fsdecode(value)
     if not text.strip() or "\0" in text:
-        raise InputError(f"{name} {text!r} names no file: give a path")
+        raise InputError(f"{text!r} names no file", argument=name, use="give a path")
     try:
         path = Path(text).expanduser()
     except RuntimeError:
         raise InputError(
-            f"{name} {text!r} starts with ~, and there is no such home folder: write the path out"
+            f"{text!r} starts with ~, and there is no such home folder",
+            argument=name,
+            use="write the path out",
         ) from None
     try:
         path.lstat()
     except UnicodeEncodeError as error:
         wrong = text[error.start : error.start + 1]
         raise InputError(
-            f"{name} {shown(text)} has {wrong!r}, which no path can hold here: name another"
+            f"{shown(text)} has {wrong!r}, which no path can hold here",
+            argument=name,
+            use="name another",
         ) from None
     except OSError as error:  # a path that does not exist may be one to write
         if error.errno == errno.ENAMETOOLONG:
             raise InputError(
-                f"{name} {shown(text)} is longer than a path can be: give a shorter one"
+                f"{shown(text)} is longer than a path can be",
+                argument=name,
+                use="give a shorter one",
             ) from None
     return path
 
@@ -169,17 +175,19 @@ def output_file(
     beginnings = known.get(path.suffix.lower(), known.get(""))
     if beginnings is None:
         raise InputError(
-            f"{name} {str(path)!r} has no known ending: name a file that ends in {', '.join(known)}"
+            f"{str(path)!r} has no known ending",
+            argument=name,
+            use=f"name a file that ends in {', '.join(known)}",
         )
     if not target.parent.is_dir():
         raise InputError(
-            f"folder {str(target.parent)!r} of {name} does not exist: make it first, or name"
-            " another"
+            f"folder {str(target.parent)!r} of {argument_name(name)} does not exist: make it"
+            " first, or name another"
         )
     if texts > 1:
         raise InputError(
-            f"{texts} texts and one {name} {str(path)!r} were given: give one text, or leave"
-            f" {name} out"
+            f"{texts} texts and one {argument_name(name)} {str(path)!r} were given: give one text,"
+            f" or leave {argument_name(name)} out"
         )
     for read in (
         file for one in reads for file in (one if isinstance(one, list | tuple) else [one])
@@ -187,14 +195,17 @@ def output_file(
         with suppress(OSError, ValueError):
             if isinstance(read, str | os.PathLike) and target.samefile(os.path.expanduser(read)):
                 raise InputError(
-                    f"{name} {str(path)!r} is read by this very command: name another file"
+                    f"{str(path)!r} is read by this very command",
+                    argument=name,
+                    use="name another file",
                 )
     if beginnings and target.is_file() and target.stat().st_size:
         with target.open("rb") as stream:
             if not stream.read(max(map(len, beginnings))).startswith(beginnings):
                 raise InputError(
-                    f"{name} {str(path)!r} is a file that this command did not write: name another"
-                    " file"
+                    f"{str(path)!r} is a file that this command did not write",
+                    argument=name,
+                    use="name another file",
                 )
     return path
 
@@ -266,33 +277,10 @@ def write_json(path: Path, value: object) -> None:
 
 
 def as_json(value: object, indent: int | None = 2, ascii: bool = False) -> str:
-    """JSON that every parser reads, indented, or in one line; see `plain`. `ascii`: other
+    """JSON that every parser reads, indented, or in one line; see `plain.in_json`. `ascii`: other
     characters are \\u escapes.
     """
-    return json.dumps(plain(value), indent=indent, ensure_ascii=ascii, allow_nan=False)
-
-
-def plain(value: Any) -> Any:
-    """Values that JSON can hold: tuples become lists, NumPy's numbers numbers, infinities and
-    NaN words, other things text.
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if value is None or isinstance(value, (bool, str, int)):
-        return value
-    if isinstance(value, float):
-        return (
-            value
-            if math.isfinite(value)
-            else "NaN"
-            if math.isnan(value)
-            else "Infinity"
-            if value > 0
-            else "-Infinity"
-        )
-    return plain(value.tolist()) if hasattr(value, "tolist") else str(value)
+    return json.dumps(in_json(value), indent=indent, ensure_ascii=ascii, allow_nan=False)
 
 
 def write_table(
@@ -316,7 +304,7 @@ def write_table(
     )
     if about is not None:
         table = table.replace_schema_metadata(
-            {**(table.schema.metadata or {}), ABOUT: json.dumps(plain(about))}
+            {**(table.schema.metadata or {}), ABOUT: json.dumps(in_json(about))}
         )
     buffer = pa.BufferOutputStream()
     parquet.write_table(table, buffer, write_page_checksum=True)

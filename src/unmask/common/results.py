@@ -17,12 +17,10 @@ The answers to several texts have the number of their text in `item`, also in JS
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from unmask.common.plain import keys, plain
 
 if TYPE_CHECKING:
     import pandas
@@ -43,19 +41,23 @@ class Result:
         """The JSON that the command prints with --json."""
         kind: type = type(self)
         values: dict[str, Any] = {} if self.item is None else {"item": self.item}
-        values |= {key: as_plain(getattr(self, attribute)) for key, attribute in keys(kind).items()}
+        values |= {key: plain(getattr(self, attribute)) for key, attribute in keys(kind).items()}
         return {
             name: value
             for name, value in values.items()
             if value not in (None, []) or name not in self.OPTIONAL
         }
 
+    def __plain__(self) -> dict[str, Any]:
+        """A result inside another one."""
+        return self.to_dict()
+
     def to_frame(self) -> pandas.DataFrame:
         """A data frame: one row per item of the list in JSON, or one row in all."""
         import pandas
 
-        plain = self.to_dict()
-        rows = plain[self.ROWS] if self.ROWS else [plain]
+        described = self.to_dict()
+        rows = described[self.ROWS] if self.ROWS else [described]
         return pandas.DataFrame([dict(row) for row in rows])
 
     @property
@@ -65,35 +67,3 @@ class Result:
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(self.headline)}</p>{self.to_frame().to_html(index=False)}"
-
-
-@cache
-def keys(kind: type) -> dict[str, str]:
-    """The keys of a class of results in JSON, and the attribute of each."""
-    names = getattr(kind, "KEYS", ()) or [
-        field.name for field in fields(kind) if not field.name.startswith("_")
-    ]
-    return {key: attribute or key for key, _, attribute in (name.partition("=") for name in names)}
-
-
-def as_plain(value: Any) -> Any:
-    """A value as JSON's dictionaries, lists, texts and numbers; what has a name alone, such as
-    a joint, is its name.
-    """
-    if isinstance(value, Result):
-        return value.to_dict()
-    if is_dataclass(value) and not isinstance(value, type) and not hasattr(value, "tables"):
-        return {
-            key: as_plain(getattr(value, attribute)) for key, attribute in keys(type(value)).items()
-        }
-    if isinstance(value, Mapping):
-        return {key: as_plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return str(getattr(value, "name", value))

@@ -27,8 +27,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.joints.closed_forms import chain_weights
-from unmask.joints.registry import Member
+from unmask.joints.constructions.arnold_gokhale import Member
+from unmask.joints.constructions.closed_forms import chain_weights
 from unmask.joints.stacks import Stack
 from unmask.joints.tiles import along, contexts
 from unmask.joints.without_mass import without_mass

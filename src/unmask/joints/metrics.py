@@ -32,10 +32,10 @@ from torch import Tensor
 
 from unmask.common.border.calls import checked
 from unmask.common.errors import InputError
+from unmask.joints.constructions.construction import all_constructions
 from unmask.joints.incompatibility import incompatibilities
 from unmask.joints.joint import Joint, no_joint, refuse_impossible_contexts
 from unmask.joints.reading import JointReading, Weights, read_joints, read_rules
-from unmask.joints.registry import CONSTRUCTIONS
 from unmask.joints.tiles import Tile, at
 from unmask.models.batching import on_device
 from unmask.tables.unary import Tables, token_ids
@@ -43,9 +43,7 @@ from unmask.tables.unary import Tables, token_ids
 if TYPE_CHECKING:
     import pandas
 
-SCORED_BY_THE_MODEL = frozenset(
-    name for name, construction in CONSTRUCTIONS.items() if not construction.own_unary
-)
+SCORED_BY_THE_MODEL = frozenset(one.name for one in all_constructions() if not one.own_unary)
 """Constructions whose U-PPL is that of the model's unary conditionals q_t, not of their mu_t."""
 
 

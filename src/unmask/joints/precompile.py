@@ -16,9 +16,9 @@ from threading import Thread
 
 import torch
 
+from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.members import Members, Site, flat, start
 from unmask.joints.newton import inverses
-from unmask.joints.registry import Member
 from unmask.joints.rules import Linear, PairForm
 from unmask.joints.stacks import ALIGNED, Stack
 from unmask.joints.strips import LIKELY, taken_whole

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from unmask.common.checks import shown
-from unmask.common.errors import ModelError
+from unmask.common.errors import ModelError, argument_name
 from unmask.common.files import first_line
 from unmask.models.bert_checkpoint import read_own_bert
 from unmask.models.checkpoint_files import (
@@ -49,12 +49,12 @@ def resolve_dtype(dtype: object) -> torch.dtype:
     """The number format that a name stands for; "auto" is float32 on every device."""
     remedy = f"use auto, {', '.join(DTYPES)}"
     if not isinstance(dtype, str | torch.dtype):
-        raise ModelError(f"dtype {shown(dtype)} is not known: {remedy}")
+        raise ModelError(f"{argument_name('dtype')} {shown(dtype)} is not known: {remedy}")
     name = str(dtype).removeprefix("torch.")
     if name == "auto":
         return torch.float32
     if name not in DTYPES:
-        raise ModelError(f"dtype {name!r} is not known: {remedy}")
+        raise ModelError(f"{argument_name('dtype')} {name!r} is not known: {remedy}")
     return DTYPES[name]
 
 

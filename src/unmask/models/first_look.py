@@ -109,7 +109,7 @@ def _worse_than_uniform_on(model: MaskedLM, text: Sequence[int]) -> str | None:
     problem = worse_than_uniform("the tokens that the text shows", nats, error, uniform)
     if problem is None:
         return None
-    return f"{problem}; unmask check --data with your own texts shows more"
+    return f"{problem}; check with your own texts as its data shows more"
 
 
 def is_sequence(words: TextTokenizer, text: str) -> bool:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from unmask.common.border.calls import checked, settings
-from unmask.common.border.marks import Loaded, Written
+from unmask.common.border.marks import Loaded, ShownType, Written
 from unmask.common.checks import shown
 from unmask.common.errors import ModelError, UnmaskWarning
 from unmask.models.loading_spec import LoadingSpec
@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # a type checker sees what a user may give
 else:  # at run time `common.border` reads here how it is loaded
     Model = Annotated[
         Any,
+        ShownType("MaskedLM | ModelSpec | str | PathLike[str] | Callable[[], MaskedLM] | None"),
         Loaded("unmask.models.load:ModelSpec", kind="unmask.models.masked_lm:MaskedLM"),
         Written(short="-m", named=True, help=HELP),
     ]
@@ -171,7 +172,7 @@ def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -
         network = load_network(source, resolve_device(device), resolve_dtype(dtype))
         tokenizer = load_tokenizer(source)
     widen_output(network)
-    model = MaskedLM(network, tokenizer, name_in_messages)
+    model = MaskedLM.of_network(network, tokenizer, name_in_messages)
     if source.local:
         model.folder = source.folder
     if model.caution is not None:

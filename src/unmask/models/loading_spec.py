@@ -6,8 +6,9 @@ Nothing here imports torch.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import TypeVar
+
+from unmask.common.border.calls import changed
 
 Spec = TypeVar("Spec", bound="LoadingSpec")
 
@@ -46,4 +47,4 @@ class LoadingSpec:
             folder = os.path.expanduser(name)
             if os.path.isdir(folder):
                 name = os.path.realpath(folder)
-        return cast(Spec, replace(cast(Any, self), name=name, device=device))
+        return changed(self, name=name, device=device)

@@ -74,9 +74,21 @@ class MaskedLM(ConditionalModel):
         needed = ("config", "base_model", "get_input_embeddings")
         if not all(hasattr(network, attribute) for attribute in needed):
             raise InputError(
-                f"network {checks.shown(network)} is not one of transformers: give what"
-                " from_pretrained returns"
+                f"{checks.shown(network)} is not one of transformers",
+                argument="network",
+                use="give what from_pretrained returns",
             )
+        self._wrap(network, tokenizer, name)
+
+    @classmethod
+    def of_network(cls, network: nn.Module, tokenizer: Any, name: str) -> MaskedLM:
+        """What the constructor makes, for a network that our own code built."""
+        model = cls.__new__(cls)
+        model._wrap(network, tokenizer, name)
+        return model
+
+    def _wrap(self, network: nn.Module, tokenizer: Any, name: str) -> None:
+        """Set all attributes."""
         refuse_tokenizer(tokenizer)
         refuse_type(network.config, name)
         self.name = name
@@ -145,7 +157,7 @@ class MaskedLM(ConditionalModel):
             function.eval()
         resolved = None if device is None else resolve_device(device)
         network = FunctionNetwork(function, tokenizer, resolved)
-        model = cls(network, tokenizer, name)
+        model = cls.of_network(network, tokenizer, name)
         refuse_causal(
             network,
             mask_id=model.mask_id,
@@ -487,8 +499,9 @@ def refuse_tokenizer(tokenizer: Any, masked: bool = True) -> None:
     needed = ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")
     if not all(hasattr(tokenizer, attribute) for attribute in needed):
         raise InputError(
-            f"tokenizer {checks.shown(tokenizer)} is not one of transformers: give what"
-            " from_pretrained returns"
+            f"{checks.shown(tokenizer)} is not one of transformers",
+            argument="tokenizer",
+            use="give what from_pretrained returns",
         )
     if masked and tokenizer.mask_token_id is None:
         kind = type(tokenizer).__name__

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import read_object, write_json
 from unmask.models.checkpoint import PAIR_FILE, is_pair_model
 from unmask.models.checkpoint_files import WEIGHTS
@@ -123,7 +123,7 @@ def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> SavedLayout:
     if not is_pair_model(folder):
         raise InputError(
             f"model {str(folder)!r} does not translate (it has no {PAIR_FILE}): give a folder of"
-            " `unmask train --parallel`"
+            f" a run of train with {argument_name('parallel')}"
         )
     description = read_object(folder / PAIR_FILE)
     try:

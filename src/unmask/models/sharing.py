@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, ModelSpec, as_model
 from unmask.models.loading_spec import LoadingSpec
 from unmask.models.own_loader import names_loader, sent_loader
@@ -43,8 +43,9 @@ def is_shared(model: Any, engine: str) -> bool:
     """
     if re.fullmatch("local|ray(:[1-9][0-9]{0,3})?", engine) is None:
         raise InputError(
-            f"engine {engine!r} is not understood: give local, ray, or ray:4 with the number of"
-            " workers"
+            f"{engine!r} is not understood",
+            argument="engine",
+            use="give local, ray, or ray:4 with the number of workers",
         )
     return engine != "local" or len(devices_of(model)) > 1
 
@@ -72,21 +73,24 @@ def workers_for(model: Any, engine: str, most: int | None = None) -> Workers | N
     if "auto" in devices:
         raise _not_a_list(listed, "auto is one device")
     if engine != "local":
-        raise _not_a_list(listed, f"engine {engine} chooses devices itself")
+        raise _not_a_list(listed, f"{argument_name('engine', engine)} chooses devices itself")
     from unmask.runs.devices import resolve_device  # imports torch
 
     kinds = {resolve_device(device).type for device in devices}
     if len(kinds) > 1:
         raise InputError(
-            f"device {listed!r} mixes kinds, whose numbers differ by rounding: use devices of one"
-            " kind"
+            f"{listed!r} mixes kinds, whose numbers differ by rounding",
+            argument="device",
+            use="use devices of one kind",
         )
     return Processes(devices)
 
 
 def _not_a_list(listed: str, reason: str) -> InputError:
     return InputError(
-        f"device {listed!r} is a list, and {reason}: give cpu, cuda, or a list with engine local"
+        f"{listed!r} is a list, and {reason}",
+        argument="device",
+        use=f"give cpu, cuda, or a list with {argument_name('engine', 'local')}",
     )
 
 
@@ -100,7 +104,9 @@ def loader_on(model: Model, device: str) -> Callable[[], MaskedLM]:
         model = ModelSpec(model)
     if not isinstance(model, ModelSpec):
         raise InputError(
-            "workers load the model themselves: give its folder or name, not a loaded model"
+            "is loaded, and workers load the model themselves",
+            argument="model",
+            use="give its folder or name, not a loaded model",
         )
     if isinstance(model.name, str) and names_loader(model.name):
         return sent_loader(model.name, device, model.dtype).load

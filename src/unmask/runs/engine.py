@@ -36,7 +36,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
-from unmask.common.errors import InputError, UnmaskError, UnmaskWarning
+from unmask.common.errors import InputError, UnmaskError, UnmaskWarning, argument_name
 from unmask.common.files import first_line
 
 LOST, CONNECT, PATIENCE = 3, 10.0, 6
@@ -206,7 +206,9 @@ def ray_workers(engine: str, device: str = "auto", most: int | None = None) -> R
     )
     if device not in ("auto", "cpu") and not (gpus and device.startswith("cuda")):
         raise InputError(
-            f"device {device!r} is not known, or the Ray cluster has no GPU: use device cpu"
+            f"{device!r} is not known, or the Ray cluster has no GPU",
+            argument="device",
+            use=f"use {argument_name('device', 'cpu')}",
         )
     on_gpu = gpus > 0 and device != "cpu"
     count = int(engine.partition(":")[2] or (gpus if on_gpu else max(1, cpus // 2)))
@@ -244,11 +246,13 @@ def join_ray() -> None:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="CRITICAL")
     except ImportError:
         raise InputError(
-            'engine ray needs the package ray, which is not installed: pip install "unmask[ray]"'
+            f"{argument_name('engine', 'ray')} needs the package ray, which is not installed: pip"
+            ' install "unmask[ray]"'
         ) from None
     except Exception as error:
         where = "Ray on this machine" if address is None else f"RAY_ADDRESS {address!r}"
-        use = "start one (ray start --head) with the same version of Ray, or use engine local"
+        local = argument_name("engine", "local")
+        use = f"start one (ray start --head) with the same version of Ray, or use {local}"
         token = "if it asks for a token, set RAY_AUTH_TOKEN and RAY_AUTH_MODE=token"
         raise InputError(
             f"{where} cannot be joined as a cluster ({first_line(error)}): {use}; {token}"

@@ -33,8 +33,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from unmask import __version__
 from unmask.common import files
 from unmask.common.checks import shown
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.methods.own_code import is_stored_code
+from unmask.common.plain import in_json
 from unmask.runs.fingerprint import provenance
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ FORMAT = 2
 """The format of run folders. Whoever renames a setting, or changes what a run computes from the
 same settings, raises it: a folder of another format is refused, instead of one that holds rows
 of two kinds of mathematics."""
+OUT = argument_name("out")
 OF_THE_FOLDER = ("kind", "format", "begun")
 """Entries of settings.json that are no settings of the command."""
 HASHED = {"weights": "model", "pairs_sha256": "data", "data_sha256": "data"}
@@ -69,7 +71,7 @@ class RunFolder:
     ) -> None:
         self.path: Path = files.user_path(path, "out")
         self.kind: str = kind
-        self.settings: dict[str, Any] = files.plain(settings)
+        self.settings: dict[str, Any] = in_json(settings)
         self._lock: BaseFileLock | None = None
         self._new = [
             folder for folder in (self.path, *self.path.absolute().parents) if not folder.exists()
@@ -164,10 +166,9 @@ class RunFolder:
                     before.get(option),
                     now.get(option),
                 )
-            different = (
-                f"{name if name.isidentifier() else repr(name)} {shown(before)}, not {shown(now)}"
-            )
-            use = "give the same settings to continue it, or another --out folder"
+            written = argument_name(name) if name.isidentifier() else repr(name)
+            different = f"{written} {shown(before)}, not {shown(now)}"
+            use = f"give the same settings to continue it, or another folder for {OUT}"
             raise InputError(f"{str(self.path)!r} holds a run with {different}: {use}")
         return stored
 
@@ -196,8 +197,9 @@ def output_folder(out: str | os.PathLike[str], kind: str | None = None) -> Path:
     path = files.user_path(out, "out")
     if path.suffix.lower() in DATA_FILES and not path.exists():
         raise InputError(
-            f"out {str(path)!r} is named like a file, and out is a folder: name it without"
-            f" {path.suffix}"
+            f"{str(path)!r} is named like a file, and {OUT} is a folder",
+            argument="out",
+            use=f"name it without {path.suffix}",
         )
     files.refuse_unmakeable(path)
     if kind is not None:
@@ -231,9 +233,9 @@ def read_settings(path: Path, kind: str) -> dict[str, Any]:
     """
     if not (file := path / "settings.json").is_file():
         raise InputError(
-            f"folder {str(path)!r} holds no run: give the --out folder of an `unmask {kind}` run"
+            f"folder {str(path)!r} holds no run: give the folder of {OUT} of a run of {kind}"
         )
-    stored = files.read_object(file, remedy="start again in another --out folder")
+    stored = files.read_object(file, remedy=f"start again in another folder for {OUT}")
     if (other := stored.get("kind", kind)) != kind:
         raise InputError(
             f"folder {str(path)!r} holds a run of {shown(other)}, not of {kind!r}:"
@@ -242,7 +244,7 @@ def read_settings(path: Path, kind: str) -> dict[str, Any]:
     if (format := stored.get("format")) != FORMAT:
         stated = "no format" if format is None else f"format {shown(format)}"
         release = f"{_release_of(stored)}, with {stated}, and this one writes format {FORMAT}"
-        use = "use that one for it, or start again in another --out folder"
+        use = f"use that one for it, or start again in another folder for {OUT}"
         raise InputError(f"folder {str(path)!r} holds a run of {release}: {use}")
     return stored
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from unmask.common.checks import shown
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import parse_json, reading
 
 FASTA = (".fasta", ".fa", ".faa")
@@ -330,9 +330,9 @@ def string(record: Mapping[str, Any], key: str | None, where: str, wanted: str =
     """The text in a column, which is None where the record has no column `wanted`."""
     if key is None:
         fields = ", ".join(map(str, list(record)[:6])) or "none"
-        use = (
-            f"rename one to {wanted}" if wanted in TEXT else "name one of them with field (--field)"
-        )
+        use = f"rename one to {wanted}"
+        if wanted not in TEXT:
+            use = f"name one of them with {argument_name('field')}"
         raise InputError(f"{where} has no field {wanted!r} (its fields are {fields}): {use}")
     if not isinstance(record[key], str):
         raise InputError(f"{where}: {key!r} is {shown(record[key])}, not text: give a string")

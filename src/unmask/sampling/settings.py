@@ -7,19 +7,24 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
-from typing import Annotated, Any
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
 
 from unmask.common.border.calls import settings
-from unmask.common.border.marks import Written
+from unmask.common.border.marks import ShownType, Written
 from unmask.common.checks import texts_in_order
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import user_path
+from unmask.common.methods.stored import from_stored, stored_form
 from unmask.runs.lines import plain_texts, source_name
-from unmask.sampling.registry import LONGEST, MH, EnergyKind, Method, entry_of
+from unmask.sampling.decoders.decoder import Decoder
+from unmask.sampling.kernels.kernel import LONGEST
+from unmask.sampling.kernels.mh import MH
+from unmask.sampling.methods import METHODS, SampleMethod
 
+EnergyKind = Literal["raw", "norm"]
 MOST_SWEEPS = 10**9
 Lengths = Annotated[int, Interval(ge=1, le=LONGEST)]
 Chains = Annotated[int, Interval(ge=1, le=10**6)]
@@ -47,10 +52,14 @@ class Start:
     True
     """
 
-    init: Annotated[Any, Written(metavar="PATH")] = ()
+    init: Annotated[
+        Any, ShownType("Sequence[str] | str | PathLike[str]"), Written(metavar="PATH")
+    ] = ()
     random_start: bool = False
     allow: Annotated[Mapping[int, Sequence[str]] | None, Written("POSITION=TOKENS")] = None
-    alphabet: Annotated[Any, Written(metavar="TOKENS")] = ()
+    alphabet: Annotated[
+        Any, ShownType("Sequence[str] | str | PathLike[str]"), Written(metavar="TOKENS")
+    ] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "init", start_texts(self.init))
@@ -65,7 +74,9 @@ class Start:
             object.__setattr__(self, "alphabet", alphabet_tokens(alphabet))
         if self.init and self.random_start:
             raise InputError(
-                "init and random_start were both given, and a chain has one start: leave one out"
+                f"and {argument_name('random_start')} were both given, and a chain has one start",
+                argument="init",
+                use="leave one out",
             )
 
 
@@ -93,9 +104,10 @@ def start_texts(init: Any) -> tuple[str, ...]:
     return tuple(texts)
 
 
-@settings
+@dataclass(frozen=True)
 class SampleSettings:
-    """The arguments of `unmask.sample` that decide its samples.
+    """The arguments of `unmask.sample` that decide its samples, which that call has checked one
+    by one; here they are checked together.
 
     length      free tokens of each text; chain c takes number c modulo how many there are
     sweeps      how many are run; the first `burn_in` are not kept, then every `thin`-th is
@@ -104,7 +116,7 @@ class SampleSettings:
     2
     """
 
-    kernel: Method = MH()
+    kernel: SampleMethod = field(default_factory=MH)
     energy: EnergyKind = "norm"
     template: str | None = None
     length: tuple[Lengths, ...] = (12,)
@@ -118,26 +130,30 @@ class SampleSettings:
     def __post_init__(self) -> None:
         if self.burn_in >= self.sweeps:
             raise InputError(
-                f"burn_in {self.burn_in} of {self.sweeps} sweeps leaves no sample: give fewer than"
-                " the sweeps"
+                f"{self.burn_in} of {self.sweeps} sweeps leaves no sample",
+                argument="burn_in",
+                use="give fewer than the sweeps",
             )
         if self.kept_after(self.sweeps) < 1:
             raise InputError(
-                f"thin {self.thin} leaves no sample of {self.sweeps - self.burn_in} sweeps: thin"
-                " less"
+                f"{self.thin} leaves no sample of {self.sweeps - self.burn_in} sweeps",
+                argument="thin",
+                use="thin less",
             )
         if not self.length:
-            raise InputError("no length was given: ask for texts of at least one token")
+            raise InputError(
+                "is empty", argument="length", use="ask for texts of at least one token"
+            )
         if self.kernel.decodes and (self.start.init or self.start.random_start):
             name = "init" if self.start.init else "random_start"
             raise InputError(
-                f"{name} was given, which kernel {self.kernel.name} does not use: leave it out, or"
-                " use a Markov kernel"
+                f"was given, which {argument_name('kernel')} {self.kernel.name} does not use",
+                argument=name,
+                use="leave it out, or use a Markov kernel",
             )
-        has_no_temperature = getattr(self.kernel, "temperature", 0) is None
-        if has_no_temperature:  # settings that are written say every number
-            kernel = replace(self.kernel, temperature=1.0)  # type: ignore[call-arg]
-            object.__setattr__(self, "kernel", kernel)
+        if isinstance(self.kernel, Decoder) and self.kernel.temperature is None:
+            # settings that are written say every number
+            object.__setattr__(self, "kernel", replace(self.kernel, temperature=1.0))
         if len(self.start.init) > self.chains:  # the rest has no chain
             used = self.start.init[: self.chains]
             object.__setattr__(self, "start", replace(self.start, init=used))
@@ -154,8 +170,8 @@ class SampleSettings:
         """The settings as JSON has them: the name of the kernel among its options, lists for
         tuples.
         """
-        values = asdict(self)
-        values["kernel"] = {"name": self.kernel.name, **asdict(self.kernel)}
+        values: dict[str, Any] = dict(vars(self))
+        values["kernel"] = stored_form(self.kernel)
         allow = self.start.allow or {}
         values["start"] = {**asdict(self.start), "allow": sorted(allow.items())}
         as_json = json.dumps(values)
@@ -166,14 +182,22 @@ class SampleSettings:
         """The inverse of `to_dict`; names that are not settings are ignored, and a missing one
         is a KeyError.
         """
-        values = {field.name: stored[field.name] for field in fields(cls)}
-        options = dict(values["kernel"])
-        kernel = entry_of(options.pop("name"))
-        values["kernel"] = kernel(**options)
+        values = {one.name: stored[one.name] for one in fields(cls)}
+        values["kernel"] = from_stored(METHODS, values["kernel"])
         start = dict(values["start"])
         # JSON has an empty list where the default is an empty tuple.
         given = {name: value for name, value in start.items() if value != []}
         if "allow" in given:
             given["allow"] = dict(given["allow"])  # JSON has pairs in the place of a mapping
         values["start"] = Start(**given)
-        return cls(**values)
+        return checked_settings(**values)
+
+
+@settings
+class _Checked(SampleSettings):
+    """Settings of which each is held to its annotation."""
+
+
+def checked_settings(**values: Any) -> SampleSettings:
+    """Settings that no public function has checked, such as those of a file."""
+    return SampleSettings(**vars(_Checked(**values)))

@@ -37,7 +37,7 @@ from unmask.common.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.sampling.engine.token_draw import Drawn
-from unmask.sampling.registry import EnergyKind
+from unmask.sampling.settings import EnergyKind
 
 UserTerm = Callable[[Tensor], Tensor]
 """From token ids (n, T), special tokens included, to n numbers that are added to the energy;

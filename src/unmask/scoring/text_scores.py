@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
@@ -98,8 +99,9 @@ class Distinct:
     def __init__(self, texts: Sequence[Encoded]) -> None:
         numbers: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
         number_of = [numbers.setdefault((text.ids, text.sites), len(numbers)) for text in texts]
-        self.number_of = np.array(number_of, dtype=np.int64)
-        _, self.first = np.unique(self.number_of, return_index=True)
+        self.number_of: NDArray[np.int64] = np.array(number_of, dtype=np.int64)
+        _, first = np.unique(self.number_of, return_index=True)
+        self.first: NDArray[np.int64] = first
         self.of_shape: dict[Shape, list[int]] = {}
         for number, (ids, sites) in enumerate(numbers):
             self.of_shape.setdefault((len(ids), len(sites)), []).append(number)

@@ -30,6 +30,7 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.marks import Written
+from unmask.common.border.readable import signature_of_many
 from unmask.common.checks import shown
 from unmask.common.errors import BadTexts, InputError
 from unmask.common.files import user_path
@@ -43,10 +44,6 @@ TOKENS = (
 )
 Alphabet = Annotated[
     str | os.PathLike[str] | Sequence[str] | None, Written(metavar="TOKENS", help=TOKENS)
-]
-Construction = Annotated[
-    str,
-    Written(metavar="NAME", short="-c", help="How the joint is derived: a construction of `fill`."),
 ]
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1), Written(help="Seed of all random choices.")]
 OUT = (
@@ -112,7 +109,7 @@ class Unanswered(NamedTuple):
     reason: str
 
 
-class OneOrMany(Protocol[Options, Answer]):
+class OneOrMany(Protocol[Answer, Options]):
     """A function of a text that also takes a list of texts, or a file of them; `each` gives the
     answers of many one by one.
     """
@@ -138,7 +135,7 @@ class OneOrMany(Protocol[Options, Answer]):
 
 def one_or_many(
     each: Callable[Concatenate[Any, Options], Iterator[Answer]],
-) -> OneOrMany[Options, Answer]:
+) -> OneOrMany[Answer, Options]:
     """The function of one text, of a list of them, or of a file (a `Path`), whose answers
     `each` gives one by one.
 
@@ -213,10 +210,11 @@ def one_or_many(
                 yield waiting.pop() if waiting else next(answers)
         yield from answers  # none is left: what `each` does after its last answer
 
+    function.__signature__ = signature_of_many(signature(each))  # type: ignore[attr-defined]
     function.each = one_by_one  # type: ignore[attr-defined]
     function.rows = rows  # type: ignore[attr-defined]
     function.of_text = of_text  # type: ignore[attr-defined]
-    return cast(OneOrMany[Options, Answer], function)
+    return cast(OneOrMany[Answer, Options], function)
 
 
 def _read(file: os.PathLike[str], name: str) -> tuple[Path, list[tuple[int, str]]]:

@@ -10,14 +10,15 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Written
+from unmask.common.border.marks import ShownType, Written
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError, argument_name
-from unmask.joints.registry import PUBLISHED, all_named
+from unmask.joints.constructions.construction import Construction, Rules, all_constructions
+from unmask.joints.registry import published
 from unmask.models.load import Model
 from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
-from unmask.sampling.registry import KERNELS, refuse_no_law, with_law
+from unmask.sampling.methods import decoder_class, refuse_no_law, with_law
 from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
 from unmask.scoring.scores.score import Score
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
@@ -31,8 +32,16 @@ if TYPE_CHECKING:
     ScoredTexts = str | Path | Iterable[str | Mapping[str, Any]]
     Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]
 else:  # lists of any length, iterators, data frames
-    ScoredTexts = Annotated[Any, Written(metavar="TEXT...|-", repeat=True)]
-    Pairs = Annotated[Any, Written(metavar="PATH", repeat=True)]
+    ScoredTexts = Annotated[
+        Any,
+        ShownType("str | Path | Iterable[str | Mapping[str, Any]]"),
+        Written(metavar="TEXT...|-", repeat=True),
+    ]
+    Pairs = Annotated[
+        Any,
+        ShownType("str | PathLike[str] | Iterable[str | PathLike[str] | Mapping[str, Any]]"),
+        Written(metavar="PATH", repeat=True),
+    ]
 
 
 @checked
@@ -43,7 +52,7 @@ def evaluate(
     scheme: Literal["random", "contiguous"] = "random",
     pairs: Count | None = None,
     seed: Seed = 0,
-    constructions: Annotated[str | Sequence[str], Written(metavar="NAMES")] = "all",
+    constructions: Rules | None = None,
     paper: bool = False,
     support: Literal["regular", "all"] = "regular",
     alphabet: Alphabet = None,
@@ -71,6 +80,9 @@ def evaluate(
         support: What joints run over: regular tokens, or all columns of the model's output (the
             paper).
 
+    Returns:
+        An `Evaluation`: the table, and the rows behind it.
+
     >>> texts = ["The cat sat on the mat.", "The dog sat on the bed."]
     >>> words = "cat,dog,sat,lay,mat,bed"
     >>> unmask.evaluate(texts, pairs=2, constructions="product,chain", alphabet=words).pairs
@@ -81,15 +93,15 @@ def evaluate(
     from unmask.studies.evaluation.run import KIND, evaluated
 
     if paper:
-        if constructions != "all" or support != "regular" or alphabet is not None:
+        if constructions is not None or support != "regular" or alphabet is not None:
             raise InputError(
                 f"was given, which chooses {argument_name('constructions')} and"
                 f" {argument_name('support')} itself",
                 argument="paper",
                 use="leave these out",
             )
-        constructions, support = PUBLISHED, "all"
-    names = [construction.name for construction in all_named(constructions)]
+        support = "all"
+    rules = _rules(constructions, paper)
     if alphabet is not None and support != "regular":
         raise InputError(
             f"and {argument_name('support')} {support} exclude each other",
@@ -97,13 +109,37 @@ def evaluate(
             use="leave one out",
         )
     settings = {
-        "constructions": names,
+        "constructions": [_in_settings(rule, paper, lasts=out is not None) for rule in rules],
         "arnold_gokhale_steps": PAPER_STEPS if paper else None,
         "support": support,
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
     folder = None if out is None else output_folder(out, KIND)
-    return evaluated(data, model, settings, (scheme, pairs, seed), folder, engine, progress)
+    return evaluated(data, model, rules, settings, (scheme, pairs, seed), folder, engine, progress)
+
+
+def _rules(constructions: Rules | None, paper: bool) -> tuple[Construction, ...]:
+    """The constructions of `evaluate`."""
+    if paper:
+        return published(PAPER_STEPS)
+    if constructions is None:
+        return all_constructions()
+    return cast("tuple[Construction, ...]", constructions)
+
+
+def _in_settings(construction: Construction, paper: bool, lasts: bool) -> Any:
+    """What the settings of `evaluate` keep of a construction.
+
+    lasts   whether a folder keeps them, from which the run may go on
+    """
+    if paper:  # the steps of the paper are a setting of their own
+        return construction.name
+    try:
+        return construction.stored()
+    except InputError:  # own code that stands in no file: nothing can go on with it
+        if lasts:
+            raise
+        return construction.name
 
 
 @checked
@@ -137,6 +173,9 @@ def frontier(
         sentences: The most texts to measure.
         seed: Seed of random orders and of the bootstrap.
 
+    Returns:
+        A `Frontier`: nats per token of each decoder and number of passes, with intervals.
+
     >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
     >>> frontier = unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8)
     >>> frontier.to_frame()["decoder"].tolist()
@@ -154,11 +193,11 @@ def frontier(
     points = [
         Point(name, number)
         for name in names
-        for number in sorted(set(numbers[KERNELS[name].parts]))
+        for number in sorted(set(numbers[decoder_class(name).parts]))
         if number < length
     ]
     if not points:
-        option = KERNELS[names[0]].parts
+        option = decoder_class(names[0]).parts
         given = ", ".join(map(str, numbers[option]))
         raise InputError(
             f"{given}: none is below the length, {length}",
@@ -184,7 +223,7 @@ def _parts_of_decoders(
     """The numbers of passes, and of sets, that `decoders` are measured at; a number that none of
     them uses is refused.
     """
-    used = {KERNELS[decoder].parts for decoder in decoders}
+    used = {decoder_class(decoder).parts for decoder in decoders}
     given = {"passes": passes, "sets": sets}
     for option, numbers in given.items():
         if numbers is not None and option not in used:
@@ -222,9 +261,8 @@ def score(
         texts: Sentences, of which two are compared token by token; - for standard input. In
             Python a Path is a file with one text per line, .jsonl, .csv, .tsv or .fasta, and
             everything else texts: one, several, mappings, a data frame.
-        score: Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left,
-            any_order, decoder:NAME@PASSES. In Python also entries, such as
-            unmask.AnyOrder(orders=32).
+        score: Names: {names}; or a class of your own,
+            my.py:Mine. In Python also objects, such as unmask.AnyOrder(orders=32).
         minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and
             sentence_bad; or a folder.
         rows: A row per text (texts), word (words) or token (tokens), or a text with its words
@@ -235,6 +273,9 @@ def score(
             with it, standard input has JSON lines [default: text, or sentence].
         format: jsonl, csv, or (with out) parquet.
         sink: Called with each row as it comes; rows are then not kept in memory.
+
+    Returns:
+        `Scores`, a row for each text, word or token; with minimal_pairs, `PairScores`.
 
     >>> texts = ["The cats sit here.", "The cats sits here."]
     >>> scores = unmask.score(texts, ["pll", unmask.AnyOrder(orders=32)])
@@ -310,6 +351,9 @@ def check(
     Parameters:
         data: Texts of the kind it was trained on: one per line, or .fasta; - is standard input.
             Or a list of texts.
+
+    Returns:
+        A `Check`: the facts of the model, and its concerns.
 
     >>> unmask.check().concerns
     ()

@@ -12,15 +12,22 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import TakesMethod, Written
+from unmask.common.border.marks import ShownType, TakesMethod, Written
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
-from unmask.sampling.registry import EnergyKind
-from unmask.sampling.registry import Method as Kernel
-from unmask.sampling.settings import BurnIn, Chains, Lengths, SampleSettings, Start, Sweeps
+from unmask.sampling.methods import SampleMethod
+from unmask.sampling.settings import (
+    BurnIn,
+    Chains,
+    EnergyKind,
+    Lengths,
+    SampleSettings,
+    Start,
+    Sweeps,
+)
 from unmask.studies.translation.recipe import Auto, Beam, Translator
 from unmask.verbs import Engine, Out, PathLike, Seed
 
@@ -32,8 +39,11 @@ if TYPE_CHECKING:
     Run: TypeAlias = unmask.SampleRun | PathLike
     Runs: TypeAlias = list[Run] | tuple[Run, ...]
 else:
-    Energy = Any
-    Run = Runs = Annotated[Any, Written(metavar="FOLDER...", repeat=True)]
+    Energy = Annotated[Any, ShownType("Energy")]
+    Run = Annotated[
+        Any, ShownType("SampleRun | str | PathLike[str]"), Written(metavar="FOLDER...", repeat=True)
+    ]
+    Runs = Annotated[Any, ShownType("list[SampleRun | str | PathLike[str]]")]
 
 
 @checked
@@ -41,7 +51,7 @@ def sample(
     template: str | None = None,
     model: Model = None,
     *,
-    kernel: Annotated[Kernel | str, TakesMethod("unmask.sampling.registry:KERNELS")] = "mh",
+    kernel: Annotated[SampleMethod | str, TakesMethod("unmask.sampling.methods:METHODS")] = "mh",
     energy: EnergyKind | Energy = "norm",
     length: Lengths | Sequence[Lengths] | None = None,
     chains: Chains = 16,
@@ -74,6 +84,9 @@ def sample(
         burn_in: First sweeps that are not kept.
         thin: Keep every n-th sweep.
         start: Where chains start, and which tokens they may hold.
+
+    Returns:
+        A `SampleRun`: the texts with their energies, and a diagnosis.
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
     >>> len(run.to_frame())
@@ -140,6 +153,9 @@ def diagnose(run: Run | Runs, judge: str | None = None) -> unmask.Diagnosis | un
             `sample` returned. Or a list of them.
         judge: A causal language model, by name or folder, that scores the texts.
 
+    Returns:
+        A `Diagnosis`; of a list of runs, `Diagnoses`.
+
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
     >>> unmask.diagnose(run).draws
     4
@@ -194,7 +210,7 @@ def translate(
     *,
     model: Translator,
     kernel: Annotated[
-        Kernel | Auto | Beam | str, TakesMethod("unmask.studies.translation.recipe:METHODS")
+        SampleMethod | Auto | Beam | str, TakesMethod("unmask.studies.translation.recipe:METHODS")
     ] = "auto",
     sweeps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
     start: str | None = None,
@@ -230,6 +246,9 @@ def translate(
         save: Write the JSON lines here, not to standard output.
         out: Keep the run in this folder, its lines in translations.jsonl; the same command
             continues a run that was stopped.
+
+    Returns:
+        `Translations`, in the order of the sources.
 
     >>> # the folder that `unmask.train(parallel=[english, german], out="numbers")` left
     >>> translations = unmask.translate(["two three", "five"], model="numbers")

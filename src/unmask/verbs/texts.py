@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Written
+from unmask.common.border.marks import ShownType, Written
 from unmask.common.errors import InputError
+from unmask.joints.constructions.construction import Construction, Rule, Rules
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.studies.variants.ranking import Ranking
-from unmask.verbs import Alphabet, Construction, Force, PathLike, Texts, one_or_many, refuse_given
+from unmask.verbs import Alphabet, Force, PathLike, Texts, one_or_many, refuse_given
 from unmask.verbs.answers.search import Search
 
 Count = Annotated[int, Interval(ge=1, le=10**7)]
@@ -41,7 +42,11 @@ if TYPE_CHECKING:
 
     Measurements: TypeAlias = PathLike | DataFrame | Sequence[Mapping[str, Any]] | None
 else:
-    Measurements = Annotated[Any, Written(metavar="PATH")]
+    Measurements = Annotated[
+        Any,
+        ShownType("str | PathLike[str] | DataFrame | Sequence[Mapping[str, Any]] | None"),
+        Written(metavar="PATH"),
+    ]
 
 
 @one_or_many
@@ -50,7 +55,7 @@ def fill(
     text: Texts,
     model: Model = None,
     *,
-    construction: Construction | None = None,
+    construction: Rule | None = None,
     candidates: Candidates = None,
     exact: Exact = False,
     top: Shown = 10,
@@ -75,10 +80,14 @@ def fill(
     Parameters:
         text: Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to
             five tokens.
-        construction: How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale,
-            balanced, pseudo_gibbs, restarted, chain or family:ALPHA,LAMBDA [default: restarted
-            for one or two blanks, chain from three on].
+        construction: How the joint is derived: the name of a construction (see
+            `unmask.CONSTRUCTIONS`), family:ALPHA,LAMBDA, or a rule of your own, my_rules.py:Mine;
+            in Python also an object such as unmask.HCB(pivot=...), or a function from tables to
+            a joint [default: restarted for one or two blanks, chain from three on].
         search: Search over the whole vocabulary, and constraints on fillings.
+
+    Returns:
+        A `Filling`; of a list of texts, or of a file, a list of them.
 
     >>> filling = unmask.fill("She drank a cup of [MASK].", top=2)
     >>> [completion.text for completion in filling.completions]
@@ -88,7 +97,8 @@ def fill(
     from unmask.verbs.answers.filling import fillings
 
     grid = Grid(positions, targets, candidates, exact, alphabet, force)
-    yield from fillings(text, model, construction, grid, search, top, progress)
+    rule = cast("Construction | None", construction)
+    yield from fillings(text, model, rule, grid, search, top, progress)
 
 
 @one_or_many
@@ -97,8 +107,8 @@ def compare(
     text: Texts,
     model: Model = None,
     *,
-    constructions: Annotated[str | Sequence[str], Written(metavar="A,B")] = "all",
-    construction: Construction | None = None,
+    constructions: Rules = "all",
+    construction: Annotated[str | None, Written(metavar="NAME", short="-c")] = None,
     candidates: Candidates = None,
     exact: Exact = False,
     top: Shown = 10,
@@ -123,6 +133,9 @@ def compare(
         figure: Draw the joint of two blanks, independent and by the default, to this file (png,
             pdf, svg).
 
+    Returns:
+        A `Comparison`; of a list of texts, or of a file, a list of them.
+
     >>> text = "The [MASK] [MASK] at the casino."
     >>> comparison = unmask.compare(text, constructions="product,mrf,chain", candidates=32)
     >>> list(comparison.joints), comparison.ranked_by
@@ -132,7 +145,8 @@ def compare(
     from unmask.verbs.answers.comparison import comparisons
 
     grid = Grid(positions, targets, candidates, exact, alphabet, force)
-    yield from comparisons(text, model, constructions, construction, grid, top, figure, progress)
+    rules = cast("tuple[Construction, ...]", constructions)
+    yield from comparisons(text, model, rules, construction, grid, top, figure, progress)
 
 
 @one_or_many
@@ -142,7 +156,7 @@ def dependence(
     model: Model = None,
     *,
     positions: Positions = None,
-    construction: Construction = "pseudo_gibbs",
+    construction: Rule | None = None,
     others: Literal["masked", "text"] | None = None,
     candidates: Annotated[
         Annotated[int, Interval(ge=2, le=10**7)] | None, Written(short="-n")
@@ -176,6 +190,9 @@ def dependence(
         sentences: Of a profile: the most texts to measure on.
         save: Of a profile: file for it, JSON; least-dependent decoding reads it (profile).
 
+    Returns:
+        A `Dependence`; of a list of texts, or of a file, a list of them. With profile, a `Profile`.
+
     >>> unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16).tokens
     ('[MASK]', '[MASK]')
     """
@@ -200,7 +217,16 @@ def dependence(
     from unmask.verbs.answers.dependence import dependences
 
     yield from dependences(
-        text, model, positions, construction, others, candidates, alphabet, figure, force, progress
+        text,
+        model,
+        positions,
+        cast(Construction, construction),
+        others,
+        candidates,
+        alphabet,
+        figure,
+        force,
+        progress,
     )
 
 
@@ -215,7 +241,7 @@ def mutants(
     changes: Annotated[int, Interval(ge=1, le=4)] = 1,
     measured: Measurements = None,
     ranking: Ranking = Ranking(),  # noqa: B008
-    construction: Construction = "balanced",
+    construction: Rule = "balanced",
     alphabet: Alphabet = None,
     top: Shown = 20,
     by: Literal["log_prob", "effect", "singles", "epistasis", "interaction"] = "effect",
@@ -250,6 +276,9 @@ def mutants(
         save: File for all mutants and their numbers: Parquet, CSV or TSV, by its ending.
         figure: Draw effects or epistasis as a heat map to this file (png, pdf, svg).
 
+    Returns:
+        `Mutants`; with measured, `Measured`. Of a list of sequences, or of a file, a list.
+
     >>> mutants = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
     >>> mutants.to_frame()["mutant"].tolist()
     ['cat2dog']
@@ -274,6 +303,7 @@ def mutants(
     if save_file and figure_file and save_file.resolve() == figure_file.resolve():
         raise InputError(f"save and figure are one file, {str(save_file)!r}: name two")
     answers: Iterator[unmask.Mutants | unmask.Measured]
+    rule = cast(Construction, construction)
     if measured is None:
         drawn = figure_file is not None
         answers = scans(
@@ -282,7 +312,7 @@ def mutants(
             mutations,
             positions,
             changes,
-            construction,
+            rule,
             alphabet,
             top,
             by,
@@ -294,9 +324,7 @@ def mutants(
         from unmask.studies.variants.score_comparison import measure
 
         answers = (
-            measure(
-                one, model, measured, positions, ranking, construction, alphabet, force, progress
-            )
+            measure(one, model, measured, positions, ranking, rule, alphabet, force, progress)
             for one in sequence
         )
     for answer in answers:

@@ -73,6 +73,9 @@ def train(
         resume: Go on with the run in out.
         device: cpu, cuda or auto.
 
+    Returns:
+        A `TrainingRun`: the folder of the model, its validation, and the settings that were chosen.
+
     >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
     >>> small = unmask.Shape(layers=1, width=16, heads=1, vocab=80, max_length=16)
     >>> two_steps = unmask.Optimisation(steps=2, batch_tokens=128)

@@ -17,7 +17,7 @@ from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.chains.drawing import draw_samples
 from unmask.sampling.chains.sample_folder import load_run
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.methods import METHODS
 
 SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "passes": 3, "seed": 7}
 
@@ -28,7 +28,7 @@ def same(one, other):
     )
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", METHODS)
 def test_samples_do_not_depend_on_how_many_chains_run_at_once(tiny, kernel):
     settings = settings_of(kernel=kernel, **{**SMALL, "chains": 3})
     together, alone = draw_samples(settings, tiny), draw_samples(settings, tiny, chains_at_once=1)

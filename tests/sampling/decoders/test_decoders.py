@@ -8,18 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.enumeration import all_texts
-from support.sampling_cases import of, small_target, strictly_positive_joint
+from support.sampling_cases import log_prob, of, small_target, strictly_positive_joint
 from unmask.common.errors import ModelError
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.decoders.decoder import (
-    Ancestral,
-    ConfidenceOrder,
-    MaskPredict,
-    Revise,
-    blanks_left,
-    decode,
-)
-from unmask.sampling.decoders.revealing import EntropyBound
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.confidence import Confidence
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.entropy_bound import EntropyBound
+from unmask.sampling.decoders.in_steps import blanks_left
+from unmask.sampling.decoders.mask_predict import MaskPredict
+from unmask.sampling.decoders.revise import Revise
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.target import Target
 
@@ -30,9 +28,9 @@ def test_ancestral_probabilities_sum_to_one_for_every_order(proposal):
     decoder, texts = of(Ancestral, target, **proposal), all_texts(target)
     laws = []
     for order in permutations(range(3)):
-        log_prob = decoder.log_prob(texts, torch.tensor(order).expand(len(texts), -1))
-        assert float(log_prob.exp().sum()) == pytest.approx(1.0, abs=1e-13)
-        laws.append(log_prob.exp())
+        log_probs = log_prob(decoder, texts, torch.tensor(order).expand(len(texts), -1))
+        assert float(log_probs.exp().sum()) == pytest.approx(1.0, abs=1e-13)
+        laws.append(log_probs.exp())
     assert float((laws[0] - laws[-1]).abs().sum()) > 0.01, (
         "incompatible conditionals: the order matters"
     )
@@ -43,9 +41,9 @@ def test_ancestral_probabilities_respect_constraints_and_sum_to_one():
     model.special_ids = (0,)
     target = Target(model, [4, 2, 4], allowed={2: [1, 3]})
     texts = all_texts(target)
-    log_prob = of(Ancestral, target).log_prob(texts, torch.tensor([1, 0]).expand(len(texts), -1))
+    log_probs = log_prob(of(Ancestral, target), texts, torch.tensor([1, 0]).expand(len(texts), -1))
     assert len(texts) == 6
-    assert float(log_prob.exp().sum()) == pytest.approx(1.0, abs=1e-13)
+    assert float(log_probs.exp().sum()) == pytest.approx(1.0, abs=1e-13)
 
 
 def test_ancestral_sampling_of_compatible_conditionals_is_the_joint():
@@ -53,8 +51,8 @@ def test_ancestral_sampling_of_compatible_conditionals_is_the_joint():
     target = small_target(model=TabularMLM.from_joint(joint))
     texts = all_texts(target)
     for order in ([0, 1, 2], [2, 0, 1]):
-        log_prob = of(Ancestral, target).log_prob(texts, torch.tensor(order).expand(27, -1))
-        assert torch.allclose(log_prob.exp(), joint[tuple(texts.T)], atol=1e-14)
+        log_probs = log_prob(of(Ancestral, target), texts, torch.tensor(order).expand(27, -1))
+        assert torch.allclose(log_probs.exp(), joint[tuple(texts.T)], atol=1e-14)
 
 
 def test_ancestral_draws_report_their_own_log_probability():
@@ -62,10 +60,10 @@ def test_ancestral_draws_report_their_own_log_probability():
     decoder = of(Ancestral, target)
     state, passes = decode(decoder, 500, ChainStreams(0, range(500)).at(0, 0))
     assert passes.tolist() == [3] * 500
-    assert torch.allclose(state.log_prob, decoder.log_prob(state.ids, state.order), atol=1e-12)
+    assert torch.allclose(state.log_prob, log_prob(decoder, state.ids, state.order), atol=1e-12)
     fixed = of(Ancestral, target, order="right-to-left")
     drawn, _ = decode(fixed, 6000, ChainStreams(1, range(6000)).at(0, 0))
-    law = decoder.log_prob(all_texts(target), torch.tensor([2, 1, 0]).expand(27, -1)).exp()
+    law = log_prob(decoder, all_texts(target), torch.tensor([2, 1, 0]).expand(27, -1)).exp()
     seen = torch.bincount(drawn.ids @ torch.tensor([9, 3, 1]), minlength=27) / 6000
     assert float((seen - law).abs().sum() / 2) < 0.03
 
@@ -74,7 +72,7 @@ def test_steps_leave_fewer_and_fewer_blanks():
     assert [blanks_left(10, s, 5) for s in range(1, 6)] == [8, 6, 4, 2, 0]
 
 
-@pytest.mark.parametrize("decoder_class", [MaskPredict, ConfidenceOrder, Revise])
+@pytest.mark.parametrize("decoder_class", [MaskPredict, Confidence, Revise])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decoders_fill_everything_inside_the_support(tiny, decoder_class, temperature):
     template = tiny.cloze("the cat [MASK] [MASK] [MASK] [MASK] .").ids
@@ -92,7 +90,7 @@ def test_decoders_fill_everything_inside_the_support(tiny, decoder_class, temper
 def test_confidence_order_with_one_site_a_step_is_easy_first():
     target = small_target(seed=8)
     model = target.model
-    decoder = of(ConfidenceOrder, target, passes=3, temperature=0.0)
+    decoder = of(Confidence, target, passes=3, temperature=0.0)
     state, passes = decode(decoder, 1, ChainStreams(0, [0]).at(0, 0))
     ids = [3, 3, 3]
     for _ in range(3):
@@ -162,7 +160,7 @@ def test_revision_mends_a_first_guess_if_the_model_corrects_what_it_sees_and_not
 
 
 @pytest.mark.parametrize(
-    "decoder_class", [MaskPredict, ConfidenceOrder, Revise, Ancestral, EntropyBound]
+    "decoder_class", [MaskPredict, Confidence, Revise, Ancestral, EntropyBound]
 )
 @pytest.mark.parametrize("heat", [0.0, 1.0])
 def test_logits_that_are_no_numbers_are_an_error_and_no_token(decoder_class, heat):

@@ -14,34 +14,30 @@ from support.sampling_cases import of, small_target, strictly_positive_joint
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.decoders.revealing import (
-    FALL,
-    Interleaved,
-    LeastDependent,
-    every_nth,
-    law,
-    least_bound,
-)
+from unmask.sampling.decoders.entropy_bound import least_bound
+from unmask.sampling.decoders.interleaved import Interleaved, every_nth
+from unmask.sampling.decoders.least_dependent import FALL, LeastDependent
+from unmask.sampling.decoders.revealing import law
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.methods import METHODS
 from unmask.sampling.target import Target
 from unmask.tables.profile import Profile
 
 PROFILE = Profile((0.9, 0.4, 0.2, 0.1), "", 1)
-WITH_LAW = [name for name, entry in KERNELS.items() if entry.law]
-CASES = [(name, {KERNELS[name].parts: steps}) for name in WITH_LAW for steps in (1, 2, 3, 9)]
+WITH_LAW = [name for name, entry in METHODS.items() if getattr(entry, "chooses", "")]
+CASES = [(name, {METHODS[name].parts: steps}) for name in WITH_LAW for steps in (1, 2, 3, 9)]
 CASES += [
     (name, {"gamma": value})
     for name in WITH_LAW
-    if KERNELS[name].bound
+    if METHODS[name].limited_by
     for value in (0.0, 0.3, 1.0, 1e6)
 ]
 
 
 def decoder_of(name, target, **options):
-    profile = {"profile": PROFILE} if hasattr(KERNELS[name], "profile") else {}
-    return KERNELS[name](**profile, **options).on(target, Passes(target.model))
+    profile = {"profile": PROFILE} if hasattr(METHODS[name], "profile") else {}
+    return METHODS[name](**profile, **options).on(target, Passes(target.model))
 
 
 def same_order(n):
@@ -155,7 +151,7 @@ def test_laws_are_those_of_a_plain_reference_pass_by_pass(name, options):
 @pytest.mark.parametrize("name", WITH_LAW)
 def test_draws_follow_the_law_and_report_their_own_log_probability(name):
     target = small_target(3, 3, seed=4)
-    decoder, n = decoder_of(name, target, temperature=0.8, **{KERNELS[name].parts: 2}), 5000
+    decoder, n = decoder_of(name, target, temperature=0.8, **{METHODS[name].parts: 2}), 5000
     drawn, passes = decode(decoder, n, ChainStreams(1, range(n)).at(0, 0))
     again = law(decoder, drawn.ids, ChainStreams(1, range(n)).at(0, 0))
     assert torch.allclose(drawn.log_prob, again.log_q.sum(1), atol=1e-12)
@@ -309,7 +305,7 @@ def test_compatible_conditionals_one_by_one_are_the_joint():
     target = small_target(model=TabularMLM.from_joint(joint))
     for name in WITH_LAW:
         assert torch.allclose(
-            log_law(decoder_of(name, target, **{KERNELS[name].parts: 4})),
+            log_law(decoder_of(name, target, **{METHODS[name].parts: 4})),
             joint.flatten().log(),
             atol=1e-10,
         )

@@ -10,11 +10,12 @@ from support.enumeration import all_texts
 from support.sampling_cases import small_target
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.decoders.revealing import law, surest_and_least_dependent
+from unmask.sampling.decoders.least_dependent import surest_and_least_dependent
+from unmask.sampling.decoders.revealing import law
 from unmask.sampling.decoders.verified import Verified
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.methods import METHODS
 from unmask.sampling.target import Target
 from unmask.tables.profile import Profile
 
@@ -23,7 +24,7 @@ DRAWS = 20_000
 
 
 def verified(target, profile=PROFILE, **options):
-    return KERNELS["verified"](profile=profile, **options).on(target, Passes(target.model))
+    return METHODS["verified"](profile=profile, **options).on(target, Passes(target.model))
 
 
 def drawn(decoder, n=DRAWS, seed=5):
@@ -87,8 +88,8 @@ def test_drafts_from_any_distribution_leave_the_law_as_it_is(monkeypatch):
     decoder = verified(small_target(3, 4, seed=6), sets=1)
     usual, sets = drawn(decoder)[0].rounds, Verified._choose
 
-    def uniform(self, state, texts, outputs):
-        sets(self, state, texts, outputs)
+    def uniform(self, on, state, texts, outputs):
+        sets(self, on, state, texts, outputs)
         if state.outputs is not None:
             state.outputs[texts], state.fresh[texts] = 0.0, False
 
@@ -149,7 +150,8 @@ def test_at_temperature_0_the_text_is_that_of_one_token_per_pass():
         from unmask.sampling.decoders.revealing import Law
 
         for _ in range(decoder.steps):
-            decoder.reveal(one_by_one, likeliest, Law.unknown(one_by_one))
+            part = Law.unknown(one_by_one)
+            decoder.method.reveal(decoder, one_by_one, likeliest, part)
         assert torch.equal(state.ids, one_by_one.ids)
 
 

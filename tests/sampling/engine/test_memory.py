@@ -14,7 +14,7 @@ from unmask.sampling.chains.sample_folder import load_run
 from unmask.sampling.engine.memory import chains_that_fit
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.metropolis import MetropolisHastings
+from unmask.sampling.kernels.mh import MH
 from unmask.sampling.target import Target, blank_template
 
 SETTINGS = {"chains": 3, "sweeps": 3, "length": (6,), "passes": 3}
@@ -50,7 +50,7 @@ def test_kept_states_give_the_same_chain(tiny):
     ids[:, 0], ids[:, -1] = 2, 3
     states = []
     for form in ("logits", "states"):
-        kernel = MetropolisHastings(target, Passes(tiny, form=form))
+        kernel = MH().on(target, Passes(tiny, form=form))
         state, streams = kernel.init(ids)[0], ChainStreams(2, range(5))
         for step in range(30):
             kernel.step(state, streams.at(0, step), torch.full((5, 1), step % 6))

@@ -23,8 +23,11 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.chains.groups import group_runs
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.kernel import PseudoGibbs, SweepPlan
-from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
+from unmask.sampling.kernels.block import Block
+from unmask.sampling.kernels.gibbs import Gibbs
+from unmask.sampling.kernels.mh import MH
+from unmask.sampling.kernels.sequential_block import SequentialBlock
+from unmask.sampling.kernels.sweep import SweepPlan
 from unmask.sampling.target import Energy, Target, blank_template
 
 
@@ -42,9 +45,9 @@ def run(kernel, ids, sweeps, seed=0, chains=None, plan=None, each=None):
 
 
 KERNELS = [
-    (MetropolisHastings, {}, [1]),
-    (PseudoGibbs, {}, [2]),
-    (ProductBlock, {}, [0, 1]),
+    (MH, {}, [1]),
+    (Gibbs, {}, [2]),
+    (Block, {}, [0, 1]),
     (SequentialBlock, {}, [2, 1]),
 ]
 
@@ -69,7 +72,7 @@ def test_drawn_steps_follow_the_enumerated_matrix(kernel_class, options, sites):
 @pytest.mark.parametrize("kind", ["raw", "norm"])
 def test_cached_chain_equals_the_uncached_one_token_for_token(kind):
     target = small_target(vocab=4, length=4, seed=2, kind=kind)
-    kernel, naive = of(MetropolisHastings, target), NaiveMetropolis(target)
+    kernel, naive = of(MH, target), NaiveMetropolis(target)
     ids = all_texts(target)[::16].clone()
     streams, state = ChainStreams(3, range(len(ids))), kernel.init(ids)[0]
     for step in range(80):
@@ -83,7 +86,7 @@ def test_cached_chain_equals_the_uncached_one_token_for_token(kind):
 
 def test_cached_chain_equals_the_uncached_one_on_a_transformer(tiny):
     target = Target(tiny, blank_template(tiny, 5))
-    kernel, naive = of(MetropolisHastings, target), NaiveMetropolis(target)
+    kernel, naive = of(MH, target), NaiveMetropolis(target)
     ids = torch.tensor([[2, 5, 6, 7, 8, 9, 3], [2, 16, 5, 5, 10, 11, 3]])
     streams, state = ChainStreams(0, range(2)), kernel.init(ids)[0]
     for step in range(60):
@@ -96,9 +99,9 @@ def test_cached_chain_equals_the_uncached_one_on_a_transformer(tiny):
 @pytest.mark.parametrize(
     ("kernel_class", "options", "block"),
     [
-        (MetropolisHastings, {}, 1),
-        (PseudoGibbs, {}, 1),
-        (ProductBlock, {}, 2),
+        (MH, {}, 1),
+        (Gibbs, {}, 1),
+        (Block, {}, 2),
         (SequentialBlock, {}, 3),
     ],
 )
@@ -109,11 +112,11 @@ def test_kept_tables_and_energies_equal_fresh_ones(tiny, kernel_class, options, 
     ids[:, 0], ids[:, -1] = 2, 3
     state = run(kernel, ids, 5, plan=SweepPlan(6, block_size=block))
     assert not torch.equal(state.ids, ids)
-    fresh, _ = of(MetropolisHastings, target).init(state.ids)
+    fresh, _ = of(MH, target).init(state.ids)
     known = state.fresh
     assert torch.allclose(state.terms[known], fresh.terms[known], atol=1e-5)
     assert torch.allclose(state.outputs[known], fresh.outputs[known], atol=1e-4)
-    assert kernel_class is PseudoGibbs or bool(known.all())
+    assert kernel_class is Gibbs or bool(known.all())
 
 
 def test_chains_do_not_depend_on_their_batch(english):
@@ -126,7 +129,7 @@ def test_chains_do_not_depend_on_their_batch(english):
         [torch.tensor(template[:1]).expand(2, 1), words, torch.tensor(template[-1:]).expand(2, 1)],
         1,
     )
-    kernel = of(MetropolisHastings, target)
+    kernel = of(MH, target)
     together = run(kernel, ids, 2)
     alone = [run(kernel, ids[c : c + 1], 2, chains=[c]) for c in range(2)]
     assert torch.equal(together.ids, torch.cat([state.ids for state in alone]))
@@ -167,7 +170,7 @@ def test_calls_are_never_cut_in_two(english):
 def test_total_variation_falls_as_one_over_root_n_for_mh_and_stays_up_for_pseudo_gibbs():
     target = small_target(vocab=2, length=3, seed=2)
     law = target_law(target)
-    gibbs_law = stationary(fixed_sweep(site_matrices(of(PseudoGibbs, target))))
+    gibbs_law = stationary(fixed_sweep(site_matrices(of(Gibbs, target))))
     assert total_variation(law, gibbs_law) > 0.05
     sizes = [32, 256, 2048]
     plan = SweepPlan(3, "fixed")
@@ -184,7 +187,7 @@ def test_total_variation_falls_as_one_over_root_n_for_mh_and_stays_up_for_pseudo
         ]
         return [float(np.mean([total_variation(f, law) for f in group])) for group in frequencies]
 
-    right, wrong = distances(of(MetropolisHastings, target)), distances(of(PseudoGibbs, target))
+    right, wrong = distances(of(MH, target)), distances(of(Gibbs, target))
     slope = np.polyfit(np.log(sizes), np.log(right), 1)[0]
     assert -0.65 < slope < -0.35, right
     assert right[-1] < 0.04
@@ -230,6 +233,6 @@ def test_chains_of_many_lengths_are_no_reason_for_large_calls(tiny):
 def test_logits_that_are_no_numbers_are_refused():
     model = TabularMLM.random(3, 3, 0)
     model.table[1, 0] = torch.nan
-    kernel = of(MetropolisHastings, small_target(model=model))
+    kernel = of(MH, small_target(model=model))
     with pytest.raises(ModelError, match="not numbers"):
         kernel.init(torch.zeros((1, 3), dtype=torch.long))

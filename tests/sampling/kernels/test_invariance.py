@@ -21,7 +21,9 @@ from support.sampling_cases import (
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
+from unmask.sampling.kernels.block import Block
+from unmask.sampling.kernels.mh import MH
+from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.target import Energy, Target
 
 EXACT = 1e-12
@@ -39,7 +41,7 @@ def test_single_site_scans_keep_the_target(seed, kind, temperature, proposal_tem
     target = small_target(seed=seed, kind=kind)
     law = target_law(target, temperature)
     kernel = of(
-        MetropolisHastings,
+        MH,
         target,
         energy_temperature=temperature,
         proposal_temperature=proposal_temperature,
@@ -55,7 +57,7 @@ def test_single_site_scans_keep_the_target(seed, kind, temperature, proposal_tem
 
 
 @pytest.mark.parametrize("kind", ["raw", "norm"])
-@pytest.mark.parametrize("kernel_class", [ProductBlock, SequentialBlock])
+@pytest.mark.parametrize("kernel_class", [Block, SequentialBlock])
 @pytest.mark.parametrize("sites", [[0, 1], [2, 0]])
 def test_blocks_keep_the_target(kernel_class, sites, kind):
     target = small_target(seed=11, kind=kind)
@@ -92,7 +94,7 @@ def test_matrix_of_the_code_equals_the_formula():
                 flow = float(torch.exp(q[token] + log_accept))
                 expected[a, texts.index(y)] += flow
                 expected[a, a] += float(q[token].exp()) - flow
-        got = transition_matrix(of(MetropolisHastings, target), torch.tensor([i]))
+        got = transition_matrix(of(MH, target), torch.tensor([i]))
         assert float((got - expected).abs().max()) < 1e-14
 
 
@@ -117,7 +119,7 @@ def test_constraints_and_user_terms_are_part_of_the_target():
     assert torch.allclose(law, weights.softmax(0), atol=1e-14), (
         "the free model given the constraints"
     )
-    matrix = fixed_sweep(site_matrices(of(MetropolisHastings, target, energy_temperature=1.3)))
+    matrix = fixed_sweep(site_matrices(of(MH, target, energy_temperature=1.3)))
     assert gap_to_invariance(law, matrix) < EXACT
     assert (
         gap_to_invariance(
@@ -136,14 +138,14 @@ def test_special_tokens_are_outside_proposal_and_target():
     target = small_target(model=model)
     texts = all_texts(target)
     assert set(texts.flatten().tolist()) == {1, 3}
-    matrix = random_scan(site_matrices(of(MetropolisHastings, target)))
+    matrix = random_scan(site_matrices(of(MH, target)))
     assert gap_to_invariance(target_law(target), matrix) < EXACT
 
 
 def test_passes_of_a_step_are_counted_as_the_cost_model_says():
     target = small_target(seed=7, kind="raw")
     passes = Passes(target.model)
-    kernel = MetropolisHastings(target, passes)
+    kernel = MH().on(target, passes)
     state, spent = kernel.init(all_texts(target))
     assert spent.tolist() == [3] * 27
     assert passes.count == 81

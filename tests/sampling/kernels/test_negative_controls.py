@@ -23,8 +23,9 @@ from support.sampling_cases import (
     total_variation,
 )
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.kernels.kernel import PseudoGibbs
-from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock
+from unmask.sampling.kernels.block import Block
+from unmask.sampling.kernels.gibbs import Gibbs
+from unmask.sampling.kernels.mh import MH
 
 CLEARLY_WRONG = 1e-3
 
@@ -33,7 +34,7 @@ CLEARLY_WRONG = 1e-3
 def test_pseudo_gibbs_has_neither_target_and_depends_on_the_order(kind):
     target = small_target(seed=0, kind=kind)
     law = target_law(target)
-    matrices = site_matrices(of(PseudoGibbs, target))
+    matrices = site_matrices(of(Gibbs, target))
     assert gap_to_invariance(law, random_scan(matrices)) > CLEARLY_WRONG
     laws = [
         stationary(m)
@@ -48,7 +49,7 @@ def test_compatible_conditionals_make_pseudo_gibbs_right_and_leave_the_norm_ener
     target = small_target(model=TabularMLM.from_joint(joint))
     texts = all_texts(target)
     truth = joint[tuple(texts.T)]
-    matrices = site_matrices(of(PseudoGibbs, target))
+    matrices = site_matrices(of(Gibbs, target))
     for matrix in (random_scan(matrices), fixed_sweep(matrices), permuted_sweep(matrices)):
         assert gap_to_invariance(truth, matrix) < 1e-14
     assert total_variation(truth, target_law(target)) > 0.01, (
@@ -62,9 +63,7 @@ def test_wrong_acceptance_is_caught(wrong, kind):
     target = small_target(vocab=2, length=4, seed=0, kind=kind)
     law = target_law(target)
     assert gap_to_invariance(law, random_scan(site_matrices(of(wrong, target)))) > CLEARLY_WRONG
-    assert (
-        gap_to_invariance(law, random_scan(site_matrices(of(MetropolisHastings, target)))) < 1e-12
-    )
+    assert gap_to_invariance(law, random_scan(site_matrices(of(MH, target)))) < 1e-12
 
 
 def test_reverse_density_over_the_changed_positions_only_is_caught():
@@ -72,7 +71,7 @@ def test_reverse_density_over_the_changed_positions_only_is_caught():
     law = target_law(target)
     sites = torch.tensor([0, 1])
     wrong = transition_matrix(of(ChangedOnlyBlock, target), sites)
-    right = transition_matrix(of(ProductBlock, target), sites)
+    right = transition_matrix(of(Block, target), sites)
     assert gap_to_invariance(law, wrong) > CLEARLY_WRONG
     assert imbalance(law, wrong) > CLEARLY_WRONG
     assert gap_to_invariance(law, right) < 1e-12
@@ -84,9 +83,7 @@ def test_a_block_that_is_chosen_by_the_current_text_is_caught():
     """
     target = small_target(vocab=2, length=3, seed=11)
     law, texts = target_law(target), all_texts(target)
-    steps = [
-        transition_matrix(of(ProductBlock, target), torch.tensor(pair)) for pair in ([0, 1], [1, 2])
-    ]
+    steps = [transition_matrix(of(Block, target), torch.tensor(pair)) for pair in ([0, 1], [1, 2])]
     assert max(gap_to_invariance(law, step) for step in steps) < 1e-12
     by_text = torch.stack([steps[int(text.sum()) % 2][row] for row, text in enumerate(texts)])
     assert gap_to_invariance(law, by_text) > CLEARLY_WRONG
@@ -95,7 +92,7 @@ def test_a_block_that_is_chosen_by_the_current_text_is_caught():
 def test_retrying_until_accepted_is_caught():
     target = small_target(seed=0)
     law = target_law(target)
-    kernel = of(MetropolisHastings, target)
+    kernel = of(MH, target)
     retried = []
     for i, matrix in enumerate(site_matrices(kernel)):
         state, _ = kernel.init(all_texts(target))

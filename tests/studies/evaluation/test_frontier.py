@@ -5,7 +5,6 @@ refused.
 import itertools
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,9 +15,8 @@ from support.command_runner import invoke
 from unmask.common.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.revealing import law
-from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import with_law
+from unmask.sampling.methods import with_law
 from unmask.sampling.target import Target
 from unmask.studies.evaluation.frontier import Frontier
 from unmask.studies.evaluation.frontier_rows import SEQUENTIAL, LeftToRight, texts_of_length
@@ -38,7 +36,7 @@ def test_left_to_right_is_the_chain_rule_and_all_orders_sum_to_one():
     texts = torch.tensor(list(itertools.product(range(3), repeat=3)))
     target = Target(model, [model.mask_id] * 3)
     for kind in SEQUENTIAL.values():
-        decoder = kind(target, Passes(model), replace(kind.options, passes=3))
+        decoder = kind(passes=3).on(target)
         laws = law(decoder, texts, ChainStreams(0, [0] * len(texts)).at(0, 0))
         assert float(laws.log_q.sum(1).exp().sum()) == pytest.approx(1, abs=1e-12)
         assert set(laws.passes.tolist()) == {3}

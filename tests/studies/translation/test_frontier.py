@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from support.made_up_language import pairs
-from unmask.sampling.decoders.decoder import Ancestral
+from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.studies.translation.masked_pairs import PairModel
 
 SOURCES, TARGETS = pairs(16, seed=9, words=6)
@@ -49,9 +49,9 @@ def test_laws_are_given_the_source(bench: Any, masked: Path) -> None:
         )
         for places, goal, _, passes in here.groups():
             if number in places:
-                log_prob = Ancestral(goal, passes).log_prob(
-                    _in_room(text, room, goal), torch.arange(size).unsqueeze(0)
-                )
+                on = Ancestral().on(goal, passes)
+                order = torch.arange(size).unsqueeze(0)
+                log_prob = on.method.log_prob(on, _in_room(text, room, goal), order)
         assert chain["nats"][number] == pytest.approx(-float(log_prob) / size, abs=2e-5)
         assert (chain["passes"][number], once["passes"][number]) == (size, 1)
 

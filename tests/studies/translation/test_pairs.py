@@ -11,11 +11,14 @@ from support.enumeration import energy_terms, target_law, transition_matrix
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.pair_layout import PairLayout
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.decoders.decoder import Ancestral, decode
-from unmask.sampling.decoders.revealing import EntropyBound
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.entropy_bound import EntropyBound
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
+from unmask.sampling.kernels.block import Block
+from unmask.sampling.kernels.mh import MH
+from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.target import Energy, Target
 from unmask.studies.training.encoder import PackedBert
 from unmask.studies.training.masking.schemes import UniformRate
@@ -146,29 +149,28 @@ def test_what_a_text_is_conditioned_on_has_no_term_and_stays() -> None:
     target.check(texts)
     assert target.columns == 3
     assert target.sites == 3
-    kernel = MetropolisHastings(target, Passes(target.model))
+    kernel = MH().on(target, Passes(target.model))
     state, _ = kernel.init(texts)
     assert torch.allclose(state.energy, energy_terms(target.model, texts, "norm", [1, 2, 3]).sum(1))
     blank = texts.clone()
     blank[:, 1:] = target.model.mask_id
-    filled, _ = decode(
-        EntropyBound(target, Passes(target.model)), 2, ChainStreams(0, [0, 1]).at(0, 0), blank
-    )
+    decoder = EntropyBound().on(target)
+    filled, _ = decode(decoder, 2, ChainStreams(0, [0, 1]).at(0, 0), blank)
     assert filled.ids[:, 0].tolist() == [0, 2]
     assert bool((filled.ids < 3).all())
 
 
-@pytest.mark.parametrize("kernel", [MetropolisHastings, ProductBlock, SequentialBlock])
+@pytest.mark.parametrize("kernel", [MH, Block, SequentialBlock])
 def test_a_chain_leaves_the_law_given_its_source_invariant(kernel: type) -> None:
     """exp(-E(y | s)) for each source s; the law whose energy has the source's own term is
     another one, and not invariant.
     """
     model = TabularMLM.random(2, 3, 4)
-    sites = torch.tensor([0]) if kernel is MetropolisHastings else torch.tensor([1, 0])
+    sites = torch.tensor([0]) if kernel is MH else torch.tensor([1, 0])
     for source in range(2):
         template = [source, model.mask_id, model.mask_id]
         target = Target(model, template, Energy("norm"), given=[0])
-        matrix = transition_matrix(kernel(target, Passes(model)), sites)
+        matrix = transition_matrix(kernel().on(target), sites)
         law, other = target_law(target), target_law(Target(model, template, Energy("norm")))
         assert (law @ matrix - law).abs().max() < 1e-12
         assert (other @ matrix - other).abs().max() > 1e-3
@@ -178,7 +180,6 @@ def test_log_probabilities_of_an_order_sum_to_one_given_each_source() -> None:
     target = conditioned(1)
     for first in (0, 2):
         texts = torch.tensor([[first, *rest] for rest in product(range(3), repeat=3)])
-        log_prob = Ancestral(target, Passes(target.model)).log_prob(
-            texts, torch.tensor([[2, 0, 1]]).repeat(27, 1)
-        )
+        on = Ancestral().on(target)
+        log_prob = on.method.log_prob(on, texts, torch.tensor([[2, 0, 1]]).repeat(27, 1))
         assert float(log_prob.exp().sum()) == pytest.approx(1.0, abs=1e-12)

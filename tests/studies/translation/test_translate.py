@@ -24,15 +24,15 @@ from unmask.common.border.options import arguments
 from unmask.common.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.decoders.revealing import RevealingDecoder
+from unmask.sampling.decoders.revealing import Revealing
 from unmask.sampling.decoders.verified import Verified, VerifiedState
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.methods import METHODS
 from unmask.studies.translation.drafts import Draft, Drafting
 from unmask.studies.translation.masked_pairs import PairModel
 from unmask.studies.translation.recipe import settle
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)
-MARKOV = [name for name, kernel in KERNELS.items() if not kernel.decodes]
+MARKOV = [name for name, kernel in METHODS.items() if not kernel.decodes]
 
 
 def translated(model: Path | PairModel, **options: Any) -> unmask.Translations:
@@ -51,9 +51,9 @@ def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal:
     assert translated(causal).settings.kernel == unmask.Beam(beam=5)
 
 
-@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if not kernel.corrects])
+@pytest.mark.parametrize("name", [name for name, kernel in METHODS.items() if not kernel.corrects])
 def test_every_decoder_and_kernel_translates(masked: Path, name: str) -> None:
-    steps = {"passes": 2} if hasattr(KERNELS[name], "passes") else {}
+    steps = {"passes": 2} if hasattr(METHODS[name], "passes") else {}
     steps = {"sweeps": 2, "start": "mask-predict@1"} if name in MARKOV else steps
     result = translated(masked, kernel=name, **steps, lengths=2)
     assert share_right(result.texts, TARGETS) > 0.6
@@ -166,7 +166,7 @@ def test_a_translation_of_one_token_is_no_reason_to_stop(masked: Path, name: str
     pair = PairModel.load(masked, "cpu")
     source, tokens = tuple(pair.spelling.encode(SOURCES[:1])[0]), pair.model.regular_ids[-4:]
     drafts = [Draft(source, 1, 0.0, tokens[:1]), Draft(source, 4, 0.0, tokens)]
-    moved = Drafting(pair, 0).run(drafts, KERNELS[name](), "norm", sweeps=2)
+    moved = Drafting(pair, 0).run(drafts, METHODS[name](), "norm", sweeps=2)
     assert [len(draft.tokens) for draft in moved] == [1, 4]
     assert all(draft.passes > 0 for draft in moved)
 
@@ -411,8 +411,8 @@ def test_verified_drafts_translate_as_one_token_per_pass_does_in_fewer_rounds(
     """
     states: list[VerifiedState] = []
 
-    def recorded(self: Verified, n: int, rng: Any) -> VerifiedState:
-        states.append(init(self, n, rng))
+    def recorded(self: Verified, on: Any, n: int, rng: Any) -> VerifiedState:
+        states.append(init(self, on, n, rng))
         return states[-1]
 
     init = Verified.init
@@ -422,7 +422,7 @@ def test_verified_drafts_translate_as_one_token_per_pass_does_in_fewer_rounds(
         sum(int(state.rounds.sum()) for state in states),
         sum(state.order.numel() for state in states),
     )
-    monkeypatch.setattr(Verified, "step", RevealingDecoder.step)
+    monkeypatch.setattr(Verified, "step", Revealing.step)
     one_by_one = translated(masked, kernel="verified", sets=2, lengths=2)
     assert verified.texts == one_by_one.texts
     assert share_right(verified.texts, TARGETS) > 0.6

@@ -13,6 +13,7 @@ import pytest
 
 import unmask
 from support.command_runner import invoke, refused
+from support.constructions import NAMES
 from unmask.surfaces.cli import terminal
 
 TWO = "the [MASK] sat on the [MASK] ."
@@ -72,7 +73,7 @@ def test_compare_fits_80_columns(model, args):
     result = run("compare", *args, *model)
     assert result.exit_code == 0, result.stderr
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
-    for name in unmask.CONSTRUCTIONS:
+    for name in NAMES:
         assert re.search(rf"^{name} ", result.stdout, re.MULTILINE)
     assert ("P-PPL" in result.stdout) == (len(args) > 1)
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import unmask
-from unmask.joints.arnold_gokhale import members_of
+from support.constructions import NAMES
+from unmask.joints.family_solution import members_of
 from unmask.surfaces.serving import limits
 
 TWO = "the [MASK] sat on the [MASK] ."
@@ -25,7 +26,7 @@ def asked(client, path, **body):
 
 def test_about_names_everything(client):
     about = client.get("/api/about").json()
-    assert [c["name"] for c in about["constructions"]] == list(unmask.CONSTRUCTIONS)
+    assert [c["name"] for c in about["constructions"]] == list(NAMES)
     assert about["vocabulary"] == 12
     assert about["longest"] == 16
     assert about["limits"]["most_blanks"] == 8

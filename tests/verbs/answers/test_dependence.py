@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
+from unmask.joints.registry import named
 from unmask.models.tabular import TabularMLM
 from unmask.verbs.answers.dependence import pair_matrix
 from unmask.verbs.texts import dependence
@@ -42,7 +43,7 @@ def test_others_masked_is_the_information_of_the_pair_with_the_others_summed_out
     vocab, length = size
     p = joint_of(vocab, length, seed)
     model = TabularMLM.from_joint(p)
-    matrix = pair_matrix(model, blank(model, *range(length)), vocab, "masked", construction)
+    matrix = pair_matrix(model, blank(model, *range(length)), vocab, "masked", named(construction))
     for a, b in combinations(range(length), 2):
         exact = information(
             p.sum([t for t in range(length) if t not in (a, b)]) if length > 2 else p
@@ -80,12 +81,20 @@ def test_negative_controls():
     exact = information(p)
     assert exact > 0.05
     assert (
-        float(pair_matrix(model, blank(model, 0, 1), 3, construction="product").information.max())
+        float(
+            pair_matrix(
+                model, blank(model, 0, 1), 3, construction=named("product")
+            ).information.max()
+        )
         < 1e-12
     )
     assert (
         abs(
-            float(pair_matrix(model, blank(model, 0, 1), 3, construction="mrf").information[0, 1])
+            float(
+                pair_matrix(model, blank(model, 0, 1), 3, construction=named("mrf")).information[
+                    0, 1
+                ]
+            )
             - exact
         )
         > 0.01

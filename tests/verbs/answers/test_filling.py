@@ -9,6 +9,7 @@ import torch
 
 import unmask
 from support.command_runner import invoke
+from support.constructions import NAMES
 from unmask.common.errors import InputError
 
 TWO = "the [MASK] sat on the [MASK] ."
@@ -39,7 +40,7 @@ def test_one_blank_is_the_models_own_conditional_among_regular_tokens(tiny):
     assert [c.tokens for c in filling.completions] == [
         (tiny.token(tiny.regular_ids[i]),) for i in best.indices
     ]
-    for name in unmask.CONSTRUCTIONS:
+    for name in NAMES:
         other = unmask.fill("the [MASK] sat .", model=tiny, top=3, construction=name)
         assert other.completions == filling.completions
         assert other.joint.name == name
@@ -116,7 +117,7 @@ def test_html_escapes_what_the_user_typed(tiny):
 
 def test_compare_describes_each_joint(tiny):
     comparison = unmask.compare(TWO, model=tiny, top=6)
-    assert list(comparison.joints) == list(unmask.CONSTRUCTIONS)
+    assert list(comparison.joints) == list(NAMES)
     for name, row in comparison.descriptions.items():
         dense = unmask.fill(TWO, model=tiny, construction=name).joint.dense().double()
         entropy = -float((dense.exp() * dense).sum())

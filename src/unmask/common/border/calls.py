@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar, cast, dataclass_transform
 from unmask.common.border.declarations import Declared, hints, with_shared_help
 from unmask.common.border.marks import Loaded, Only, TakesMethod, group_of, mark
 from unmask.common.border.options import OF_METHODS, title_of, unknown_argument
+from unmask.common.border.readable import SignatureOfClass, readable_signature
 from unmask.common.border.values import accepted
 from unmask.common.checks import shown
 from unmask.common.errors import InputError
@@ -62,6 +63,9 @@ def checked(function: Function, declared: Declared | None = None) -> Function:
         return function(*bound.args, **bound.kwargs)
 
     call.__doc__ = with_shared_help(function)
+    if declared is None:
+        shown_signature = readable_signature(signature, function)
+        call.__signature__ = shown_signature  # type: ignore[attr-defined]
     return cast(Function, call)
 
 
@@ -69,6 +73,7 @@ def checked(function: Function, declared: Declared | None = None) -> Function:
 def settings(cls: Class) -> Class:
     """A frozen dataclass of options, each held to its annotation when an object is made."""
     frozen = cast(Any, dataclass(frozen=True)(cls))
+    frozen.__signature__ = SignatureOfClass(frozen)
     frozen.__init__ = checked(frozen.__init__, frozen)
     return cast(Class, frozen)
 

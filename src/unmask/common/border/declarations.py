@@ -10,7 +10,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
-from unmask.common.border.marks import Written, mark
+from unmask.common.border.marks import TakesMethod, Written, mark
 
 Declared = Callable[..., Any]
 """A public function, or a dataclass whose fields are options."""
@@ -18,6 +18,8 @@ Declared = Callable[..., Any]
 SECTION = re.compile(r"^Parameters:\n((?: .*\n?)+)", re.MULTILINE)
 ENTRY = re.compile(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", re.MULTILINE)
 """One parameter in the section: its name, and the help with the lines that go on deeper."""
+NAMES = "{names}"
+"""In the help of a parameter that takes a method: the names of the methods, from their registry."""
 END_OF_DESCRIPTION = re.compile(r"^(?:Parameters:$|Returns:$|>>> )", re.MULTILINE)
 
 
@@ -43,10 +45,22 @@ def hints(declared: Declared) -> dict[str, Any]:
 @cache
 def documentation(declared: Declared) -> Mapping[str, str]:
     """The help of each parameter or field: from the section "Parameters" of the docstring, else
-    from the mark `Written` of its annotation.
+    from the mark `Written` of its annotation. The names of methods stand for NAMES in it.
 
     A dataclass has the help of its base classes' fields, too.
     """
+    annotations = hints(declared)
+    helps = {}
+    for name, text in _with_placeholders(declared).items():
+        takes = mark(annotations.get(name), TakesMethod)
+        if takes is not None and NAMES in text:
+            text = text.replace(NAMES, ", ".join(takes.names))
+        helps[name] = text
+    return helps
+
+
+def _with_placeholders(declared: Declared) -> dict[str, str]:
+    """The help of each parameter or field as it is written, which loads no method."""
     if isinstance(declared, type):
         helps: dict[str, str] = {}
         for cls in reversed(declared.__mro__):
@@ -82,15 +96,25 @@ def description(declared: Declared) -> str:
 
 def with_shared_help(function: Declared) -> str | None:
     """The function's docstring, with the help that shared annotations give in its section
-    "Parameters": so that Python's `help` shows it, too.
+    "Parameters": so that Python's `help` shows it, too. It says where names of methods are.
     """
     head, section, entries = inspect.cleandoc(function.__doc__ or "").partition("\nParameters:\n")
     if not section:
         return function.__doc__
     listed, gap, rest = entries.partition("\n\n")
+    annotations = hints(function)
+
+    def entry_without_names(entry: re.Match[str]) -> str:
+        """The names themselves would load every method when a verb is imported."""
+        takes = mark(annotations.get(entry[1]), TakesMethod)
+        if takes is None:
+            return entry[0]
+        return entry[0].replace(NAMES, f"those of unmask.{takes.public_name}")
+
+    listed = ENTRY.sub(entry_without_names, listed)
     shared = [
         f"\n    {name}: {help_text}"
-        for name, help_text in documentation(function).items()
+        for name, help_text in _with_placeholders(function).items()
         if f"    {name}: " not in listed
     ]
     return f"{head}{section}{listed}{''.join(shared)}{gap}{rest}"

@@ -82,6 +82,17 @@ class TakesMethod:
         brought = getattr(registry, "with_options", registry)
         return dict(brought)
 
+    @property
+    def public_name(self) -> str:
+        """The name of the registry in Python, such as SCORES."""
+        _, _, name = self.registry.partition(":")
+        return name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the registry's own methods."""
+        return tuple(resolved(self.registry))
+
     def accepted(self, argument: str, value: Any) -> Any:
         """The method, or a tuple of the methods, that a value names or is."""
         if not self.several:
@@ -211,6 +222,15 @@ class Written:
     short: str = ""
     named: bool = False
     help: str = ""
+
+
+@dataclass(frozen=True)
+class ShownType:
+    """What a reader sees in the place of a type: of one that is Any here, since its classes would
+    load torch.
+    """
+
+    text: str
 
 
 # ---- reading marks ----

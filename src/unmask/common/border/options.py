@@ -226,7 +226,10 @@ def _with_fields(
     """
     method = mark(annotation, TakesMethod)
     if method is not None:
-        methods = method.accepted(parameter, default if value is None else value)
+        chosen = default if value is None else value
+        if chosen is None:  # the function chooses the method itself
+            raise _without_method(method, parameter, next(iter(changes)))
+        methods = method.accepted(parameter, chosen)
         is_given = value is not None
         return _methods_with_fields(method, parameter, methods, changes, is_given)
     loaded = mark(annotation, Loaded)
@@ -237,6 +240,18 @@ def _with_fields(
     if isinstance(default, group):
         return replace(cast(Any, default), **changes)
     return group(**changes)  # a group that is not used unless one of its options is given
+
+
+def _without_method(method: TakesMethod, parameter: str, option: str) -> InputError:
+    """The error of an option of a method where no method was given; what was not given is named in
+    the advice only.
+    """
+    readers = [name for name, cls in method.classes.items() if option in hints(cls)]
+    return InputError(
+        "was given, and no method that uses it",
+        argument=option,
+        use=f"give {argument_name(parameter)} {' or '.join(readers)}, or leave it out",
+    )
 
 
 def _methods_with_fields(

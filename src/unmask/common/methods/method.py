@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from math import inf
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from unmask.common.border.calls import settings
@@ -13,6 +12,9 @@ from unmask.common.methods.own_code import OwnCode, code_of, is_ours
 from unmask.common.methods.registry import Registry
 
 Class = TypeVar("Class", bound=type)
+
+LAST = 10**9
+"""The place of a method that states none."""
 
 
 class Method:
@@ -33,7 +35,7 @@ class Method:
     """
     label: ClassVar[str] = ""
     """What tables and figures call it: by default its name."""
-    place: ClassVar[float] = inf
+    place: ClassVar[int] = LAST
     """Where it stands among the methods of its kind: small numbers come first."""
 
     def __init_subclass__(cls, registry: Registry | None = None, **further: Any) -> None:
@@ -95,6 +97,11 @@ def method(cls: Class) -> Class:
     >>> TimesTwo(factor=3.0).name
     'times-two'
     """
+    if not issubclass(cls, Method):
+        raise TypeError(
+            f"{cls.__name__} is not derived from the base class of a kind of methods, such as"
+            " unmask.Score"
+        )
     made = cast(Any, settings(cls))
     if not is_ours(made):  # a name that it inherits is that of another method
         _give_own(made, "name", _name_of(made))

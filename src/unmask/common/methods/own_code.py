@@ -16,7 +16,6 @@ and the hash, and loads them there; it never gets a pickled class.
 from __future__ import annotations
 
 import ast
-import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -92,6 +91,8 @@ class OwnCode:
     @property
     def sha256(self) -> str:
         """The hash of the file and of the modules beside it that it imports."""
+        import hashlib  # it loads a large library, and the help of a command needs no hash
+
         digest = hashlib.sha256()
         for place, text in sorted(self.sources.items()):
             for part in (place, text):
@@ -117,7 +118,7 @@ class OwnCode:
             module = _imported(self)
         except InputError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a script may end the process when imported
             where = place_of(error, self)
             problem = f"{where}: {first_line_of(error)}"
             raise InputError(problem, argument=argument, use="mend the file") from None
@@ -366,6 +367,8 @@ two folders have a module of one name.
 
 def _path_hash(code: OwnCode) -> str:
     """Two files of one content in two folders are two modules."""
+    import hashlib
+
     return hashlib.sha256(os.fsencode(code.path)).hexdigest()[:8]
 
 
@@ -457,12 +460,24 @@ def first_line_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}"
 
 
+def failure(argument: str, named: Any, error: Exception) -> InputError:
+    """The error of a user's own class or function that failed while it ran, in one line with its
+    file and line.
+    """
+    try:
+        where = place_of(error, code_of(named))
+    except InputError:  # it stands in no file, as at the prompt
+        where = named.__qualname__
+    return InputError(f"{where}: {first_line_of(error)}", argument=argument, use="mend it")
+
+
 def place_of(error: BaseException, code: OwnCode) -> str:
     """The file and the line of the user's code at fault, as "my.py line 3"."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{Path(error.filename).name} line {error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [one for one in frames if code.root in Path(one.filename).resolve().parents]
+    in_files = [one for one in frames if not one.filename.startswith("<")]  # not <frozen site>
+    own = [one for one in in_files if code.root in Path(one.filename).resolve().parents]
     if not own:
         return code.path.name
     last = own[-1]

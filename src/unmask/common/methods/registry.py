@@ -247,7 +247,9 @@ class Registry(Mapping[str, type]):
         names = list(self)
         use = f"use one of {', '.join(names)}"
         near = nearest(value, names) if isinstance(value, str) else None
-        if near is not None:
+        if isinstance(value, str) and value.lower().endswith(".py"):
+            use = f"name the class in the file, as in {value}:Name"
+        elif near is not None:
             use = f"did you mean {near}? Use one of {', '.join(names)}"
         return InputError(f"{shown(value)} is unknown", argument=argument, use=use)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.models.text.text_tokenizer import TextTokenizer
 
 if TYPE_CHECKING:
@@ -37,8 +37,9 @@ def alphabet_tokens(alphabet: str | os.PathLike[str] | Sequence[str]) -> tuple[s
     named = tuple(dict.fromkeys(token for token in tokens if token))
     if not named:
         raise InputError(
-            f"alphabet {alphabet!r} names no token: give letters, words with commas between them,"
-            " or a file"
+            f"{alphabet!r} names no token",
+            argument="alphabet",
+            use="give letters, words with commas between them, or a file",
         )
     return named
 
@@ -51,10 +52,14 @@ def _content(alphabet: str | os.PathLike[str]) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(f"alphabet file {str(path)!r} is not UTF-8 text: convert it") from None
+        raise InputError(
+            f"file {str(path)!r} is not UTF-8 text", argument="alphabet", use="convert it"
+        ) from None
     except (OSError, ValueError) as error:
         raise InputError(
-            f"alphabet file {str(path)!r} cannot be read ({error}): check the path"
+            f"file {str(path)!r} cannot be read ({error})",
+            argument="alphabet",
+            use="check the path",
         ) from None
 
 
@@ -71,14 +76,14 @@ def alphabet_ids(
             spellings = [tokenizer.encode_word(token, **context) for context in CONTEXTS]
         except InputError:
             raise InputError(
-                f"{name}: {token!r} is not a word of the model: leave it out (no file was found"
-                " either)"
+                f"{argument_name(name)}: {token!r} is not a word of the model: leave it out (no"
+                " file was found either)"
             ) from None
         single = [spelling[0] for spelling in spellings if len(spelling) == 1]
         if not single:
             raise InputError(
-                f"{name}: {token!r} is {len(spellings[0])} tokens of the model, and one is needed:"
-                " leave it out"
+                f"{argument_name(name)}: {token!r} is {len(spellings[0])} tokens of the model, and"
+                " one is needed: leave it out"
             )
         ids.update(dict.fromkeys(single))
     return list(ids)

@@ -22,7 +22,7 @@ from math import prod
 from typing import Literal
 
 from unmask.common.cloze import Cloze, blanked, cloze_of_ids
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.models.text.text_tokenizer import (
     BLANK,
     TextTokenizer,
@@ -260,9 +260,11 @@ def cloze_of(
     blanks = [t for t, token in enumerate(ids) if token == tokenizer.mask_id]
     if positions is not None:
         if blanks or targets is not None:
-            also = "blanks in the text" if blanks else "targets"
+            also = "blanks in the text" if blanks else argument_name("targets")
             raise InputError(
-                f"positions {list(positions)} were given and {also} too: give one or the other"
+                f"{list(positions)} were given and {also} too",
+                argument="positions",
+                use="give one or the other",
             )
         refuse_too_long(len(ids), max_length)
         return _blanked_at(tokenizer, ids, positions)
@@ -311,7 +313,8 @@ def _ids_of_targets(
         noun = "blank" if blanks == 1 else "blanks"
         raise InputError(
             f"{len(targets)} targets for {blanks} {noun}: give one word per blank, which may be"
-            " several tokens; to score alternatives, use answers of fill"
+            " several tokens; to score alternatives, use"
+            f" {argument_name('answers')} of fill"
         )
     empty = [number for number, target in enumerate(targets, 1) if not target.strip()]
     if empty:

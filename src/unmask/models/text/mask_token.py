@@ -43,14 +43,16 @@ def _add_mask(tokenizer: Any, mask_id: int) -> str:
     size = len(tokenizer) if core is None else core.get_vocab_size(with_added_tokens=True)
     if core is None or not 0 <= mask_id - size <= MOST_FILLED:
         raise InputError(
-            f"mask_id {mask_id} has no token, and the tokenizer has {size}: give the id of a token,"
-            f" or from {size} on"
+            f"{mask_id} has no token, and the tokenizer has {size}",
+            argument="mask_id",
+            use=f"give the id of a token, or from {size} on",
         )
     fillers = [f"[UNUSED{i}]" for i in range(size, mask_id)]
     core.add_special_tokens([*fillers, "[MASK]"])
     if core.token_to_id("[MASK]") != mask_id:
         raise InputError(
-            f"mask_id {mask_id} has no token, and [MASK] is another: give its id,"
-            f" {core.token_to_id('[MASK]')}"
+            f"{mask_id} has no token, and [MASK] is another",
+            argument="mask_id",
+            use=f"give its id, {core.token_to_id('[MASK]')}",
         )
     return "[MASK]"

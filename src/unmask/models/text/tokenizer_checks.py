@@ -196,8 +196,8 @@ def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
         f"the tokenizer of {name!r} has {tokens:,} tokens and the model {embeddings:,} embeddings"
     )
     advice = (
-        "if it is another model's, the numbers mean nothing; unmask check --data with texts of"
-        " your own shows it"
+        "if it is another model's, the numbers mean nothing; check with texts of your own as its"
+        " data shows it"
     )
     warnings.warn(
         f"{sizes}: {advice}",

@@ -166,7 +166,9 @@ def _by_pattern(ids: dict[str, int], unknown: str | None, pattern: str) -> Token
         split = pre_tokenizers.Split(Regex(pattern), "isolated")
     except Exception as error:
         raise InputError(
-            f"pattern {pattern!r} is not a regular expression ({first_line(error)}): correct it"
+            f"{pattern!r} is not a regular expression ({first_line(error)})",
+            argument="pattern",
+            use="correct it",
         ) from None
     core.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), split])
     return core

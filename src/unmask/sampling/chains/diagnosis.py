@@ -80,10 +80,6 @@ class Diagnosis(Result):
 
     ROWS: ClassVar[str] = "functionals"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The object that `unmask diagnose --json` prints: null where a number is not known."""
-        return dict(_null_for_nan(super().to_dict()))
-
     def row(self) -> dict[str, Any]:
         """The numbers by which runs are compared, NaN where they are not known."""
         r_hats = [f.r_hat for f in self.functionals if not isnan(f.r_hat)]
@@ -233,14 +229,3 @@ def _share_of_steps(rates: pandas.DataFrame, name: str) -> float:
     if steps == 0:
         return NAN
     return float(rates[name].sum() / steps)
-
-
-def _null_for_nan(value: Any) -> Any:
-    """The value with None in the place of NaN, which JSON does not have."""
-    if isinstance(value, dict):
-        return {name: _null_for_nan(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_null_for_nan(item) for item in value]
-    if isinstance(value, float) and isnan(value):
-        return None
-    return value

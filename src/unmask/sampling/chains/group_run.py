@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from inspect import unwrap
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,12 @@ from torch import Tensor
 from unmask.sampling.chains.samples import SweepRows
 from unmask.sampling.chains.snapshot import COUNTS, DeviceSnapshot, OtherTerms, Snapshot
 from unmask.sampling.chains.starts import drawn_starts
-from unmask.sampling.decoders.decoder import Decoder, DecodeState, decoding
+from unmask.sampling.decoders.decoder import DecodeState, decoding
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo, SweepPlan
+from unmask.sampling.kernels.state import ChainState, StepInfo
+from unmask.sampling.kernels.sweep import SweepPlan
+from unmask.sampling.on_target import DecoderOnTarget, KernelOnTarget
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 
@@ -178,7 +179,7 @@ class GroupRun(ABC):
 class MarkovRun(GroupRun):
     """A group's chains of a Markov kernel."""
 
-    def __init__(self, settings: SampleSettings, group: Group, kernel: Kernel) -> None:
+    def __init__(self, settings: SampleSettings, group: Group, kernel: KernelOnTarget) -> None:
         super().__init__(settings, group, kernel.passes)
         self.kernel = kernel
         self.plan: SweepPlan = kernel.plan  # raises if its blocks do not fit the target
@@ -193,19 +194,17 @@ class MarkovRun(GroupRun):
         else:
             self.starts = self.group.starts
             spent_on_starts = torch.zeros_like(self.spent)
-        self.state, spent_by_kernel = self.kernel.init(self.starts)
+        self.state, spent_by_kernel = self.kernel.method.init(self.kernel, self.starts)
         self.spent = spent_on_starts + spent_by_kernel
 
     def steps(self) -> Iterator[StepInfo]:
         sweep = self.done + 1
         every_chain = self.state.rows
-        sites = self.plan.draw(self.streams.at(sweep, step=0), every_chain)
-        # Without the check of its arguments that `Kernel` wraps it in: they are right, and come
-        # often.
-        step = unwrap(type(self.kernel).step)
+        sites = self.plan.draw(self.streams.of(sweep, step=0), every_chain)
+        method = self.kernel.method
         for number in range(self.plan.steps):
-            rng = self.streams.at(sweep, step=number + 1)
-            self.state, info = step(self.kernel, self.state, rng, sites[number])
+            rng = self.streams.of(sweep, step=number + 1)
+            self.state, info = method.step(self.kernel, self.state, rng, sites[number])
             self._count(info)
             yield info
         self.done = sweep
@@ -253,14 +252,14 @@ class DecoderRun(GroupRun):
     starts are blank.
     """
 
-    def __init__(self, settings: SampleSettings, group: Group, decoder: Decoder) -> None:
+    def __init__(self, settings: SampleSettings, group: Group, decoder: DecoderOnTarget) -> None:
         super().__init__(settings, group, decoder.passes)
         self.decoder = decoder
         self.state: Any = DecodeState.blank(group.target, len(group.chains))
 
     def steps(self) -> Iterator[DecodeState]:
         n = len(self.group.chains)
-        rng = self.streams.at(self.done + 1, step=0)
+        rng = self.streams.of(self.done + 1, step=0)
         passes_of_sweep = torch.zeros_like(self.spent)
         # `passes_so_far` are those of the whole sweep so far: only the last ones are added.
         for state, passes_so_far in decoding(self.decoder, n, rng, self.group.starts):
@@ -282,7 +281,7 @@ class DecoderRun(GroupRun):
 
 def group_run(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:
     """The run of a group, before it begins; raises for settings that do not fit the target."""
-    method: Kernel | Decoder = settings.kernel.on(group.target, passes)
-    if isinstance(method, Decoder):
-        return DecoderRun(settings, group, method)
-    return MarkovRun(settings, group, method)
+    on_target = settings.kernel.on(group.target, passes)
+    if isinstance(on_target, DecoderOnTarget):
+        return DecoderRun(settings, group, on_target)
+    return MarkovRun(settings, group, on_target)

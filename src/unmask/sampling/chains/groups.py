@@ -14,7 +14,6 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.alphabet import alphabet_ids
 from unmask.models.text.blanks import cloze_of
 from unmask.runs.engine import Workers
-from unmask.sampling import registry
 from unmask.sampling.chains.group_run import Group, GroupRun, group_run
 from unmask.sampling.chains.starts import stacked_starts, template_of_start
 from unmask.sampling.engine.memory import (
@@ -24,7 +23,7 @@ from unmask.sampling.engine.memory import (
     free_bytes,
     output_form,
 )
-from unmask.sampling.engine.passes import Passes, rows_for
+from unmask.sampling.engine.passes import OutputForm, Passes, rows_for
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Energy, Target, blank_template
 
@@ -37,7 +36,7 @@ def group_runs(
     model: MaskedLM,
     chains_at_once: int | Sequence[int] | None = None,
     energy: Energy | None = None,
-    form: registry.OutputForm | None = None,
+    form: OutputForm | None = None,
     workers: Workers | None = None,
 ) -> list[GroupRun]:
     """The groups of all chains, before they begin. Chains of a group have one target.
@@ -146,9 +145,7 @@ def _allowed_tokens(
     return restricted
 
 
-def _output_form(
-    model: MaskedLM, targets: Sequence[Target], workers: Workers | None
-) -> registry.OutputForm:
+def _output_form(model: MaskedLM, targets: Sequence[Target], workers: Workers | None) -> OutputForm:
     """The form of outputs of a whole run, which the longest texts decide."""
     device = model.device.type if workers is None else workers.device
     longest = max(targets, key=lambda target: len(target.template))
@@ -158,7 +155,7 @@ def _output_form(
 def _size_that_fits(
     settings: SampleSettings,
     target: Target,
-    form: registry.OutputForm,
+    form: OutputForm,
     workers: Workers | None,
 ) -> int:
     """How many chains of a target run side by side by default."""

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling import registry
-from unmask.sampling.decoders.decoder import Ancestral, decode
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, Randomness
+from unmask.sampling.kernels.kernel import Kernel
+from unmask.sampling.on_target import DecoderOnTarget
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
@@ -62,13 +64,14 @@ def drawn_starts(
     pass for each of the F blanks. With `random_start` tokens are uniform, and take no pass.
     """
     n = len(chains)
-    rng = ChainStreams(settings.seed, chains, target.device).at(sweep=0, step=0)
+    rng = ChainStreams(settings.seed, chains, target.device).of(sweep=0, step=0)
     if settings.start.random_start:
         no_passes = torch.zeros(n, dtype=torch.long, device=target.device)
         return random_texts(target, n, rng), no_passes
-    assert isinstance(settings.kernel, registry.Markov)
-    options = registry.Ancestral(temperature=settings.kernel.proposal_temperature)
-    state, spent = decode(Ancestral(target, passes, options), n, rng)
+    assert isinstance(settings.kernel, Kernel)  # a decoder starts from blanks
+    ancestral = Ancestral(temperature=settings.kernel.proposal_temperature)
+    # Not `ancestral.on`, which refuses terms of the user: a start may be any text.
+    state, spent = decode(DecoderOnTarget(ancestral, target, passes), n, rng)
     return state.ids, spent
 
 

@@ -25,8 +25,8 @@ IN_WORDS = {
 def verdict(diagnosis: Diagnosis, settings: SampleSettings) -> list[str]:
     """One sentence for each thing that a reader should know, the most important first."""
     kernel = settings.kernel
-    temperature = getattr(kernel, "energy_temperature", 1.0)  # of kernels that have one
-    sentences = [kernel.verdict.format(energy=settings.energy, temperature=temperature)]
+    options = vars(kernel)  # a sentence names those that its kernel has
+    sentences = [kernel.verdict.format(energy=settings.energy, **options)]
     if not kernel.decodes:
         sentences += _mixing(diagnosis)
         sentences += _moves(diagnosis)

@@ -1,41 +1,5 @@
-"""Decoders: texts that begin all blank and are filled in a few steps.
-
-Any-order ancestral sampling fills one blank after the other, each given all that is filled, the
-rest masked:
-
-    p(x | order s_1 ... s_F) = prod_j q(x_{s_j} | x_{s_<j}; the rest masked)
-
-A proper distribution over the texts, whose log-probability comes with each draw: F independent
-samples cost F^2 passes and need no chain. It depends on the order, because no joint has all of
-these conditionals.
-
-The others here look at the tokens they drew: they predict all blanks at once, keep some, and
-repeat.
-
-Mask-predict (Ghazvininejad et al. 2019) masks the least confident again:
-
-    step s = 1 ... S:  fill every blank from the present text;
-            mask the F (1 - s/S) sites of lowest confidence, rounded down
-
-A site's confidence is the probability of its token when it was last predicted. Tokens are the
-likeliest (temperature 0) or drawn.
-
-Confidence-ordered unmasking masks the least confident among those that were blank, so that it
-never looks back. With as many steps as blanks this is easy-first decoding.
-
-Revision (Savinov et al. 2022) predicts every token again from the whole text:
-
-    step 1:           y_i = argmax q_i(. | all blank)                    for every site i
-    step s = 2 ... S: y_i = argmax q_i(. | y, with y_i itself in sight)
-            for every site i, all from the same y
-
-Nothing is masked after the first step: the model is asked for the right token where it sees one
-that may be wrong, which `unmask train --refinement` teaches (`studies/training/objectives.py`) and
-plain masked training does not. At temperature 0 a text that a step does not change is final,
-and takes no further passes.
-
-What happens next depends on the tokens that are drawn, so these texts have no tractable
-probability.
+"""Decoders: rules that fill blanks in a few passes. Their base class, their registry, and the loop
+that all of them run in.
 """
 
 from __future__ import annotations
@@ -43,21 +7,30 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from inspect import unwrap
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from annotated_types import Interval
 
-from unmask.common.border.calls import checked
-from unmask.sampling import registry
-from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import Number, Randomness
-from unmask.sampling.engine.token_draw import Categoricals, Drawn
-from unmask.sampling.kernels.kernel import refuse_nan
-from unmask.sampling.target import Target
+from unmask.common.lazy import torch
+from unmask.common.methods.method import Method, method
+from unmask.common.methods.registry import Registry
+from unmask.sampling.kernels.state import refuse_nan
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+    from torch import Tensor
+
+    from unmask.sampling.engine.passes import Passes
+    from unmask.sampling.engine.randomness import Randomness
+    from unmask.sampling.engine.token_draw import Categoricals, Drawn
+    from unmask.sampling.on_target import DecoderOnTarget
+    from unmask.sampling.target import Target
+
+HOTTEST = 1e6  # The highest temperature
+MOST_STEPS = 10**6
+Steps = Annotated[int, Interval(ge=1, le=MOST_STEPS)]
+OWN_LAW = "its own law, with log_prob"
+DECODERS = Registry("decoder", folders=("unmask.sampling.decoders",))
 
 
 @dataclass
@@ -105,52 +78,148 @@ class DecodeState:
         self.confidence[rows, sites] = (drawn.logit - drawn.log_allowed).exp()
 
 
-@dataclass(frozen=True)
-class Decoder(ABC):
-    """A rule that fills the blanks of a target; see `unmask.sampling.registry` for its options."""
+@method
+class Decoder(Method, ABC, registry=DECODERS):
+    """A rule that fills the blanks of a target in a few passes.
 
-    target: Target
-    passes: Passes
-    options: Any = registry.Method()
+    `on` puts a decoder on a target, which gives `init`, `steps` and `step`. A subclass defines
+    `steps` and `step`. A decoder whose texts have a probability that can be computed says so in
+    `exact`, and computes it in `log_law`. All random choices come from the `rng` that a step gets.
 
-    def __init_subclass__(cls) -> None:
-        for name in {"init", "step"} & vars(cls).keys():
-            setattr(cls, name, checked(getattr(cls, name)))
+    Parameters:
+        temperature: Of the tokens that a decoder draws; 0 takes the likeliest [default: 1;
+            translate: 0].
+
+    >>> model = unmask.load()
+    >>> target = unmask.Target(model, model.cloze("The [MASK] sat on the [MASK].").ids)
+    >>> decoder = unmask.MaskPredict(passes=4).on(target)
+    >>> rng = unmask.ChainStreams(seed=0, chains=[0]).at(sweep=0, step=0)
+    >>> state = decoder.init(1, rng)
+    >>> for _ in range(decoder.steps):
+    ...     state, passes = decoder.step(state, rng)
+    >>> model.mask_id in state.ids[0].tolist()
+    False
+    """
+
+    colour: ClassVar[str] = "#222222"
+    """In figures."""
+    law: ClassVar[str] = "nothing named"
+    """The law of its texts, in a few words."""
+    verdict: ClassVar[str] = (
+        "Decoded texts, independent of each other; they are samples of no named distribution."
+    )
+    """The law of its texts, in a sentence."""
+    uses_terms: ClassVar[bool] = False
+    """Whether terms that the user adds to the energy are part of that law."""
+    decodes: ClassVar[bool] = True
+    """A decoder's texts are independent of each other; a kernel's are not."""
+    conditionals: ClassVar[int | None] = None
+    """Conditionals of a text that are drawn from at once; None: those of all sites."""
+    chooses: ClassVar[str] = ""
+    """Of a decoder that chooses blanks before it draws their tokens: which, in a few words."""
+    parts: ClassVar[str] = ""
+    """The option that says in how many passes, or sets, a text is filled."""
+    limited_by: ClassVar[str] = ""
+    """The option that bounds a set, of decoders that take a bound or a number of passes."""
+    one_by_one: ClassVar[bool] = False
+    """Whether its law has one token per pass; `parts` are sets that are drafted together."""
+    corrects: ClassVar[bool] = False
+    """Whether it asks about tokens that the model sees, which takes training (--refinement)."""
+
+    temperature: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
+
+    def __post_init__(self) -> None:
+        """Checks of several options together."""
+
+    @classmethod
+    def in_parts(cls, number: int | None, **options: Any) -> Decoder:
+        """A decoder that fills a text in this many passes, or sets; None: its own bound decides."""
+        return cls(**{cls.parts: number}, **options)
+
+    @property
+    def number(self) -> int | None:
+        """Passes, or sets, of a text; None where another option decides."""
+        if not self.parts:
+            return None
+        number: int | None = getattr(self, self.parts)
+        return number
+
+    @property
+    def token_temperature(self) -> float:
+        """The temperature at which tokens are drawn."""
+        return 1.0 if self.temperature is None else self.temperature
+
+    @property
+    def sites_per_step(self) -> int:
+        """Decoders count no steps of single sites."""
+        return 1
 
     @property
     def exact(self) -> bool:
-        """Whether `log_prob` is the probability with which the text is drawn, given the order."""
+        """Whether `log_prob` of a state is the probability with which its text is drawn, given
+        the random order, if there is one.
+        """
         return False
 
-    @property
+    def conditionals_at_once(self, sites: int) -> int:
+        """Conditionals of one text of `sites` free tokens that are drawn from at once."""
+        return self.conditionals or sites
+
+    def on(self, target: Any, passes: Passes | None = None) -> DecoderOnTarget:
+        """The decoder on a target, with `init` and `step`.
+
+        target   an `unmask.Target`
+        passes   how the model is run; by default in calls of its own
+        """
+        from unmask.sampling.on_target import DecoderOnTarget, refuse_misfit
+
+        refuse_misfit(self, target)
+        return DecoderOnTarget(self, target, passes)
+
+    def prepare(self, on: DecoderOnTarget) -> Any:
+        """Called once when the decoder is put on a target: what it returns is `on.prepared`."""
+        return None
+
     @abstractmethod
-    def steps(self) -> int:
+    def steps(self, on: DecoderOnTarget) -> int:
         """Steps to a whole text."""
 
-    @checked
-    def init(self, n: Number, rng: Randomness) -> DecodeState:
+    def init(self, on: DecoderOnTarget, n: int, rng: Randomness) -> DecodeState:
         """n blank texts."""
-        return DecodeState.blank(self.target, n)
+        return DecodeState.blank(on.target, n)
 
     @abstractmethod
-    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
+    def step(
+        self, on: DecoderOnTarget, state: DecodeState, rng: Randomness
+    ) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Fill some blanks of the state, in place; the state, and the passes that it took for
         each text.
         """
 
-    def categoricals(self, outputs: Float[Tensor, "m W"], sites: Int[Tensor, " m"]) -> Categoricals:
+    def log_law(
+        self, on: DecoderOnTarget, ids: Int[Tensor, "n T"], rng: Randomness
+    ) -> Float[Tensor, " n"] | None:
+        """The log-probability with which each of the texts is drawn, given the random choices
+        that `init` makes with `rng`; None if it cannot be computed.
+        """
+        return None
+
+    def categoricals(
+        self, on: DecoderOnTarget, outputs: Float[Tensor, "m W"], sites: Int[Tensor, " m"]
+    ) -> Categoricals:
         """The distributions that tokens are drawn from at `sites`, from the network's outputs
         there.
         """
-        return self.passes.categoricals(outputs, self.target, self.options.token_temperature, sites)
+        return on.passes.categoricals(outputs, on.target, self.token_temperature, sites)
 
-    def blank(self, state: DecodeState) -> Bool[Tensor, "n F"]:
-        """Which sites are blank."""
-        return state.ids[:, self.target.free_positions] == self.target.model.mask_id
+
+def blank_sites(on: DecoderOnTarget, state: DecodeState) -> Bool[Tensor, "n F"]:
+    """Which sites are blank."""
+    return state.ids[:, on.target.free_positions] == on.target.model.mask_id
 
 
 def decode(
-    decoder: Decoder, n: int, rng: Randomness, texts: Int[Tensor, "n T"] | None = None
+    decoder: DecoderOnTarget, n: int, rng: Randomness, texts: Int[Tensor, "n T"] | None = None
 ) -> tuple[DecodeState, Int[Tensor, " n"]]:
     """n whole texts, and the passes each took; `texts` bring the tokens that the target's texts
     are conditioned on.
@@ -160,19 +229,19 @@ def decode(
 
 
 def decoding(
-    decoder: Decoder, n: int, rng: Randomness, texts: Int[Tensor, "n T"] | None = None
+    decoder: DecoderOnTarget, n: int, rng: Randomness, texts: Int[Tensor, "n T"] | None = None
 ) -> Iterator[tuple[DecodeState, Int[Tensor, " n"]]]:
     """The state of `decode` at its beginning and after each step, the same object, and the
     passes so far.
     """
-    state = decoder.init(n, rng)
+    method = decoder.method
+    state = method.init(decoder, n, rng)
     if texts is not None:
         state.ids[:, decoder.target.given] = texts[:, decoder.target.given]
     passes = torch.zeros_like(state.rows)
     yield state, passes
-    step = partial(unwrap(type(decoder).step), decoder)  # without the check of its arguments
-    for _ in range(decoder.steps):
-        state, spent = step(state, rng)
+    for _ in range(method.steps(decoder)):
+        state, spent = method.step(decoder, state, rng)
         passes += spent
         yield state, passes
     refuse_nan(state.confidence)
@@ -186,181 +255,3 @@ def lowest(
     """
     ranks = torch.where(among, values, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
     return among & (ranks < count)
-
-
-@dataclass(frozen=True)
-class Ancestral(Decoder):
-    """One blank per step: the chain rule in a random order that is drawn for each text, or in a
-    fixed one.
-    """
-
-    options: registry.Ancestral = registry.Ancestral()
-
-    @property
-    def exact(self) -> bool:
-        """False at temperature 0, where the law is a point mass."""
-        return float(self.options.token_temperature) > 0
-
-    @property
-    def steps(self) -> int:
-        """One for each free position."""
-        return self.target.sites
-
-    def init(self, n: Number, rng: Randomness) -> DecodeState:
-        """n blank texts and their orders."""
-        state = super().init(n, rng)
-        if self.options.order == "random":
-            state.order = rng.permutation(state.rows, self.target.sites)
-        elif self.options.order == "right-to-left":
-            state.order = state.order.flip(1)
-        return state
-
-    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
-        """Fill the next site of each text's order; one pass per text."""
-        site = state.order[:, state.steps]
-        drawn = rng.tokens(state.rows, self._next(state.ids, site))
-        state.write(self.target, state.rows, site, drawn)
-        state.log_prob = state.log_prob + drawn.log_density
-        state.steps += 1
-        return state, torch.ones_like(site)
-
-    def _next(self, ids: Int[Tensor, "m T"], site: Int[Tensor, " m"]) -> Categoricals:
-        """The distribution at one site of each text; one pass each."""
-        return self.categoricals(self.passes.alone(ids, self.target.free_positions[site]), site)
-
-    def log_prob(self, ids: Int[Tensor, "n T"], order: Int[Tensor, "n F"]) -> Float[Tensor, " n"]:
-        """log p(x | order) of given texts; F passes per text."""
-        self.target.check(ids)
-        rows = torch.arange(len(ids), device=ids.device)
-        visible = ids.index_fill(1, self.target.free_positions, self.target.model.mask_id)
-        total = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
-        for site in order.T:
-            position = self.target.free_positions[site]
-            tokens = ids[rows, position]
-            total += self._next(visible, site).at(tokens).log_density
-            visible[rows, position] = tokens
-        return total
-
-
-def blanks_left(sites: int, step: int, steps: int) -> int:
-    """The number of blanks after step `step` of `steps`, counted from 1: floor(sites (1 - step
-    / steps)).
-    """
-    return 0 if step >= steps else int(sites * (1 - step / steps) + 1e-9)
-
-
-@dataclass(frozen=True)
-class ScheduledDecoder(Decoder):
-    """A decoder of a given number of steps, which predict sites of all texts at once and leave
-    fewer and fewer blanks.
-    """
-
-    options: registry.InSteps = registry.MaskPredict()
-
-    @property
-    def steps(self) -> int:
-        """`passes`."""
-        return self.options.passes
-
-    def predict(
-        self,
-        state: DecodeState,
-        texts: Int[Tensor, " m"],
-        sites: Int[Tensor, "m c"],
-        rng: Randomness,
-    ) -> None:
-        """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids
-        and confidence.
-
-        As states, those of all sites are computed, so that the calls of all steps have one
-        shape and are recorded once.
-        """
-        target, site, row = self.target, sites.flatten(), texts.repeat_interleave(sites.shape[1])
-        ids = state.ids[texts]
-        if self.passes.as_states(ids):
-            everywhere = self.passes.outputs(ids, target.free_positions.expand(len(ids), -1))
-            outputs = everywhere.gather(
-                1, sites.unsqueeze(-1).expand(-1, -1, everywhere.shape[-1])
-            ).flatten(0, 1)
-        else:
-            outputs = self.passes.outputs(ids, target.free_positions[sites]).flatten(0, 1)
-        state.write(target, row, site, rng.tokens(row, self.categoricals(outputs, site), site))
-
-    def blanks_after(self, state: DecodeState) -> int:
-        """The number of sites of every text that stay blank after the current step."""
-        return blanks_left(self.target.sites, state.steps + 1, self.steps)
-
-    def fill(self, state: DecodeState, rng: Randomness) -> Bool[Tensor, "n F"]:
-        """Predict every blank site of every text from one pass, and say which sites.
-
-        The number of blanks follows from the step, so the GPU need not be asked for it.
-        """
-        blank = self.blank(state)
-        count = blanks_left(self.target.sites, state.steps, self.steps)
-        if count:
-            self.predict(
-                state, state.rows, (~blank).byte().argsort(dim=1, stable=True)[:, :count], rng
-            )
-        return blank
-
-    def end(
-        self, state: DecodeState, filled: Bool[Tensor, "n F"], again: Bool[Tensor, "n F"]
-    ) -> tuple[DecodeState, Int[Tensor, " n"]]:
-        """Mask the sites `again`; the state, and the passes of the step: one for each text in
-        which it `filled` any.
-        """
-        values = state.ids[:, self.target.free_positions]
-        state.ids[:, self.target.free_positions] = torch.where(
-            again, self.target.model.mask_id, values
-        )
-        state.steps += 1
-        return state, filled.any(1).long()
-
-
-@dataclass(frozen=True)
-class MaskPredict(ScheduledDecoder):
-    """Every site may be predicted again, as long as it is among the least confident."""
-
-    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
-        """Fill all blanks, then mask the least confident sites."""
-        filled = self.fill(state, rng)
-        return self.end(
-            state,
-            filled,
-            lowest(state.confidence, torch.ones_like(filled), self.blanks_after(state)),
-        )
-
-
-@dataclass(frozen=True)
-class ConfidenceOrder(ScheduledDecoder):
-    """A site that was kept once is never predicted again."""
-
-    options: registry.InSteps = registry.Confidence()
-
-    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
-        """Fill all blanks, then mask the least confident of them."""
-        filled = self.fill(state, rng)
-        return self.end(state, filled, lowest(state.confidence, filled, self.blanks_after(state)))
-
-
-@dataclass(frozen=True)
-class Revise(ScheduledDecoder):
-    """Every site is predicted at every step."""
-
-    options: registry.InSteps = registry.Revise()
-
-    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
-        """Predict all sites of the texts that are not settled; one pass for each of them."""
-        before, going = state.ids.clone(), ~state.settled
-        texts = going.nonzero().squeeze(1)
-        if len(texts):
-            self.predict(
-                state,
-                texts,
-                torch.arange(self.target.sites, device=texts.device).expand(len(texts), -1),
-                rng,
-            )
-        if self.options.token_temperature == 0:
-            state.settled |= (state.ids == before).all(1)
-        state.steps += 1
-        return state, going.long()

@@ -18,7 +18,8 @@ from torch import Tensor
 from unmask.models.batching import whole_memory
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.memory import free_memory
-from unmask.sampling.registry import Method, OutputForm
+from unmask.sampling.engine.passes import OutputForm
+from unmask.sampling.methods import SampleMethod
 from unmask.sampling.target import Target
 
 GIGABYTE = 2**30  # bytes
@@ -41,7 +42,7 @@ def output_form(model: ConditionalModel, ids: Int[Tensor, "n T"], device: str) -
 
 
 def chains_that_fit(
-    method: Method, target: Target, form: OutputForm, budget: int | None = None
+    method: SampleMethod, target: Target, form: OutputForm, budget: int | None = None
 ) -> int:
     """How many chains of this target run side by side, at least one; `budget` in bytes, by
     default a share of what is there.

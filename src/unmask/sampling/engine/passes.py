@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -19,9 +19,9 @@ from torch import Tensor
 from unmask.models.conditional_model import ConditionalModel
 from unmask.sampling.engine.calls import Recorded, in_full_calls
 from unmask.sampling.engine.token_draw import Categoricals
-from unmask.sampling.registry import OutputForm
 from unmask.sampling.target import Energy, Target, masked_alone
 
+OutputForm = Literal["logits", "states"]
 CPU_ROWS = 16  # Default rows of a call on a CPU
 GPU_ROWS = 512  # Most rows of a call on a GPU: rounds of chains ask for fewer and fewer rows
 GPU_ROWS_OF_DECODERS = 2048  # Most for decoders: a step of one asks for rows of all texts

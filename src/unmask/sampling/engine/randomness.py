@@ -35,7 +35,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.common.border.calls import checked
-from unmask.common.checks import whole
 from unmask.runs.devices import resolve_device
 from unmask.sampling.engine.token_draw import Categoricals, Drawn
 
@@ -195,11 +194,11 @@ class ChainStreams:
             list(chains), dtype=torch.long, device=resolve_device(device)
         )
 
-    def at(self, sweep: int, step: int) -> Randomness:
+    @checked
+    def at(self, sweep: Number, step: Number) -> Randomness:
         """The random numbers of one step of one sweep; the same at every call."""
-        return Randomness(
-            seed=self.seed,
-            chains=self.chains,
-            sweep=whole("sweep", sweep, 0, WORD),
-            step=whole("step", step, 0, WORD),
-        )
+        return self.of(sweep, step)
+
+    def of(self, sweep: int, step: int) -> Randomness:
+        """`at` for numbers that this process made itself."""
+        return Randomness(seed=self.seed, chains=self.chains, sweep=sweep, step=step)

@@ -1,9 +1,7 @@
-"""Metropolis-Hastings (Goyal, Dyer & Berg-Kirkpatrick 2022): proposals, their acceptance, and
-early rejection.
+"""Metropolis-Hastings (Goyal, Dyer & Berg-Kirkpatrick 2022): what all kernels that propose share,
+acceptance and early rejection.
 
-A kernel's `propose` returns tokens for the redrawn sites and the log-ratio of its densities,
-log g(x | x') - log g(x' | x), the way back minus the way there. A proposal x' that was drawn
-with density g(x' | x) is accepted with probability
+A proposal x' that was drawn with density g(x' | x) is accepted with probability
 
     alpha(x -> x') = min(1, exp((E(x) - E(x')) / T) g(x | x') / g(x' | x)),
 
@@ -14,55 +12,30 @@ Early rejection draws u first. The norm energy's terms are >= 0, so E(x') is at 
 the terms known so far: once that sum alone is beyond what u allows, the rest need not be
 computed. The decisions are those of `log_acceptance`, one by one. Terms that are large in the
 current text, or near the redrawn sites, come first.
-
-`MetropolisHastings` redraws a single site i from its conditional:
-
-    w ~ g = q_i(. | x_{-i});   accept with min(1, exp((E(x) - E(x')) / T) g(x_i) / g(w)),
-            x' = x with w at i
-
-One masked pass gives both densities, and the state caches its output: a proposal of the current
-token costs nothing, another one at most S - 1 passes for the energy's other terms. At
-temperatures 1 the terms of site i cancel. pi-reversible for each site, hence for a random scan;
-fixed and permuted sweeps are pi-invariant.
-
-Blocks are several tokens at once, B a block that is chosen without looking at the values.
-`ProductBlock` masks it at once:
-
-    x'_b ~ q_b(. | x_{-B}) for each b in B;
-    accept with min(1, exp((E(x) - E(x')) / T) prod_b q_b(x_b | x_{-B}) / q_b(x'_b | x_{-B}))
-
-The reverse density runs over the same B, whichever tokens changed. One pass gives all
-densities; a novel proposal costs the energy's S terms besides (S - 1 if one token changed).
-
-`SequentialBlock` keeps the dependence inside the block, which a product destroys:
-
-    for b_1 ... b_k, the block in an order that does not look at the values:
-        x'_{b_j} ~ q(. | x_{-B}, x'_{b_1} ... x'_{b_{j-1}}; the rest of the block masked)
-    g(x' | x) = prod_j q(x'_{b_j} | x_{-B}, x'_{b_<j}),
-            g(x | x') = prod_j q(x_{b_j} | x_{-B}, x_{b_<j})   in the same order
-
-The last factor of each direction masks one position alone: for x it is in the tables already,
-for x' it is a pass that the energy needs anyway. A pair therefore costs what a product proposal
-costs; k tokens cost 2k - 3 passes besides the energy's.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import count
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from annotated_types import Interval
 
-from unmask.sampling import registry
-from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import Randomness
-from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
-from unmask.sampling.target import Target
+from unmask.common.lazy import torch
+from unmask.common.methods.method import method
+from unmask.sampling.kernels.kernel import HOTTEST, Kernel
+from unmask.sampling.kernels.state import ChainState, StepInfo
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+    from torch import Tensor
+
+    from unmask.sampling.engine.passes import Passes
+    from unmask.sampling.engine.randomness import Randomness
+    from unmask.sampling.on_target import KernelOnTarget
+    from unmask.sampling.target import Target
 
 COLUMNS_PER_ROUND: dict[str, tuple[int, ...]] = {"cpu": (2,), "cuda": (2, 2, 4, 8)}
 """Columns of each undecided chain that the rounds of early rejection compute, the last number
@@ -208,39 +181,62 @@ class Proposed(NamedTuple):
     last: LastSite | None = None
 
 
-@dataclass(frozen=True)
-class MetropolisKernel(Kernel):
-    """A kernel that proposes, and accepts or rejects."""
+@method
+class Metropolis(Kernel):
+    """A kernel that proposes, and accepts or rejects.
 
-    options: registry.MH = registry.MH()
+        x' ~ g(. | x);   accept with min(1, exp((E(x) - E(x')) / T) g(x | x') / g(x' | x))
+
+    A subclass says in `propose` which tokens it proposes, and the log-ratio of its two densities.
+
+    Parameters:
+        energy_temperature: Of the energy: exp(-E / energy_temperature).
+    """
+
+    law = "exp(-E / energy_temperature)"
+    verdict = (
+        "The chain leaves exp(-E / T) invariant: E the {energy} energy and what was added to it, T"
+        " = {energy_temperature:g}."
+    )
+    uses_terms = True
+    energy_temperature: Annotated[float, Interval(gt=0, le=HOTTEST)] = 1.0
 
     @abstractmethod
-    def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
+    def propose(
+        self, on: KernelOnTarget, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]
+    ) -> Proposed:
         """Tokens for the sites `sites` of each chain, and the log-ratio of the densities of the
         two ways.
         """
 
-    @cached_property
-    def acceptance(self) -> Acceptance:
+    def acceptance(self, on: KernelOnTarget) -> Acceptance:
         """The rule that accepts or rejects proposals."""
-        return Acceptance(self.target, self.passes, self.options.energy_temperature)
+        return Acceptance(on.target, on.passes, self.energy_temperature)
 
-    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " n"]]:
+    def log_law(self, on: KernelOnTarget, ids: Int[Tensor, "N T"]) -> Float[Tensor, " N"]:
+        """-E(x) / T."""
+        state = ChainState.at(on.target, ids)
+        state.complete(on.target, on.passes)
+        return -state.energy / self.energy_temperature
+
+    def init(
+        self, on: KernelOnTarget, ids: Int[Tensor, "n T"]
+    ) -> tuple[ChainState, Int[Tensor, " n"]]:
         """The whole energy of each text: S passes per chain."""
-        state = ChainState.at(self.target, ids)
-        return state, state.complete(self.target, self.passes)
+        state = ChainState.at(on.target, ids)
+        return state, state.complete(on.target, on.passes)
 
     def step(
-        self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]
+        self, on: KernelOnTarget, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]
     ) -> tuple[ChainState, StepInfo]:
         """Propose, decide, and move the chains whose proposal is accepted. Redrawing the
         current tokens is accepted.
         """
-        move = self.propose(state, rng, sites)
-        proposed = move.tokens != state.ids.gather(1, self.target.free_positions[sites])
+        move = self.propose(on, state, rng, sites)
+        proposed = move.tokens != state.ids.gather(1, on.target.free_positions[sites])
         novel = proposed.any(1).nonzero().squeeze(1)
-        new = self._texts(state, novel, sites[novel], move)
-        decision = self.acceptance.decide(
+        new = _proposed_texts(on, state, novel, sites[novel], move)
+        decision = self.acceptance(on).decide(
             state, novel, new, move.log_ratio[novel], sites[novel], rng
         )
         taken = decision.accepted.nonzero().squeeze(1)
@@ -249,146 +245,53 @@ class MetropolisKernel(Kernel):
         accepted[novel] = decision.accepted
         passes = move.passes.clone()
         passes[novel] += decision.passes
-        return state, StepInfo(sites, accepted, proposed, proposed & accepted.unsqueeze(1), passes)
-
-    def _texts(
-        self, state: ChainState, rows: Int[Tensor, " m"], sites: Int[Tensor, "m k"], move: Proposed
-    ) -> ChainState:
-        """The proposed texts, with what is known about them for free: a token that changes
-        alone keeps its context, hence its conditional, and its term is read there."""
-        new, target = state.take(rows), self.target
-        before, tokens = new.ids, move.tokens[rows]
-        new.ids = before.scatter(1, target.free_positions[sites], tokens)
-        new.user = target.energy.from_user(new.ids)
-        new.terms, known = torch.zeros_like(new.terms), new.fresh
-        new.fresh = torch.zeros_like(known)
-        if move.own_terms is not None:
-            column = target.free[sites]
-            new.terms.scatter_(1, column, move.own_terms[rows].unsqueeze(1))
-            new.fresh.scatter_(1, column, True)
-        elif new.outputs is not None:
-            changed = new.ids[:, target.positions] != before[:, target.positions]
-            alone = known & changed & (changed.sum(-1, keepdim=True) == 1)
-            row, column = alone.nonzero(as_tuple=True)
-            logits = self.passes.logits_of(new.outputs[row, target.site_of_column[column]])
-            new.terms[row, column] = target.energy.term(
-                logits, new.ids[row, target.positions[column]]
-            )
-            new.fresh = alone
-        if move.last is not None:
-            known, outputs, terms = (value[rows] for value in move.last)
-            row = known.nonzero().squeeze(1)
-            site = sites[row, -1]
-            new.terms[row, target.free[site]] = terms[row]
-            new.fresh[row, target.free[site]] = torch.ones_like(row, dtype=torch.bool)
-            if new.outputs is not None:
-                new.outputs[row, site] = outputs[row]
-        return new
-
-
-@dataclass(frozen=True)
-class MetropolisHastings(MetropolisKernel):
-    """One site per step, proposed from its conditional."""
-
-    def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> Proposed:
-        """A token from the cached output at one site; no pass."""
-        rows, site = state.rows, sites[:, 0]
-        current = state.ids[rows, self.target.free_positions[site]]
-        outputs = state.outputs_at(rows, site)
-        drawn = rng.tokens(
-            rows,
-            self.passes.categoricals(
-                outputs, self.target, self.options.proposal_temperature, site, current
-            ),
+        info = StepInfo(
+            sites=sites,
+            accepted=accepted,
+            proposed=proposed,
+            changed=proposed & accepted.unsqueeze(1),
+            passes=passes,
         )
-        log_ratio, terms = (
-            drawn.current_log_density - drawn.log_density,
-            self.target.energy.term_of(drawn),
-        )
-        return Proposed(
-            drawn.tokens.unsqueeze(1), log_ratio, torch.zeros_like(rows), own_terms=terms
-        )
+        return state, info
 
 
-@dataclass(frozen=True)
-class ProductBlock(MetropolisKernel):
-    """The block's tokens are proposed independently of each other."""
-
-    options: registry.Block = registry.Block()
-
-    def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
-        """Tokens for all of the block at once; one pass per chain."""
-        rows, positions, (n, k) = state.rows, self.target.free_positions[sites], sites.shape
-        masked = state.ids.scatter(1, positions, self.target.model.mask_id)
-        outputs = self.passes.outputs(masked, positions).flatten(0, 1)
-        current = state.ids.gather(1, positions).flatten()
-        places = torch.arange(k, device=sites.device).repeat(n)
-        distributions = self.passes.categoricals(
-            outputs, self.target, self.options.proposal_temperature, sites.flatten(), current
-        )
-        drawn = rng.tokens(rows.repeat_interleave(k), distributions, places)
-        log_ratio = (drawn.current_log_density - drawn.log_density).reshape(n, k).sum(1)
-        return Proposed(drawn.tokens.reshape(n, k), log_ratio, torch.ones_like(rows))
-
-
-@dataclass(frozen=True)
-class SequentialBlock(MetropolisKernel):
-    """The block's tokens are proposed one after the other, in the order of `sites`."""
-
-    options: registry.SequentialBlock = registry.SequentialBlock()
-
-    def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
-        """Tokens for the block, each given those before it; while they are the current ones,
-        both directions share passes.
-        """
-        rows, k, target = state.rows, sites.shape[1], self.target
-        positions = target.free_positions[sites]
-        current = state.ids.gather(1, positions)
-        drawn, log_ratio = current.clone(), torch.zeros_like(state.user)
-        passes = torch.zeros_like(rows)
-        same = torch.ones_like(rows, dtype=torch.bool)
-
-        def predict(
-            values: Int[Tensor, "n k"], j: int, chains: Int[Tensor, " m"]
-        ) -> Float[Tensor, "m W"]:
-            """The output at the block's j-th position given values[:, :j], the rest of the
-            block masked.
-            """
-            filled = torch.full_like(values[chains], target.model.mask_id)
-            filled[:, :j] = values[chains, :j]
-            ids = state.ids[chains].scatter(1, positions[chains], filled)
-            return self.passes.outputs(ids, positions[chains, j : j + 1])[:, 0]
-
-        def where_apart(
-            shared: Float[Tensor, "n W"], values: Int[Tensor, "n k"], j: int
-        ) -> Float[Tensor, "n W"]:
-            """`shared`, except `predict` for the chains whose two directions differ by now."""
-            apart = (~same).nonzero().squeeze(1)
-            return shared.index_copy(0, apart, predict(values, j, apart)) if len(apart) else shared
-
-        for j in range(k):
-            site, same_before = sites[:, j], same
-            if j < k - 1:
-                forward = predict(drawn, j, rows)
-                backward = where_apart(forward, current, j)
-                passes += 1 + (~same).long()
-            else:
-                backward = state.outputs_at(rows, site)
-                forward = where_apart(backward, drawn, j)
-                passes += (~same).long()
-            there = self.passes.categoricals(
-                forward, target, self.options.proposal_temperature, site, current[:, j]
-            )
-            back = self.passes.categoricals(
-                backward, target, self.options.proposal_temperature, site, current[:, j]
-            )
-            token = rng.tokens(rows, there)
-            drawn[:, j] = token.tokens
-            log_ratio += back.at(current[:, j]).log_density - token.log_density
-            same = same & (token.tokens == current[:, j])
-        return Proposed(
-            drawn,
-            log_ratio,
-            passes,
-            last=LastSite(~same_before, forward, target.energy.term_of(token)),
-        )
+def _proposed_texts(
+    on: KernelOnTarget,
+    state: ChainState,
+    rows: Int[Tensor, " m"],
+    sites: Int[Tensor, "m k"],
+    move: Proposed,
+) -> ChainState:
+    """The proposed texts, with what is known about them for free: a token that changes alone
+    keeps its context, hence its conditional, and its term is read there.
+    """
+    new = state.take(rows)
+    target = on.target
+    before = new.ids
+    new.ids = before.scatter(1, target.free_positions[sites], move.tokens[rows])
+    new.user = target.energy.from_user(new.ids)
+    new.terms = torch.zeros_like(new.terms)
+    known = new.fresh
+    new.fresh = torch.zeros_like(known)
+    if move.own_terms is not None:
+        column = target.free[sites]
+        new.terms.scatter_(1, column, move.own_terms[rows].unsqueeze(1))
+        new.fresh.scatter_(1, column, True)
+    elif new.outputs is not None:
+        changed = new.ids[:, target.positions] != before[:, target.positions]
+        changed_alone = changed.sum(-1, keepdim=True) == 1
+        alone = known & changed & changed_alone
+        row, column = alone.nonzero(as_tuple=True)
+        logits = on.passes.logits_of(new.outputs[row, target.site_of_column[column]])
+        tokens = new.ids[row, target.positions[column]]
+        new.terms[row, column] = target.energy.term(logits, tokens)
+        new.fresh = alone
+    if move.last is not None:
+        is_known, outputs, terms = (value[rows] for value in move.last)
+        row = is_known.nonzero().squeeze(1)
+        site = sites[row, -1]
+        new.terms[row, target.free[site]] = terms[row]
+        new.fresh[row, target.free[site]] = torch.ones_like(row, dtype=torch.bool)
+        if new.outputs is not None:
+            new.outputs[row, site] = outputs[row]
+    return new

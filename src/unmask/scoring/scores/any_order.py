@@ -11,7 +11,7 @@ mean of p_o is unbiased, and any_order_se is the standard error of its logarithm
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Interval
 
@@ -43,6 +43,10 @@ class AnyOrder(Score):
         exact_tokens: Exact up to this many tokens, in 2^k - 1 passes for k tokens.
         orders: Orders sampled for longer texts.
         seed: Seed of the sampled orders.
+
+    >>> scores = unmask.score(["The cats sit here."], unmask.AnyOrder(exact_tokens=2, orders=8))
+    >>> scores.rows[0]["any_order"] >= scores.rows[0]["any_order_mean_log"]
+    True
     """
 
     exact_tokens: Annotated[int, Interval(ge=0, le=16)] = 14
@@ -52,7 +56,7 @@ class AnyOrder(Score):
     name = "any_order"
     place = 70
     probability = True
-    extra = ("se", "mean_log")
+    extra: ClassVar[tuple[str, ...]] = ("se", "mean_log")
     why = "a mean of probabilities"
 
     def cost(self, sites: int) -> int:

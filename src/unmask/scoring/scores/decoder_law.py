@@ -22,7 +22,7 @@ from unmask.common.checks import one_of, shown
 from unmask.common.errors import InputError, argument_name
 from unmask.common.lazy import torch
 from unmask.common.methods.method import method
-from unmask.sampling.registry import KERNELS, refuse_no_law, with_law
+from unmask.sampling.methods import decoder_class, refuse_no_law, with_law
 from unmask.scoring.scores.score import Score, Scored, Seed
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ class DecoderLaw(Score):
             own number.
         sets: Of verified: sets of a text. By default the decoder's own number.
         seed: Seed of a random order, which is the same for all texts of a length.
+
+    >>> scores = unmask.score(["The cats sit here."], unmask.DecoderLaw("interleaved", passes=2))
+    >>> scores.rows[0]["decoder:interleaved@2"] < 0
+    True
     """
 
     decoder: Annotated[str, PYTHON_ONLY]
@@ -74,7 +78,7 @@ class DecoderLaw(Score):
         name = f"{DECODER}{self.decoder}"
         refuse_no_law(f"score {name}", self.decoder)
         one_of("score", name, [f"{DECODER}{decoder}" for decoder in with_law()])
-        option = KERNELS[self.decoder].parts
+        option = decoder_class(self.decoder).parts
         for other in ("passes", "sets"):
             if other != option and getattr(self, other) is not None:
                 raise InputError(
@@ -103,7 +107,7 @@ class DecoderLaw(Score):
         law = cls(decoder)
         if not at:
             return law
-        option = KERNELS[decoder].parts
+        option = decoder_class(decoder).parts
         is_number = number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS
         if not is_number or not 1 <= int(number) <= MOST_PASSES:
             raise InputError(
@@ -118,24 +122,24 @@ class DecoderLaw(Score):
     @property
     def definition(self) -> str:
         """What is revealed in each pass, and how many passes there are."""
-        entry = KERNELS[self.decoder]
+        entry = decoder_class(self.decoder)
         number = self.parts
         if number is None:
             number = getattr(entry(), entry.parts)  # None where a bound decides
         if number is None:
-            passes = f"the default {entry.bound}"
+            passes = f"the default {entry.limited_by}"
         else:
             unit = "set" if entry.one_by_one else "pass"
             plural = "s" if entry.one_by_one else "es"
             passes = f"{number} {unit}" if number == 1 else f"{number} {unit}{plural}"
         return (
-            f"law of the decoder {self.decoder}: a pass reveals {entry.law}, each token with log"
-            f" q(x_i | what was revealed before), {passes}, q over the regular tokens"
+            f"law of the decoder {self.decoder}: a pass reveals {entry.chooses}, each token with"
+            f" log q(x_i | what was revealed before), {passes}, q over the regular tokens"
         )
 
     def cost(self, sites: int) -> int:
         """The decoder's own passes."""
-        if KERNELS[self.decoder].one_by_one:
+        if decoder_class(self.decoder).one_by_one:
             return sites
         return min(sites, self.parts or USUAL_PASSES)
 
@@ -157,15 +161,15 @@ class DecoderLaw(Score):
             decoder = self._decoder().on(target, passes)
             for part in rows.split(at_once):
                 # Every text has the randomness of chain 0, so that orders are the same.
-                randomness = ChainStreams(self.seed, [0] * len(part), model.device).at(0, 0)
+                randomness = ChainStreams(self.seed, [0] * len(part), model.device).of(0, 0)
                 by_site[part] = law(decoder, batch.ids[part], randomness).log_q
         return Scored(by_site.sum(1), by_site)
 
     def _decoder(self) -> Any:
         """The decoder, with its own number of passes or sets if none is given."""
         if self.parts is None:
-            return KERNELS[self.decoder]()
-        return KERNELS[self.decoder].in_parts(self.parts)
+            return decoder_class(self.decoder)()
+        return decoder_class(self.decoder).in_parts(self.parts)
 
 
 def _by_sites(

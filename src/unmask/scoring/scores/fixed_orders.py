@@ -48,6 +48,10 @@ class LeftToRight(FixedOrder):
     Parameters:
         right: Of left_to_right: blanks after each token, the same for texts of all lengths
             [default: one for each later token].
+
+    >>> scores = unmask.score(["The cats sit here."], unmask.LeftToRight(right=1))
+    >>> scores.rows[0]["left_to_right"] < 0
+    True
     """
 
     right: Annotated[int, Interval(ge=0, le=10_000)] | None = None

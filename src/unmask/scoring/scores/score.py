@@ -18,15 +18,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from annotated_types import Interval
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, UnmaskError
 from unmask.common.lazy import torch
 from unmask.common.methods.method import Method
+from unmask.common.methods.own_code import failure, is_ours
 from unmask.common.methods.registry import Registry
+from unmask.runs.progress import Enough
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -84,9 +86,9 @@ class Score(Method, ABC, registry=SCORES):
     ...         tokens = batch.ids.gather(1, batch.sites)
     ...         q = Conditionals(model, regular_tokens(model))
     ...         return q.log_q(hidden, batch.sites, tokens)
-    >>> scores = unmask.score(["The cat sat.", "The cat the."], ["pll", Independent()])
-    >>> scores[0]["independent"] > scores[1]["independent"]
+    >>> unmask.score("The cat sat.", ["pll", Independent()])[0]["independent"] < 0
     True
+    >>> unmask.testing.check_score(Independent())
     """
 
     probability: ClassVar[bool] = False
@@ -135,12 +137,26 @@ class Score(Method, ABC, registry=SCORES):
         progress: Progress | None = None,
     ) -> dict[str, Scored]:
         """The computation of a score that shares no passes; `scores` has this one only."""
-        return {self.name: self._scored(self.compute(model, batch, progress), batch)}
+        if is_ours(type(self)):
+            return {self.name: self._scored(self.compute(model, batch, progress), batch)}
+        try:
+            computed = self.compute(model, batch, progress)
+        except (UnmaskError, Enough):
+            raise
+        except Exception as error:
+            raise failure("score", type(self), error) from error
+        scored = self._scored(computed, batch)
+        return {self.name: self._with_reasons(scored)}
+
+    def _with_reasons(self, scored: Scored) -> Scored:
+        """The numbers of own code, with a reason for each that is NaN."""
+        reasons = dict(scored.reasons)
+        for row in scored.values.isnan().nonzero().flatten().tolist():
+            reasons.setdefault(row, f"score {self.name} is NaN")
+        return replace(scored, reasons=reasons)
 
     def _scored(self, computed: object, batch: TextBatch) -> Scored:
-        """What `compute` returned, which may be a user's own code; InputError if it has another
-        shape than the score says.
-        """
+        """What `compute` returned; InputError if it has another shape than the score says."""
         n, k = batch.sites.shape
         if isinstance(computed, torch.Tensor):
             shape = (n, k) if self.by_token else (n,)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unmask.joints.registry import INDEPENDENT, named
+from unmask.joints.registry import INDEPENDENT, label_of, style_of
 
 if TYPE_CHECKING:
     import pandas
@@ -74,7 +74,7 @@ def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Fig
     panels = figure.subplots(len(heights), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     axes = panels[0]
     for name in names:
-        axes.plot(means[name], label=named(name).label, **_look(name))
+        axes.plot(means[name], label=label_of(name), **_look(name))
         if compared:
             panels[1].plot(means[name] - means[INDEPENDENT], **_look(name))
     _bars(axes, [int(pairs[column].between(low, high).sum()) for low, high in ranges])
@@ -103,7 +103,7 @@ def _means(rows: pandas.DataFrame, column: str, ranges: Sequence[tuple[int, int]
 
 def _look(name: str) -> dict[str, Any]:
     """How a construction's line is drawn."""
-    style = named(name).style
+    style = style_of(name)
     return {
         "color": style.colour,
         "marker": style.marker,

@@ -22,7 +22,7 @@ from unmask.common.border.calls import checked
 from unmask.common.files import user_path, write_atomically, write_json, write_table
 from unmask.common.results import Result
 from unmask.runs.fingerprint import provenance
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.methods import decoder_class
 from unmask.studies.evaluation.markdown import cell, frame_of, line, rule
 from unmask.studies.evaluation.summary import with_intervals
 
@@ -191,7 +191,7 @@ def _draw_line(axes: Axes, point: Measured) -> None:
 def _draw_curve(axes: Axes, points: Sequence[Measured]) -> None:
     """A decoder's nats against its rounds, with the intervals of the differences."""
     ordered = sorted(points, key=lambda point: point["rounds"])
-    decoder = KERNELS[ordered[0]["decoder"]]
+    decoder = decoder_class(ordered[0]["decoder"])
     axes.errorbar(
         [point["rounds"] for point in ordered],
         [point["nats"]["value"] for point in ordered],
@@ -235,7 +235,7 @@ def against_best(
 def name_of(point: Measured) -> str:
     """The decoder of a point; of verified also how many sets, which its rounds do not say."""
     decoder = str(point["decoder"])
-    if point["asked"] is not None and KERNELS[decoder].one_by_one:
+    if point["asked"] is not None and decoder_class(decoder).one_by_one:
         return f"{decoder}, {point['asked']} sets"
     return decoder
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -28,6 +28,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from unmask.common.errors import InputError, argument_name
+from unmask.common.methods.method import method
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model, model_name
 from unmask.models.masked_lm import MaskedLM
@@ -36,17 +37,14 @@ from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import decode, lowest
-from unmask.sampling.decoders.revealing import (
-    LowestEntropy,
-    Observed,
-    RandomSets,
-    RevealingDecoder,
-    law,
-)
+from unmask.sampling.decoders.lowest_entropy import LowestEntropy
+from unmask.sampling.decoders.random_sets import RandomSets
+from unmask.sampling.decoders.revealing import Observed, RevealingInSteps, law
 from unmask.sampling.decoders.verified import Verified, VerifiedState
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.methods import decoder_class
+from unmask.sampling.on_target import DecoderOnTarget
 from unmask.sampling.target import Target, blank_template
 from unmask.studies.evaluation.frontier import COUNTED, Frontier, write_frontier
 from unmask.studies.evaluation.sources import read_texts
@@ -67,17 +65,17 @@ Row = dict[str, Any]
 """The numbers of one text by one decoder at one number of passes, by COLUMNS."""
 
 
-@dataclass(frozen=True)
-class LeftToRight(RevealingDecoder):
+@method
+class LeftToRight(RevealingInSteps):
     """One token per pass, from left to right: the order of causal models."""
 
-    def choose(self, observed: Observed) -> Bool[Tensor, "n F"]:
+    def choose(self, on: DecoderOnTarget, observed: Observed) -> Bool[Tensor, "n F"]:
         blank = observed.blank
         place = torch.arange(blank.shape[1], dtype=torch.float64, device=blank.device)
         return lowest(place.expand(blank.shape), blank, 1)
 
 
-SEQUENTIAL: Mapping[str, type[RevealingDecoder]] = {
+SEQUENTIAL: Mapping[str, type[RevealingInSteps]] = {
     "surest first": LowestEntropy,
     "random order": RandomSets,
     "left to right": LeftToRight,
@@ -92,14 +90,12 @@ class Point:
     decoder: str
     parts: int | None
 
-    def build(self, target: Target, passes: Passes) -> RevealingDecoder:
+    def build(self, target: Target, passes: Passes) -> DecoderOnTarget:
         """The decoder for texts of the target's length."""
         if self.parts is None:
             reference = SEQUENTIAL[self.decoder]
-            return reference(target, passes, replace(reference.options, passes=target.sites))
-        method = KERNELS[self.decoder].in_parts(self.parts)
-        decoder: RevealingDecoder = method.on(target, passes)
-        return decoder
+            return reference(passes=target.sites).on(target, passes)
+        return decoder_class(self.decoder).in_parts(self.parts).on(target, passes)
 
 
 def measured_frontier(
@@ -124,7 +120,7 @@ def measured_frontier(
     import pyarrow
 
     lm = as_model(model)
-    uses_profile = any(hasattr(KERNELS[point.decoder], "profile") for point in points)
+    uses_profile = any(hasattr(decoder_class(point.decoder), "profile") for point in points)
     profile = Profile.of(lm) if uses_profile else None
     texts = [text.text for text in read_texts(data)]
     ids, skipped = texts_of_length(lm, texts, length=length, first=first, most_texts=most_texts)
@@ -165,7 +161,7 @@ def measured_frontier(
 
 def _numbers(points: Sequence[Point], option: str) -> list[int]:
     """The numbers of the points whose decoders call them `option`."""
-    numbers = {point.parts for point in points if KERNELS[point.decoder].parts == option}
+    numbers = {point.parts for point in points if decoder_class(point.decoder).parts == option}
     return sorted(number for number in numbers if number is not None)
 
 
@@ -244,16 +240,16 @@ def _measured(
 
 def _rows_of(
     point: Point,
-    decoder: RevealingDecoder,
+    decoder: DecoderOnTarget,
     texts: Sequence[int],
     ids: Int[Tensor, "n T"],
     seed: int,
 ) -> list[Row]:
     """The rows of some texts, given by their numbers and their token ids."""
-    laws = law(decoder, ids, ChainStreams(seed, texts, ids.device).at(0, 0))
+    laws = law(decoder, ids, ChainStreams(seed, texts, ids.device).of(0, 0))
     passes = laws.passes.tolist()
     rounds = network_rows = passes
-    if isinstance(decoder, Verified):
+    if isinstance(decoder.method, Verified):
         rounds, network_rows = _counted(decoder, texts, seed)
     nats = (-laws.log_q.sum(1)).tolist()
     return [
@@ -271,7 +267,7 @@ def _rows_of(
 
 
 def _counted(
-    decoder: Verified, texts: Sequence[int], seed: int
+    decoder: DecoderOnTarget, texts: Sequence[int], seed: int
 ) -> tuple[list[int | None], list[int | None]]:
     """Rounds and rows of texts that are drawn in the place of the first of `texts`, None for
     the others.
@@ -280,7 +276,7 @@ def _counted(
     not_counted: list[int | None] = [None] * (len(texts) - len(counted))
     if not counted:
         return not_counted, not_counted
-    streams = ChainStreams(seed, counted, decoder.target.device).at(0, 1)
+    streams = ChainStreams(seed, counted, decoder.target.device).of(0, 1)
     state, rows = decode(decoder, len(counted), streams)
     assert isinstance(state, VerifiedState)
     return [*state.rounds.tolist(), *not_counted], [*rows.tolist(), *not_counted]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from unmask.joints.registry import PUBLISHED_STEPS, named
+from unmask.joints.registry import PUBLISHED_STEPS, label_of
 from unmask.studies.evaluation.summary import is_perplexity
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed:
     lowest = {measure: min(row[measure]["value"] for row in rows) for measure in HEADINGS}
     lines = [caption, "", line(head), rule(len(head))]
     for row in rows:
-        cells = [named(row["construction"]).label]
+        cells = [label_of(row["construction"])]
         for measure in HEADINGS:
             is_lowest = row[measure]["value"] == lowest[measure]
             cells.append(cell(row[measure], measure, bold=is_lowest))
@@ -96,14 +96,22 @@ def _not_converged(summary: Mapping[str, Any], settings: Mapping[str, Any]) -> l
 
     One that the user stopped after a number of steps is not among them.
     """
-    stopped = PUBLISHED_STEPS if settings.get("arnold_gokhale_steps") else None
+    stopped = _stopped(settings)
     missed = []
     for row in summary["constructions"]:
         name = row["construction"]
         count = row["not_converged"]
-        if count and name != stopped:
-            missed.append(f"{named(name).label} on {count} of {summary['pairs']} pairs")
+        if count and name not in stopped:
+            missed.append(f"{label_of(name)} on {count} of {summary['pairs']} pairs")
     return missed
+
+
+def _stopped(settings: Mapping[str, Any]) -> list[str]:
+    """Constructions that the user stopped after a number of steps."""
+    if settings.get("arnold_gokhale_steps"):
+        return [PUBLISHED_STEPS]
+    with_options = [one for one in settings.get("constructions", ()) if not isinstance(one, str)]
+    return [one["name"] for one in with_options if one.get("steps")]
 
 
 def _caption(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: int) -> str:

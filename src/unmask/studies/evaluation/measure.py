@@ -37,11 +37,12 @@ from torch import Tensor
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError, UnmaskError
 from unmask.common.files import first_line
+from unmask.joints.constructions.arnold_gokhale import NearCompatible
+from unmask.joints.constructions.construction import Construction
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.joint import Joint
 from unmask.joints.metrics import BlockMetrics, metrics_of_blocks
 from unmask.joints.precompile import Launch, precompile
-from unmask.joints.registry import PUBLISHED_STEPS, named
 from unmask.joints.strips import LIKELY
 from unmask.models.batching import halving, is_out_of_memory, release_memory, triton_wanted
 from unmask.models.conditional_model import ConditionalModel
@@ -92,7 +93,6 @@ class NoRoom(Exception):
 class Measurer:
     """Measures pairs with one model, in order: several at once on a GPU, else one after the other.
 
-    steps     of Arnold-Gokhale; None: to converge
     support   the token ids of the joints; None: every output column
     longest   tokens of the longest text of the run; by default of the pairs of the first call
     size      how many pairs are measured at once; None until the first call decides it
@@ -101,14 +101,12 @@ class Measurer:
     def __init__(
         self,
         model: MaskedLM,
-        constructions: Sequence[str],
-        steps: int | None = None,
+        constructions: Sequence[Construction],
         support: Sequence[int] | None = None,
         longest: int = 0,
     ) -> None:
         self.model = model
-        self.constructions: tuple[str, ...] = tuple(constructions)
-        self.steps = steps
+        self.constructions: tuple[Construction, ...] = tuple(constructions)
         self.support: Tensor | None = None if support is None else torch.tensor(support)
         self.longest = longest
         self.size: int | None = None
@@ -193,7 +191,7 @@ class Measurer:
         """
         start = time.perf_counter()
         clozes = [pair.cloze(self.model.mask_id) for pair in pairs]
-        measured = measure_pairs(self.model, clozes, self.constructions, self.steps, self.support)
+        measured = measure_pairs(self.model, clozes, self.constructions, self.support)
         seconds = (time.perf_counter() - start) / len(pairs)
         for rows in measured:
             for row in rows:
@@ -243,7 +241,7 @@ class Measurer:
         """
         tokens = self.tokens
         likely = min(tokens, 3 * LIKELY)
-        members = sum(named(name).member is not None for name in self.constructions)
+        members = sum(isinstance(one, NearCompatible) for one in self.constructions)
         tables = 2 * FLOAT32 * tokens**2
         strips = 4 * FLOAT32 * likely * tokens  # along both axes of both tables
         systems = 16 * FLOAT64 * likely**2  # Newton's linear systems and what solving them takes
@@ -279,8 +277,7 @@ def first_pass(model: MaskedLM) -> None:
 def measure_pairs(
     model: ConditionalModel,
     clozes: Sequence[Cloze],
-    constructions: Sequence[str],
-    arnold_gokhale_steps: int | None = None,
+    constructions: Sequence[Construction],
     support: torch.Tensor | None = None,
 ) -> list[list[Row]]:
     """For each pair one row per construction: the terms of U-PPL and P-PPL, A-KL, G-KL,
@@ -303,12 +300,9 @@ def measure_pairs(
         axes = [support, support]
     axes_of_pairs = [axes] * len(clozes)
     blocks = tables_of(model, clozes, candidates=axes_of_pairs, supports=axes_of_pairs)
-    options: dict[str, dict[str, object]] = {}
-    if arnold_gokhale_steps:
-        options[PUBLISHED_STEPS] = {"steps": arnold_gokhale_steps}
 
     def derive_some(some: Sequence[Tables]) -> list[list[Joint]]:
-        return derive_blocks(some, constructions, options)
+        return derive_blocks(some, constructions)
 
     derived = halving(derive_some, blocks)
     with_gold = list(zip(derived, golds, strict=True))

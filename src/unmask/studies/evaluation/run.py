@@ -8,7 +8,7 @@ end.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,8 @@ from typing import Any
 
 from unmask.common.errors import InputError, UnmaskWarning, argument_name
 from unmask.common.files import read_bytes, write_atomically
+from unmask.joints.constructions.construction import Construction
+from unmask.joints.registry import name_of_stored
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
@@ -35,6 +37,7 @@ KIND = "evaluate"
 def evaluated(
     data: Data,
     model: Model,
+    constructions: Sequence[Construction],
     settings: Mapping[str, Any],
     choice: tuple[str, int | None, int],
     folder: Path | None = None,
@@ -56,7 +59,7 @@ def evaluated(
     else:
         regular = tuple(sorted(alphabet_ids(lm.words, alphabet)))
     support = None if settings["support"] == "all" else regular
-    arguments = (settings["constructions"], settings["arnold_gokhale_steps"], support)
+    arguments = (constructions, support)
     measurer = Measurer(lm, *arguments)
     if workers is None:
         measurer.precompile()  # beside the reading of the texts
@@ -148,7 +151,7 @@ def _all_measured(
         stored.store()
     return Evaluation(
         settings=plan.settings,
-        rows=stored.frame(plan.settings["constructions"]),
+        rows=stored.frame([name_of_stored(one) for one in plan.settings["constructions"]]),
         pairs=len(plan.pairs),
         failed=failed,
         skipped=plan.skipped,

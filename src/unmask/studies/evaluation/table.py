@@ -18,7 +18,7 @@ from unmask.common.files import (
     writing,
 )
 from unmask.common.results import Result
-from unmask.joints.registry import named
+from unmask.joints.registry import label_of, name_of_stored
 from unmask.runs.fingerprint import provenance
 from unmask.studies.evaluation.distance import DISTANCES, distance_figure
 from unmask.studies.evaluation.markdown import HEADINGS, as_markdown, frame_of
@@ -60,14 +60,15 @@ class Evaluation(Result):
         if self.rows.empty:
             return {"pairs": 0, "incompatibility": None, "constructions": []}
         seed = self.settings.get("seed") or 0  # of the bootstrap; pairs that were given have none
-        return summarise(self.rows, self.settings["constructions"], seed)
+        names = [name_of_stored(one) for one in self.settings["constructions"]]
+        return summarise(self.rows, names, seed)
 
     def to_frame(self) -> pandas.DataFrame:
         """The table: one row per construction; each measure with its interval, `_low` to
         `_high`.
         """
         constructions = self.summary["constructions"]
-        rows = [{**row, "label": named(row["construction"]).label} for row in constructions]
+        rows = [{**row, "label": label_of(row["construction"])} for row in constructions]
         return frame_of(
             rows,
             names=("construction", "label"),

@@ -19,7 +19,8 @@ from annotated_types import Interval
 
 from unmask.common.border.calls import Function, checked
 from unmask.common.errors import InputError
-from unmask.common.files import atomic_path, plain, reading, write_json
+from unmask.common.files import atomic_path, reading, write_json
+from unmask.common.plain import in_json
 from unmask.common.results import Result
 from unmask.runs.folder import output_folder
 from unmask.runs.progress import Progress
@@ -80,7 +81,7 @@ class Study(Result):
             "claim": self.claim,
             "findings": self.findings,
         }
-        return dict(plain({**words, **self.numbers}))
+        return dict(in_json({**words, **self.numbers}))
 
     def to_frame(self) -> pandas.DataFrame:
         """The table, numbers as they are."""

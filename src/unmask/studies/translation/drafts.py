@@ -21,16 +21,18 @@ from torch import Tensor
 from unmask.sampling.chains.group_run import Group, group_run
 from unmask.sampling.chains.snapshot import COUNTS
 from unmask.sampling.chains.starts import random_texts
-from unmask.sampling.decoders.decoder import Ancestral
+from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.engine.memory import CPU_BYTES, chains_that_fit
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.kernel import ChainState
-from unmask.sampling.registry import MH, Block, EnergyKind, Method
-from unmask.sampling.settings import SampleSettings
+from unmask.sampling.kernels.block import Block
+from unmask.sampling.kernels.mh import MH
+from unmask.sampling.kernels.state import ChainState
+from unmask.sampling.methods import SampleMethod
+from unmask.sampling.settings import EnergyKind, SampleSettings
 from unmask.sampling.target import Energy, Target
 from unmask.studies.translation.masked_pairs import PairModel
-from unmask.studies.translation.recipe import TranslateSettings
+from unmask.studies.translation.recipe import Beam, TranslateSettings
 
 STREAMS = 2**24  # Streams of random numbers
 
@@ -99,7 +101,7 @@ class Drafting:
         drawn = list(drafts)
         for batch in self._batches(drafts, MH(), "norm"):
             n = len(batch.places)
-            rng = ChainStreams(self.seed, batch.group.chains).at(0, 0)
+            rng = ChainStreams(self.seed, batch.group.chains).of(0, 0)
             texts = random_texts(batch.target, n, rng)
             _put(drawn, batch, texts, passes=[0] * n)
         return drawn
@@ -120,10 +122,11 @@ class Drafting:
         for batch in self._batches(drafts, MH(), "norm"):
             rows = torch.arange(len(batch.places), device=batch.target.device)
             # Step 0 is that of `at_random`
-            rng = ChainStreams(self.seed, batch.group.chains).at(0, 1)
+            rng = ChainStreams(self.seed, batch.group.chains).of(0, 1)
             order = rng.permutation(rows, batch.target.sites)
-            decoder = Ancestral(batch.target, batch.passes)
-            of_batch = decoder.log_prob(batch.starts, order).tolist()
+            ancestral = Ancestral()
+            on_target = ancestral.on(batch.target, batch.passes)
+            of_batch = ancestral.log_prob(on_target, batch.starts, order).tolist()
             for place, log_prob in zip(batch.places, of_batch, strict=True):
                 log_probs[place] = log_prob
         return log_probs
@@ -131,7 +134,7 @@ class Drafting:
     def run(
         self,
         drafts: Sequence[Draft],
-        kernel: Method,
+        kernel: SampleMethod,
         energy: EnergyKind,
         sweeps: int = 1,
         later: int = 0,
@@ -159,7 +162,7 @@ class Drafting:
         return after
 
     def _batches(
-        self, drafts: Sequence[Draft], kernel: Method, kind: EnergyKind
+        self, drafts: Sequence[Draft], kernel: SampleMethod, kind: EnergyKind
     ) -> Iterator[_SideBySide]:
         """The drafts of each length and room, as many at once as fit into memory."""
         places_of: dict[tuple[int, int], list[int]] = {}
@@ -205,7 +208,7 @@ def _put(
         drafts[place] = replace(draft, tokens=tuple(ids), passes=draft.passes + int(spent))
 
 
-def _narrowed(kernel: Method, sites: int) -> Method:
+def _narrowed(kernel: SampleMethod, sites: int) -> SampleMethod:
     """The kernel for short texts: a block is at most as long as the text, and one site instead of
     a pair is moved by itself.
     """
@@ -236,7 +239,7 @@ def best_drafts(
         drafts = _best(drafting, settings.lengths, drafts)
     if not settings.moves:
         return drafts
-    assert isinstance(settings.kernel, Method)  # a beam moves nothing
+    assert not isinstance(settings.kernel, Beam)  # which moves nothing
     return drafting.run(drafts, settings.kernel, settings.energy, settings.sweeps)
 
 

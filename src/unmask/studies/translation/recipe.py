@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast
 from annotated_types import Interval
 
 from unmask.common.border.calls import checked, settings
-from unmask.common.border.marks import Loaded, Written
+from unmask.common.border.marks import Loaded, ShownType, Written
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, argument_name
 from unmask.models.loading_spec import LoadingSpec
-from unmask.sampling.registry import KERNELS, EnergyKind, MaskPredict, Method
+from unmask.sampling.decoders.decoder import DECODERS, Decoder
+from unmask.sampling.decoders.mask_predict import MaskPredict
+from unmask.sampling.methods import METHODS as OF_MASKED_MODELS
+from unmask.sampling.methods import SampleMethod, decoder_class
+from unmask.sampling.settings import EnergyKind
 
 if TYPE_CHECKING:
     from unmask.studies.translation.causal_pairs import CausalPairs
@@ -33,6 +37,10 @@ else:
         Loaded(
             "unmask.studies.translation.recipe:TranslatorSpec",
             kind="unmask.studies.translation.recipe:PairTranslator",
+        ),
+        ShownType(
+            "PairModel | CausalPairs | TranslatorSpec | str | PathLike[str]"
+            " | Callable[[], PairModel | CausalPairs]"
         ),
         Written(short="-m"),
     ]
@@ -73,7 +81,7 @@ class Beam:
     beam: Annotated[int, Interval(ge=1, le=1000)] = 5
 
 
-METHODS: dict[str, type] = {**KERNELS, "beam": Beam, "auto": Auto}
+METHODS: dict[str, type] = {**OF_MASKED_MODELS, "beam": Beam, "auto": Auto}
 
 
 @checked
@@ -195,9 +203,9 @@ class TranslateSettings:
     energy    of kernels, and of the output
     """
 
-    kernel: Method | Beam = field(default_factory=lambda: MaskPredict(temperature=0.0))
+    kernel: SampleMethod | Beam = field(default_factory=lambda: MaskPredict(temperature=0.0))
     sweeps: int = SWEEPS
-    start: Method | None = field(default_factory=lambda: MaskPredict(temperature=0.0))
+    start: Decoder | None = field(default_factory=lambda: MaskPredict(temperature=0.0))
     lengths: int = LENGTHS
     energy: EnergyKind = "norm"
     seed: int = 0
@@ -205,10 +213,10 @@ class TranslateSettings:
     @property
     def moves(self) -> bool:
         """Whether a Markov kernel moves the translations after they were started."""
-        return isinstance(self.kernel, Method) and not self.kernel.decodes
+        return not isinstance(self.kernel, Beam) and not self.kernel.decodes
 
     @property
-    def first(self) -> Method | None:
+    def first(self) -> Decoder | None:
         """The decoder that fills the blanks of a masked model; None where tokens are drawn
         uniformly.
         """
@@ -301,7 +309,7 @@ def _usual_kernel(auto: Auto, causal: bool) -> MaskPredict | Beam:
     return Beam()
 
 
-def _refuse_other_kind(kernel: Method | Beam, causal: bool) -> None:
+def _refuse_other_kind(kernel: SampleMethod | Beam, causal: bool) -> None:
     """Raise for a beam with a masked model, and for any other kernel with a causal one."""
     if causal == isinstance(kernel, Beam):
         return
@@ -318,17 +326,16 @@ def _refuse_other_kind(kernel: Method | Beam, causal: bool) -> None:
     )
 
 
-def starting(start: str | None) -> Method | None:
+def starting(start: str | None) -> Decoder | None:
     """The decoder that NAME or NAME@STEPS names; None for tokens drawn uniformly."""
     if start == RANDOM:
         return None
     name, at, steps = (start or MaskPredict.name).partition("@")
-    decoders = {one.name: one for one in KERNELS.values() if one.decodes}
-    decoder = decoders.get(name)
+    decoder = decoder_class(name) if name in DECODERS else None
     takes_steps = decoder is not None and decoder.parts != ""
     understood = not at or (takes_steps and _is_number_of_steps(steps))
     if decoder is None or not understood:
-        known = ", ".join([*decoders, RANDOM])
+        known = ", ".join([*DECODERS, RANDOM])
         raise InputError(
             f"{start!r} is not known",
             argument="start",
@@ -343,8 +350,8 @@ def _is_number_of_steps(text: str) -> bool:
     return text.isdecimal() and 1 <= int(text) <= MOST_STEPS
 
 
-def likeliest(decoder: Method) -> Method:
+def likeliest(decoder: Decoder) -> Decoder:
     """The decoder at temperature 0, unless another one was given."""
-    if getattr(decoder, "temperature", 0.0) is not None:
+    if decoder.temperature is not None:
         return decoder
-    return replace(decoder, temperature=0.0)  # type: ignore[call-arg]
+    return replace(decoder, temperature=0.0)

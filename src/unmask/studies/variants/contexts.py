@@ -27,6 +27,7 @@ from torch import Tensor
 
 from unmask.common.batches import cut, grouped
 from unmask.common.cloze import blanked
+from unmask.joints.constructions.construction import Construction
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.studies.variants.parent_scores import ParentScores
@@ -358,7 +359,7 @@ def _length(rows: slice) -> int:
     return int(rows.stop - rows.start)
 
 
-def _constructions_of_scores(scores: Sequence[VariantScore]) -> dict[str, str]:
+def _constructions_of_scores(scores: Sequence[VariantScore]) -> dict[str, Construction]:
     """The construction of each score that needs the joints of pairs, by the score's name."""
     of_scores = {score.name: score.construction_of_pairs for score in scores}
     return {name: one for name, one in of_scores.items() if one is not None}

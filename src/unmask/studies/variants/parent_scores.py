@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.common.cloze import blanked
+from unmask.joints.constructions.construction import Construction
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.joint import Joint
 from unmask.models.conditional_model import ConditionalModel
@@ -51,7 +52,7 @@ class ParentScores:
         sites: Sequence[int],
         allowed: Int[Tensor, " a"],
         wild: Int[Tensor, " k"],
-        construction_of: Mapping[str, str],
+        construction_of: Mapping[str, Construction],
     ) -> None:
         self.model = model
         self.ids = ids
@@ -59,7 +60,8 @@ class ParentScores:
         self.allowed = allowed
         self.wild = wild
         self.construction_of = construction_of
-        self.constructions: list[str] = list(dict.fromkeys(construction_of.values()))  # each once
+        once = {construction.name: construction for construction in construction_of.values()}
+        self.constructions: list[Construction] = list(once.values())
 
     def pass_count(self, cells: Int[Tensor, "n k"]) -> int:
         """How many passes `scores` takes: one per site, and those of the pairs."""
@@ -81,9 +83,9 @@ class ParentScores:
         scores = {"singles": singles}
         for name, construction in self.construction_of.items():
             if name == EPISTASIS:
-                scores[name] = epistasis[construction]
+                scores[name] = epistasis[construction.name]
             else:
-                scores[name] = epistasis[construction] + singles
+                scores[name] = epistasis[construction.name] + singles
         return scores
 
     @property
@@ -116,7 +118,7 @@ class ParentScores:
 
         singles   gives shape, type and device
         """
-        sums = {name: torch.zeros_like(singles) for name in self.constructions}
+        sums = {one.name: torch.zeros_like(singles) for one in self.constructions}
         pairs = self._pairs(cells)
         for start in range(0, len(pairs), TOGETHER):
             group = pairs[start : start + TOGETHER]
@@ -129,9 +131,9 @@ class ParentScores:
             for (s, t), joints in zip(
                 group, derive_blocks(tables, self.constructions), strict=True
             ):
-                for name, joint in zip(self.constructions, joints, strict=True):
+                for joint in joints:
                     table = self._epistasis_of_pair(joint, (s, t))
-                    sums[name] += table[cells[:, s], cells[:, t]]
+                    sums[joint.name] += table[cells[:, s], cells[:, t]]
                 add(self._passes_per_pair)
         return sums
 

@@ -20,9 +20,9 @@ from torch import Tensor
 from unmask.common.cloze import blanked
 from unmask.common.errors import InputError, argument_name
 from unmask.common.texts import for_each
+from unmask.joints.constructions.construction import Construction
 from unmask.joints.deriving import derived
 from unmask.joints.joint import Joint
-from unmask.joints.registry import named
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.runs.progress import Enough, Progress
@@ -55,7 +55,7 @@ def scans(
     mutations: str | PathLike[str] | Sequence[str] | None,
     positions: str | Sequence[int] | None,
     changes: int,
-    construction: str,
+    construction: Construction,
     alphabet: str | PathLike[str] | Sequence[str] | None,
     top: int,
     by: str,
@@ -74,7 +74,6 @@ def scans(
     if mutations is not None and positions is not None:
         other = argument_name("positions")
         raise InputError(f"was given beside {other}", argument="mutations", use=use)
-    construction = named(construction, "construction").name
     refuse_english(model, sequences)
     names = None if mutations is None else listed(mutations)
     lm = as_model(model)
@@ -187,7 +186,7 @@ class ChosenMutants:
             force=force,
         )
 
-    def measure(self, construction: str, progress: Progress | None) -> Mutants:
+    def measure(self, construction: Construction, progress: Progress | None) -> Mutants:
         """The numbers of the mutants. If the user has had enough, those of the mutants that are
         done; raises `Enough` if none is.
         """
@@ -203,7 +202,7 @@ class ChosenMutants:
                 for places, tables in zip(group, tables_of_group, strict=True):
                     cells = self._cells(places)
                     changes += [self._changes(places, cell) for cell in cells.tolist()]
-                    joint = derived(tables, named(construction))
+                    joint = derived(tables, construction)
                     index = tuple(cells.T)  # a vector of token indices for each place
                     for name, of_fillings in self._effects(places, joint).items():
                         numbers[name] += of_fillings[index].tolist()
@@ -217,7 +216,7 @@ class ChosenMutants:
             sequence=self.parent.text,
             wild_type=tuple(self.parent.residues),
             alphabet=tuple(self.parent.tokens),
-            construction=construction,
+            construction=construction.name,
             changes=changes,
             numbers=numbers,
         )

@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 
 from unmask.common.intervals import interval, resampled
+from unmask.joints.constructions.construction import Construction
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.runs.progress import Progress
@@ -54,7 +55,7 @@ def measure(
     measured: Any,
     positions: str | Sequence[int] | None,
     ranking: Ranking,
-    construction: str,
+    construction: Construction,
     alphabet: str | PathLike[str] | Sequence[str] | None,
     force: bool,
     progress: Progress | None,
@@ -101,7 +102,7 @@ def measure(
         names=variants.names(parent),
         variants=variants,
         effects=effects,
-        construction=construction,
+        construction=construction.name,
         better=ranking.better,
     )
 

@@ -8,11 +8,11 @@ needs the first lines only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from os import PathLike
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from cyclopts import App, CycloptsError
 
@@ -24,6 +24,7 @@ from unmask.common.errors import InputError, in_python
 from unmask.surfaces.cli import process
 from unmask.surfaces.cli.command import APP, JSON, command, writer
 from unmask.surfaces.cli.misread import line_of_misreading
+from unmask.surfaces.cli.own_methods import bring_own_methods
 from unmask.surfaces.cli.words import with_stand_ins
 from unmask.verbs import VERBS, verb
 
@@ -55,8 +56,7 @@ WITHOUT_JSON = ("translate", "serve")
 """They print JSON lines, or nothing that JSON could hold."""
 
 
-@dataclass(frozen=True)
-class Called:
+class Called(NamedTuple):
     """The command that the user calls.
 
     name       what follows `unmask`: "fill", "lab masking"
@@ -99,11 +99,14 @@ def _of_verb(name: str) -> Called:
     return Called(name=name, function=function, extra=tuple(extra))
 
 
-def verb_command(name: str) -> App:
-    """The command of a verb, with its options."""
+def verb_command(name: str, words: Sequence[str] = ()) -> App:
+    """The command of a verb, with its options, and those of the methods of own code that the words
+    name.
+    """
     from unmask.surfaces.cli import printing
 
     one = _of_verb(name)
+    bring_own_methods(words, one.function, one.extra)
     prints = getattr(printing, name, None) or partial(printing.frame, name)
     return command(name, one.function, prints, one.extra)
 
@@ -119,7 +122,7 @@ def parsed(words: Sequence[str]) -> App:
 
         app.command(lab.app())
     elif name in VERBS:
-        app.command(verb_command(name))
+        app.command(verb_command(name, words))
     elif name:
         raise _no_command(name)
     else:

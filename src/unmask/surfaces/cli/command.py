@@ -53,11 +53,13 @@ def command(
     function: Callable[..., Any],
     run: Callable[[dict[str, Any]], Any],
     extra: Sequence[Option] = (),
+    group: str = "unmask",
 ) -> App:
     """The command of a function: its options, and those that only the command line has (`extra`).
 
-    run   prints; called with the arguments that were typed, as the function takes them, and the
-          values of `extra`
+    run     prints; called with the arguments that were typed, as the function takes them, and the
+            values of `extra`
+    group   what precedes the command's name
     """
     listed = [*options(function), *extra]
     of_extra = {option.name for option in extra}
@@ -76,9 +78,28 @@ def command(
     parameters = [_parameter(option, option.positional and has_file) for option in listed]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app = App(name=name, help=_help(function), **APP)
+    # cyclopts would go through all parameters once more to write the usage.
+    usage = _usage(f"{group} {name}", listed, has_file)
+    app = App(name=name, help=_help(function), usage=usage, **APP)
     app.default(call)
     return app
+
+
+def _usage(title: str, listed: Sequence[Option], has_file: bool) -> str:
+    """The first line of the help: the options that must be given, and the text with a place.
+
+    has_file   the text may come from --file instead
+    """
+    words = [title]
+    places = []
+    for option in listed:
+        if option.positional:
+            is_required = option.required and not has_file
+            name = option.name.upper()
+            places.append(name if is_required else f"[{name}]")
+        elif option.required:
+            words.append(f"{long_name(option.name)} {metavar(option)}")
+    return " ".join([*words, "[OPTIONS]", *places])
 
 
 def _help(function: Callable[..., Any]) -> str:
@@ -120,7 +141,7 @@ def _parameter(option: Option, is_elsewhere: bool) -> inspect.Parameter:
     default = None
     if option.required and not is_elsewhere:
         default = inspect.Parameter.empty
-    annotation = Annotated[read.kind | None, shown]
+    annotation: Any = Annotated[read.kind | None, shown]
     return inspect.Parameter(option.name, place, annotation=annotation, default=default)
 
 

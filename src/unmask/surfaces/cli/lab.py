@@ -37,7 +37,8 @@ def app() -> App:
     """`unmask lab`, with its commands."""
     group = App(name="lab", help=HELP, **APP)
     for name, function in COMMANDS.items():
-        group.command(command(name, function, partial(_run, name), EXTRA))
+        one = command(name, function, partial(_run, name), EXTRA, group="unmask lab")
+        group.command(one)
     return group
 
 

@@ -20,7 +20,7 @@ from unmask.common.checks import shown
 from unmask.common.errors import InputError, argument_name
 from unmask.common.files import output_file, user_path
 from unmask.common.formats import count_at_most, percent_at_least
-from unmask.joints.registry import named
+from unmask.joints.registry import heading_of, label_of
 from unmask.runs.lines import EMPTY, IS_NAMED, STANDARD_INPUT, file_name, refuse_file_name
 from unmask.surfaces.cli import process, terminal
 from unmask.surfaces.cli.terminal import (
@@ -206,7 +206,7 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
         f" {comparison.ranked_by}"
     )
     heads = [
-        *(named(name).heading or name.replace("_", "\n") for name in comparison.joints),
+        *(heading_of(name) for name in comparison.joints),
         "all\nord.",
     ]
     rows = []
@@ -404,7 +404,7 @@ def _evaluated(options: dict[str, Any], shows: bool = True) -> unmask.Evaluation
             difference = cell(row["difference"], "difference") if "difference" in row else ""
             rows.append(
                 [
-                    named(row["construction"]).label,
+                    label_of(row["construction"]),
                     *(written(row[m]["value"], m) for m in HEADINGS),
                     difference,
                 ]

@@ -18,9 +18,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from cyclopts import Token, convert
 
@@ -50,8 +49,7 @@ def as_typed(word: str) -> str:
 # ---- the type of an option ----
 
 
-@dataclass(frozen=True)
-class Parsing:
+class Parsing(NamedTuple):
     """How cyclopts reads the words of an option.
 
     kind        the type of the value, of what cyclopts knows of types

@@ -17,7 +17,7 @@ from unmask.models.text.text_tokenizer import shortened
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.methods import decoder_class
 from unmask.sampling.target import Target
 from unmask.scoring.text_batch import GPU_LOGITS
 from unmask.tables.conditionals import logit_rows
@@ -116,13 +116,13 @@ def written_text(model: MaskedLM, blanks: Blanks, tokens: Sequence[int]) -> str:
 class Writer:
     """A decoder that fills blanks. Equal texts are decoded once.
 
-    decoder   a name of `KERNELS`
+    decoder   the name of a decoder
     parts     passes of the decoder, or its sets; None: one per blank, or by the decoder's bound
     """
 
     def __init__(self, model: MaskedLM, decoder: str, parts: int | None) -> None:
         self.model = model
-        self.decoder = KERNELS[decoder]
+        self.decoder = decoder_class(decoder)
         self.parts = parts
         self._written: dict[Blanks, tuple[int, ...]] = {}
 
@@ -154,12 +154,12 @@ class Writer:
         fixed = [t for t in range(len(first.ids)) if t not in set(sites)]
         target = Target(self.model, first.ids, given=fixed)
         parts = self.parts
-        if parts is None and not self.decoder.bound:
+        if parts is None and not self.decoder.limited_by:
             parts = len(sites)
         decoder = self.decoder.in_parts(parts, temperature=first.temperature)
         # the number of a text's random stream: a hash that is the same in every process
         numbers = [crc32(repr(blanks.ids).encode()) for blanks in alike]
-        rng = ChainStreams(first.seed, numbers, self.model.device).at(0, 0)
+        rng = ChainStreams(first.seed, numbers, self.model.device).of(0, 0)
         texts = torch.tensor([blanks.ids for blanks in alike], device=self.model.device)
         state, _ = decode(decoder.on(target, Passes(self.model)), len(alike), rng, texts)
         return [tuple(tokens) for tokens in state.ids[:, sites].tolist()]

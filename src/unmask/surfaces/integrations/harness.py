@@ -35,7 +35,9 @@ from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import BLANK, Tokens, WordsAndSpans, shortened
-from unmask.sampling.registry import KERNELS, Steps
+from unmask.sampling.decoders.decoder import DECODERS as ALL_DECODERS
+from unmask.sampling.decoders.decoder import Steps
+from unmask.sampling.methods import decoder_class
 from unmask.scoring.encoding import Encoded, encode
 from unmask.scoring.items import Item
 from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, SCORE
@@ -51,7 +53,7 @@ their passes.
 """
 HARNESS_DEVICE = "cuda:0"
 """The default device of `lm_eval`; on a machine without a GPU it means the CPU."""
-DECODERS = [name for name, entry in KERNELS.items() if entry.parts]
+DECODERS = [name for name in ALL_DECODERS if decoder_class(name).parts]
 """The decoders that take a number of passes, or sets."""
 Answer = TypeVar("Answer")
 
@@ -81,7 +83,7 @@ def model_args(
         max_gen_toks: Blanks of a generated text, if the task does not say.
     """
     one_of("decoder", decoder, DECODERS)
-    parts = KERNELS[decoder].parts
+    parts = decoder_class(decoder).parts
     given = {"passes": passes, "sets": sets}
     for name, number in given.items():
         if number is not None and name != parts:

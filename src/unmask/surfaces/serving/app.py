@@ -10,7 +10,7 @@ from dataclasses import fields
 from inspect import signature
 from json import loads
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import Depends, FastAPI, Request
 from fastapi import Path as PathParameter
@@ -24,13 +24,13 @@ from unmask.common.border.declarations import description, summary
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, UnmaskError
 from unmask.common.files import as_json, parse_json
-from unmask.joints.registry import CONSTRUCTIONS
+from unmask.joints.constructions.construction import all_constructions
 from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.word_marks import WordMarks
 from unmask.runs.progress import Enough
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.methods import METHODS, SampleMethod
 from unmask.scoring.registry import with_names
 from unmask.surfaces.serving import limits
 from unmask.surfaces.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
@@ -285,18 +285,10 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
             for kind, sign, text in KINDS
         ],
         "constructions": [
-            _facts(entry, "name", "label", "meaning") for entry in CONSTRUCTIONS.values()
+            {"name": entry.name, "label": entry.label, "meaning": entry.meaning()}
+            for entry in all_constructions()
         ],
-        "kernels": [
-            _facts(entry, "name", "label", "step", "invariant", "decodes")
-            | {
-                "options": [
-                    *(option.name for option in fields(entry)),
-                    *([] if entry.decodes else ["init"]),
-                ]
-            }
-            for entry in KERNELS.values()
-        ],
+        "kernels": [_method_facts(cast("type[SampleMethod]", cls)) for cls in METHODS.values()],
         "scores": [
             _facts(entry, "name", "probability", "by_token")
             | {
@@ -306,6 +298,18 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
             for entry in with_names().values()
         ],
         "limits": limits.limits(),
+    }
+
+
+def _method_facts(cls: type[SampleMethod]) -> dict[str, Any]:
+    """A kernel or decoder: its words, and the options that the page may show for it."""
+    names = [option.name for option in fields(cls)]
+    if not cls.decodes:
+        names.append("init")
+    return {
+        **_facts(cls, "name", "label", "law", "decodes"),
+        "meaning": cls.meaning(),
+        "options": names,
     }
 
 

@@ -33,6 +33,7 @@ from fastapi.responses import StreamingResponse
 
 from unmask.common.errors import UnmaskError
 from unmask.common.files import as_json
+from unmask.common.methods.own_code import without_own_code
 from unmask.models.batching import RowBatches
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Enough
@@ -234,7 +235,8 @@ class Jobs:
         def work() -> None:
             CURRENT.set(job)
             try:
-                run(job)
+                with without_own_code():  # a request never loads a file of code
+                    run(job)
             finally:
                 self.under_way.pop(job.id)
 

@@ -29,10 +29,12 @@ from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
 from unmask.common.files import parse_json
 from unmask.common.formats import percent_at_least
+from unmask.common.methods.own_code import without_own_code
+from unmask.joints.constructions.construction import Construction, all_constructions
 from unmask.joints.deriving import derived
 from unmask.joints.incompatibility import incompatibility
 from unmask.joints.joint import Joint, mutual_information, not_converged
-from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, INDEPENDENT, SEARCHED, named
+from unmask.joints.registry import DEFAULT, INDEPENDENT, SEARCHED, label_of, named
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import has_several_lengths, read_blanks
 from unmask.runs.lines import FASTA, RECORDS, column, kind_of, looks_like_a_file, records
@@ -181,12 +183,10 @@ class Answers:
                 "meaning": "",
                 "first": None,
             }
-        name = (
-            SEARCHED if searched else named(request["construction"] or DEFAULT, "construction").name
-        )
+        name = SEARCHED if searched else _rule(request["construction"] or DEFAULT).name
         usual = SEARCHED if lengths or self._read({**request, "construction": None})[0] else DEFAULT
         label = "chain rule over all orders" if usual == SEARCHED else named(usual).label
-        constructions = [["", f"{label} (default)", named(usual).meaning]]
+        constructions = [["", f"{label} (default)", named(usual).meaning()]]
         sizes = [
             ["auto", "the whole vocabulary, searched" if searched else "as many as take seconds"]
         ]
@@ -196,7 +196,7 @@ class Answers:
         )
         if not lengths:
             constructions += [
-                [entry.name, entry.label, entry.meaning] for entry in CONSTRUCTIONS.values()
+                [entry.name, entry.label, entry.meaning()] for entry in all_constructions()
             ]
             fits = [
                 n
@@ -212,7 +212,7 @@ class Answers:
             "construction": name,
             "constructions": constructions,
             "sizes": sizes,
-            "meaning": named(name).meaning,
+            "meaning": named(name).meaning(),
             "first": first,
         }
 
@@ -224,7 +224,7 @@ class Answers:
         grid = Grid(targets=targets, candidates=request["candidates"], exact=request["exact"])
         construction = request["construction"]
         if construction is not None:
-            construction = named(construction, "construction").name
+            construction = _rule(construction).name
         cloze = None if has_several_lengths(text) else self.model.cloze(text, targets=targets)
         return is_searched(cloze, construction, grid, Search()), cloze
 
@@ -276,12 +276,12 @@ class Answers:
         return {"warning": "", **filling.to_dict(), **more, "completions": _completions(filling)}
 
     def _compared(self, request: Values, cloze: Cloze, progress: Progress | None) -> Answer:
-        name = named(request["construction"] or DEFAULT, "construction").name
+        name = _rule(request["construction"] or DEFAULT).name
         compared = self._comparison(request, name, cloze, progress)
         described = [
             {
                 "name": rule,
-                "label": named(rule).label,
+                "label": label_of(rule),
                 "best": _completions(_filling(compared, rule, 1))[0],
             }
             | _not_none(vars(description))
@@ -330,7 +330,9 @@ class Answers:
     def _comparison(
         self, request: Values, name: str, cloze: Cloze, progress: Progress | None
     ) -> Comparison:
-        names = [*CONSTRUCTIONS] if not request["exact"] else [INDEPENDENT]
+        names = [INDEPENDENT]
+        if not request["exact"]:
+            names = [one.name for one in all_constructions()]
         names += [name] if name not in names else []
         candidates = self._candidates(cloze, request)
         key = (request["text"], cloze.block, cloze.gold, candidates, request["exact"], *names)
@@ -425,7 +427,7 @@ class Answers:
             [text],
             self.model,
             places,
-            request["construction"],
+            None if request["construction"] is None else _rule(request["construction"]),
             values["others"],
             *grid,
             progress,
@@ -870,3 +872,9 @@ def _python(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_python, value))}]"
     return dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+
+
+def _rule(name: str) -> Construction:
+    """The construction that a request names, which is never own code."""
+    with without_own_code():
+        return named(name)

@@ -23,6 +23,7 @@ from unmask.common.errors import InputError
 from unmask.common.excerpts import around_blanks
 from unmask.common.results import Result
 from unmask.common.texts import for_each
+from unmask.joints.constructions.construction import Construction
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.incompatibility import incompatibility
 from unmask.joints.joint import (
@@ -33,7 +34,7 @@ from unmask.joints.joint import (
 )
 from unmask.joints.metrics import metrics_of_block
 from unmask.joints.reading import read_joints
-from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
+from unmask.joints.registry import DEFAULT, INDEPENDENT, named
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
@@ -253,7 +254,7 @@ class Comparison(Result):
 def comparisons(
     texts: Sequence[str],
     model: Model,
-    constructions: str | Sequence[str],
+    constructions: Sequence[Construction],
     construction: str | None,
     grid: Grid,
     top: int,
@@ -261,8 +262,10 @@ def comparisons(
     progress: Progress | None,
 ) -> Iterator[Comparison]:
     """The answers of `compare`, one by one; everything is checked before the first."""
-    names = [one.name for one in all_named(constructions)]
-    if construction is not None:
+    names = [one.name for one in constructions]
+    if construction in names:
+        ranked_by = construction
+    elif construction is not None:  # perhaps another spelling of one, such as family:0.50
         ranked_by = named(construction, "construction").name
     elif DEFAULT in names:
         ranked_by = DEFAULT
@@ -302,7 +305,7 @@ def comparisons(
     look_at_first(lm, (text.cloze.ids for text in every))
     for text, tables in with_tables(lm, every, progress):
         refuse_impossible_contexts(tables, "metrics")
-        derived = dict(zip(names, derive_blocks([tables], names)[0], strict=True))
+        derived = dict(zip(names, derive_blocks([tables], constructions)[0], strict=True))
         comparison = Comparison(
             text.text, derived, ranked_by, lm, text.cloze, text.plan.allowed, top
         )

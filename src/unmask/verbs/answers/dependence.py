@@ -38,6 +38,7 @@ from unmask.common.cloze import Cloze, blanked, cloze_of_ids, whole_text
 from unmask.common.errors import InputError
 from unmask.common.results import Result
 from unmask.common.texts import for_each
+from unmask.joints.constructions.construction import Construction
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.joint import Joint, mutual_information
 from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
@@ -94,7 +95,7 @@ def pair_matrix(
     cloze: Cloze,
     candidates: int,
     others: Others = "masked",
-    construction: str = DEFAULT_OF_DEPENDENCE,
+    construction: Construction | None = None,
     progress: Progress | None = None,
     allowed: Tensor | None = None,
     look: Look | None = None,
@@ -104,11 +105,15 @@ def pair_matrix(
 
     candidates   how many tokens of each position, at most all that are allowed: one set per
                  position if the others are masked, else one for each pair
+    construction   of the joint of each pair [default: pseudo_gibbs]
     allowed      the token ids allowed at a position; by default all regular ones
     look         called with the places a < b of each pair and the joint that its number is of
     """
     k = len(cloze.block)
     allowed = regular_tokens(model) if allowed is None else allowed
+    if construction is None:
+        construction = named(DEFAULT_OF_DEPENDENCE)
+    rules = [construction]
     size = min(candidates, len(allowed))
     neighbours = min(NEIGHBOURS, max(8, size // 4), len(allowed))
     sets, done, per_pair = (
@@ -157,7 +162,7 @@ def pair_matrix(
         )
         for members in grouped(blocks, lambda tables: tables.shape):
             for i, (joint,) in zip(
-                members, derive_blocks([blocks[i] for i in members], [construction]), strict=True
+                members, derive_blocks([blocks[i] for i in members], rules), strict=True
             ):
                 a, b = group[i]
                 information[a, b] = information[b, a] = max(mutual_information(joint), 0.0)
@@ -285,7 +290,7 @@ def dependences(
     texts: Sequence[str],
     model: Model,
     positions: Sequence[int] | None,
-    construction: str,
+    construction: Construction | None,
     others: Others | None,
     candidates: int | None,
     alphabet: Alphabet,
@@ -297,7 +302,8 @@ def dependences(
     """The answers of `dependence`, one by one; everything is checked before the first. `look`:
     see `pair_matrix`.
     """
-    named(construction, "construction")
+    if construction is None:
+        construction = named(DEFAULT_OF_DEPENDENCE)
     figure_file = figure_path(figure, len(texts), (model, alphabet))
     lm = as_model(model)
     allowed = allowed_tokens(lm, alphabet)
@@ -332,7 +338,7 @@ def dependences(
             cloze.block,
             pairs.information,
             pairs.mass,
-            construction,
+            construction.name,
             context,
             size,
             pairs.passes,

@@ -44,6 +44,7 @@ from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError, argument_name
 from unmask.common.texts import for_each
 from unmask.joints.chain_search import search_fillings
+from unmask.joints.constructions.construction import Construction
 from unmask.joints.deriving import derived
 from unmask.joints.filling_search.found import ChainSearch, ScoredFilling
 from unmask.joints.registry import DEFAULT, INDEPENDENT, SEARCHED, named
@@ -86,15 +87,16 @@ PASSES = 1000
 def fillings(
     texts: Sequence[str],
     model: Model,
-    construction: str | None,
+    construction: Construction | None,
     grid: Grid,
     search: Search,
     top: int,
     progress: Progress | None,
 ) -> Iterator[Filling]:
     """The answers of `fill`, one by one; everything is checked before the first."""
+    name = None
     if construction is not None:
-        construction = named(construction, "construction").name
+        name = construction.name
     lm = as_model(model)
 
     def read(text: str) -> BlankedText | SearchedText:
@@ -107,7 +109,7 @@ def fillings(
                 targets=grid.targets,
                 max_length=lm.max_length,
             )
-        if is_searched(cloze, construction, grid, search):
+        if is_searched(cloze, name, grid, search):
             return SearchedText.read(lm, text, cloze, grid, search, top)
         assert cloze is not None
         return BlankedText.read(lm, text, cloze, grid)
@@ -132,14 +134,14 @@ def fillings(
                 if not alone:
                     of_all(number, len(members), "texts")
         else:
-            name = construction or DEFAULT
+            rule = construction or named(DEFAULT)
             read_texts = [text for text in members if isinstance(text, BlankedText)]
             report: Progress | None = of_all
             if of_one_kind or progress is None:
                 report = progress
             for text, tables in with_tables(lm, read_texts, report, of_one_kind):
-                joints = derived(tables, named(name)), derived(tables, named(INDEPENDENT))
-                yield Filling(text.text, lm, name, top, text.cloze, joints)
+                joints = derived(tables, rule), derived(tables, named(INDEPENDENT))
+                yield Filling(text.text, lm, rule.name, top, text.cloze, joints)
         before += len(members)
 
 

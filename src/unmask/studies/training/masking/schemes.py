@@ -44,7 +44,8 @@ class FixedRate(MaskingScheme):
     'fixed:0.15'
     """
 
-    name, place = "fixed", 1
+    name = "fixed"
+    place = 1
     rate: Annotated[float, Interval(gt=0, le=1)] = 0.15
 
     @classmethod
@@ -85,7 +86,8 @@ class UniformRate(MaskingScheme):
     'uniform:0-1'
     """
 
-    name, place = "uniform", 2
+    name = "uniform"
+    place = 2
     low: Rate = 0.05
     high: Annotated[float, Interval(gt=0, le=1)] = 0.45
 
@@ -153,7 +155,8 @@ class ExactlyK(MaskingScheme):
     'k:3'
     """
 
-    name, place = "k", 3
+    name = "k"
+    place = 3
     k: Annotated[int, Interval(ge=1, le=MOST_TOKENS)] = 1
 
     @classmethod

@@ -12,6 +12,7 @@ and q over the alphabet.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from unmask.common.methods.method import method
 from unmask.studies.variants.scores.score import Chain, VariantScore
@@ -65,7 +66,7 @@ class AnyOrder(VariantScore):
     name = "any_order"
     place = 50
     probability = True
-    extra = ("mean_log",)
+    extra: ClassVar[tuple[str, ...]] = ("mean_log",)
 
     def chains(self, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
         """Every site given those before it, in each order."""

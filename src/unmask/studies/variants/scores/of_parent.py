@@ -14,8 +14,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from unmask.common.methods.method import method
+from unmask.joints.constructions.construction import Construction, Rule
 from unmask.joints.registry import named
 from unmask.studies.variants.scores.score import VariantScore
 
@@ -34,34 +36,35 @@ class Epistasis(VariantScore):
     singles, mu the joint that a construction derives for s and t in the parent
     """
 
-    construction: str = ""
+    construction: Rule | None = None
 
     name = "epistasis"
     place = 60
 
     @property
-    def construction_of_pairs(self) -> str:
+    def construction_of_pairs(self) -> Construction | None:
         """The construction."""
-        return self.construction
+        return cast("Construction | None", self.construction)
 
-    def for_construction(self, construction: str) -> Epistasis:
+    def for_construction(self, construction: Construction) -> Epistasis:
         """Epistasis in the joint of this construction."""
-        return replace(self, construction=named(construction).name)
+        return replace(self, construction=construction)
 
 
 @method
 class Pairs(VariantScore):
     """singles + epistasis; typed as pairs, or as pairs:CONSTRUCTION"""
 
-    construction: str = ""
+    construction: Rule | None = None
 
     name = "pairs"  # an object that names its construction has it in its name
     place = 70
 
     def __post_init__(self) -> None:
-        if self.construction:
+        if self.construction is not None:
+            construction = cast(Construction, self.construction)
             # A frozen dataclass sets its own attributes in this way.
-            object.__setattr__(self, "name", f"{Pairs.name}:{self.construction}")
+            object.__setattr__(self, "name", f"{Pairs.name}:{construction.name}")
 
     @classmethod
     def spelled(cls, text: str) -> Pairs | None:
@@ -69,15 +72,15 @@ class Pairs(VariantScore):
         kind, colon, construction = text.partition(":")
         if kind != cls.name or not colon:
             return None
-        return cls(named(construction, "construction of pairs").name)
+        return cls(named(construction, "construction of pairs"))
 
     @property
-    def construction_of_pairs(self) -> str:
+    def construction_of_pairs(self) -> Construction | None:
         """The construction."""
-        return self.construction
+        return cast("Construction | None", self.construction)
 
-    def for_construction(self, construction: str) -> Pairs:
+    def for_construction(self, construction: Construction) -> Pairs:
         """The score, with this construction if none was spelled."""
-        if self.construction:
+        if self.construction is not None:
             return self
-        return Pairs(named(construction, "construction of pairs").name)
+        return Pairs(construction)

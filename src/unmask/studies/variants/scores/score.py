@@ -22,6 +22,7 @@ from unmask.common.border.marks import comma_separated
 from unmask.common.errors import InputError
 from unmask.common.methods.method import Method
 from unmask.common.methods.registry import Registry
+from unmask.joints.constructions.construction import Construction
 
 VARIANT_SCORES = Registry("score of variants", folders=("unmask.studies.variants.scores",))
 Chain = list[tuple[int, int]]
@@ -43,17 +44,17 @@ class VariantScore(Method, registry=VARIANT_SCORES):
         return []
 
     @property
-    def construction_of_pairs(self) -> str | None:
+    def construction_of_pairs(self) -> Construction | None:
         """The construction that derives the joints of pairs of sites, if the score needs them."""
         return None
 
-    def for_construction(self, construction: str) -> VariantScore:
+    def for_construction(self, construction: Construction) -> VariantScore:
         """The score, with this construction if it has none of its own."""
         return self
 
 
 def chosen_variant_scores(
-    names: str | Iterable[str], construction: str
+    names: str | Iterable[str], construction: Construction
 ) -> tuple[VariantScore, ...]:
     """The scores of variants asked for, each once: a list of names, or one text with commas;
     "all" is each of them.
@@ -68,6 +69,8 @@ def chosen_variant_scores(
         raise InputError("is empty", argument="scores", use=f"name one or more of {known}")
     by_name: dict[str, VariantScore] = {}
     for name in listed:
+        if name == f"pairs:{construction.name}":  # which may be a user's own
+            name = "pairs"
         score = cast(VariantScore, VARIANT_SCORES.taken("scores", name))
         score = score.for_construction(construction)
         by_name[score.name] = score

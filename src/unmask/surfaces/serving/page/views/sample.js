@@ -169,7 +169,7 @@ export function open(root, about, values) {
       number("Seed", state.seed, { min: 0, max: 2 ** 31 }, change("seed")),
       select("Speed", state.speed, SPEEDS, (speed) => { state.speed = speed; player.speed = Number(speed); address.save(); }),
       h("button", { type: "button", class: "main", "data-key": "run", onclick: () => change("seed")(state.seed + 1) }, "Run another")].filter(Boolean)));
-    said.textContent = `${entry().label}: ${entry().step}.${entry().decodes ? "" : ` It leaves invariant: ${entry().invariant}.`}`;
+    said.textContent = `${entry().label}: ${entry().meaning}${entry().decodes ? "" : ` It leaves invariant: ${entry().law}.`}`;
     const signs = entry().decodes
       ? [["", "the stronger the colour, the surer the model was of it"], ["box", "filled in this step"], ...(state.kernel === "verified" ? [["struck", "struck out: drafted, and rejected"]] : [])]
       : [["novel", `novel: another ${word} was taken`], ["ring", `refused: another ${word} was offered`], ["same", `redrawn, the same ${word}`]];

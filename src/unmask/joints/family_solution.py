@@ -44,29 +44,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
 from math import exp, isfinite
-from typing import Annotated
 
 import torch
-from annotated_types import Interval
 from torch import Tensor
 
 from unmask.common.errors import UnmaskWarning
+from unmask.joints.constructions.arnold_gokhale import TOLERANCE, Member
 from unmask.joints.enclosure import Balance, dense
 from unmask.joints.fixed_point import IN_A_ROW, FixedPoint
 from unmask.joints.fixed_point_check import FixedPointCheck, check_fixed_points
 from unmask.joints.joint import Joint, not_converged, refuse_impossible_contexts
 from unmask.joints.members import Marginals, Members, flat, start, unflat
 from unmask.joints.reading import JointReading, read_rules
-from unmask.joints.registry import Member, family_construction
 from unmask.joints.rules import Linear, PairForm
 from unmask.joints.solver import solve, solve_carefully
 from unmask.joints.sweeps import imbalance
 from unmask.joints.tiles import Index, at, contexts, sum_at, tiles
 from unmask.tables.unary import Tables
 
-TOLERANCE = 1e-4
 MAX_READS = 500
-MAX_STEPS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,33 +158,19 @@ def plain_step(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
     return tuple(total.log() - sums[0].sum().log() for total in sums)
 
 
-def family(
-    tables: Tables,
-    alpha: float,
-    restart: float = 0.0,
-    steps: Annotated[int, Interval(ge=1, le=MAX_STEPS)] | None = None,
-    tolerance: Annotated[float, Interval(ge=0, le=1)] = TOLERANCE,
-    max_reads: int = MAX_READS,
-    initial: Marginals | None = None,
-    name: str = "",
+def after_steps(
+    tables: Tables, name: str, member: Member, steps: int, initial: Marginals | None = None
 ) -> Joint:
-    """The member with these parameters; its report has steps, reads, change, error, moved,
-    growth, converged, objective and log_z.
+    """The rule of a member after this number of plain steps of eq. 5, the last one in its cells.
 
-    `initial`: log marginals to start from, by default those of the product joint, or uniform
-    ones with `steps`.
+    initial   log marginals to start from [default: those of the uniform distribution]
     """
-    member = Member(alpha, restart)
-    name = name or family_construction(alpha, restart).name
-    if steps is None:
-        return members_of([tables], {name: member}, tolerance, max_reads, initial)[0][0]
     refuse_impossible_contexts(tables, name)
-    log_mu, change = start(tables, uniform=True) if initial is None else initial, float("nan")
+    log_mu = start(tables, uniform=True) if initial is None else initial
+    change = float("nan")  # of the marginals in the last step but one; with one step there is none
     for _ in range(steps - 1):
         new = plain_step(tables, log_mu, member)
-        change = max(
-            0.5 * float((n.exp() - o.exp()).abs().sum()) for n, o in zip(new, log_mu, strict=True)
-        )
+        change = max(_total_variation(n, o) for n, o in zip(new, log_mu, strict=True))
         log_mu = new
     (rule,), (reading,) = _read(Members.of([tables], [member]), [log_mu])
     report = {
@@ -199,6 +181,10 @@ def family(
         "converged": False,
     }
     return _joint(name, tables, report, rule, reading)
+
+
+def _total_variation(log_p: Tensor, log_q: Tensor) -> float:
+    return 0.5 * float((log_p.exp() - log_q.exp()).abs().sum())
 
 
 def members_of(

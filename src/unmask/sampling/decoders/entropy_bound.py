@@ -1,0 +1,97 @@
+"""Entropy-bound unmasking."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unmask.common.lazy import torch
+from unmask.common.methods.method import method
+from unmask.sampling.decoders.revealing import Bounded, Observed
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+    from torch import Tensor
+
+    from unmask.sampling.on_target import DecoderOnTarget
+
+PARTS, ROUNDS = 32, 4  # Of the search for the least bound
+
+
+@method
+class EntropyBound(Bounded):
+    """A new text: the blanks of lowest entropy filled, as many as stay under a bound.
+
+        H_1 <= H_2 <= ... entropies of the blanks' conditionals;   fill 1 ... m, the largest m with
+                sum_{i<=m} H_i - H_m <= gamma
+
+    The blanks that are filled together can hardly depend on each other: drawing m tokens from the
+    product of their conditionals loses their total correlation, TC <= sum_i H_i - max_i H_i, so
+    each step loses at most gamma nats. gamma = 0 fills one blank per step, the one of lowest
+    entropy (and with it those that are certain). Given a number of passes, each pass takes the
+    smallest gamma with which the passes that are left suffice if entropies stay as they are.
+    """
+
+    name = "entropy-bound"
+    label = "entropy-bound"
+    colour = "#44AA99"
+    place = 9
+    chooses = (
+        "the blanks of lowest entropy whose entropies without the largest sum to gamma at most"
+    )
+
+    def choose(self, on: DecoderOnTarget, observed: Observed) -> Bool[Tensor, "n F"]:
+        """The largest set of lowest entropies that stays under the bound."""
+        entropy = torch.where(observed.blank, observed.entropy, torch.inf)
+        if observed.passes_left is None:
+            bound = torch.full_like(entropy[:, :1], self.limit)
+        else:
+            bound = least_bound(entropy, observed.passes_left)
+        return under_bound(entropy, bound)
+
+
+def under_bound(entropy: Float[Tensor, "n F"], gamma: Float[Tensor, "n 1"]) -> Bool[Tensor, "n F"]:
+    """The largest set of lowest entropies whose sum without its largest is at most gamma;
+    infinite ones are never in it.
+    """
+    rising, order = entropy.sort(dim=1, stable=True)
+    before = (
+        rising.cumsum(1).roll(1, 1).index_fill(1, torch.tensor([0], device=entropy.device), 0.0)
+    )
+    return torch.zeros_like(entropy, dtype=torch.bool).scatter(
+        1, order, (before <= gamma) & rising.isfinite()
+    )
+
+
+def least_bound(entropy: Float[Tensor, "n F"], passes: int) -> Float[Tensor, "n 1"]:
+    """The smallest gamma, to one part in a million, that parts the finite entropies into at
+    most this many sets.
+
+    Each round tries PARTS values between the bounds at once.
+    """
+    rising = entropy.sort(dim=1).values
+    finite = rising.isfinite()
+    low = torch.zeros_like(rising[:, :1])
+    high = torch.where(finite, rising, 0.0).sum(1, keepdim=True)
+    shares = torch.arange(1, PARTS, dtype=rising.dtype, device=rising.device) / PARTS
+    for _ in range(ROUNDS):
+        tried = torch.cat(
+            [low + (high - low) * shares, high], 1
+        )  # `high` itself, which fits, not rounded
+        first = (_sets(rising, finite, tried) <= passes).byte().argmax(1, keepdim=True)
+        low, high = (
+            torch.where(first > 0, tried.gather(1, (first - 1).clamp(min=0)), low),
+            tried.gather(1, first),
+        )
+    return high
+
+
+def _sets(
+    rising: Float[Tensor, "n F"], finite: Bool[Tensor, "n F"], gamma: Float[Tensor, "n g"]
+) -> Float[Tensor, "n g"]:
+    """Into how many sets each bound parts the entropies, lowest first."""
+    spent, sets = torch.full_like(gamma, torch.inf), torch.zeros_like(gamma)
+    for column in range(rising.shape[1]):
+        new = (spent > gamma) & finite[:, column : column + 1]
+        sets = sets + new
+        spent = torch.where(new, 0.0, spent) + rising[:, column : column + 1]
+    return sets

@@ -1,0 +1,133 @@
+"""Methods of the user's own code on the command line:
+
+    unmask sample --kernel my.py:Mine --strength 2
+
+`--strength` is a field of the class, so it is an option of this command. The words are therefore
+searched for such methods before the parser is made, and the options of their classes join those
+of the command, for its help, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from typing import Any
+
+from unmask.common.border.declarations import hints
+from unmask.common.border.marks import TakesMethod, comma_separated, mark, resolved
+from unmask.common.border.options import Option, options
+from unmask.common.errors import InputError, argument_name
+from unmask.common.methods.own_code import first_line_of, names_code
+from unmask.common.methods.registry import Registry
+from unmask.surfaces.cli.command import long_name
+from unmask.surfaces.cli.words import parsing
+
+END_OF_OPTIONS = "--"
+
+
+def bring_own_methods(
+    words: Sequence[str], function: Callable[..., Any], extra: Sequence[Option]
+) -> None:
+    """Load the methods of own code that the words of a command name, so that their options are
+    options of the command.
+
+    Raises InputError, one line, for a file, a class or an option that cannot be used.
+
+    function   what the command calls
+    extra      options that only the command line has
+    """
+    for option in options(function):
+        takes = mark(option.annotation, TakesMethod)
+        if takes is None:
+            continue
+        registry = resolved(takes.registry)
+        if not isinstance(registry, Registry):
+            continue
+        for value in _values(words, option):
+            names = comma_separated(value) if takes.several else [value.strip()]
+            for name in names:
+                if names_code(name) and name not in registry:
+                    _bring(name, option.name, registry, function, extra)
+
+
+def _values(words: Sequence[str], option: Option) -> Iterator[str]:
+    """The values of an option, before the parser knows what the words are."""
+    names = [name for name in (long_name(option.name), option.written.short) if name]
+    for place, word in enumerate(words):
+        if word == END_OF_OPTIONS:
+            return
+        for name in names:
+            if word == name and place + 1 < len(words):
+                yield words[place + 1]
+            elif word.startswith(f"{name}="):
+                yield word.removeprefix(f"{name}=")
+
+
+def _bring(
+    name: str,
+    parameter: str,
+    registry: Registry,
+    function: Callable[..., Any],
+    extra: Sequence[Option],
+) -> None:
+    """Load one method of own code for a parameter."""
+    before = [*options(function), *extra]
+    registry.taken(parameter, name)  # raises for what is no method of this kind
+    cls = registry.brought.get(name)
+    if cls is None:  # an object, or a plain function: it has no options
+        return
+    try:
+        _refuse_clash(name, parameter, cls, before)
+    except InputError:
+        del registry.brought[name]
+        raise
+    options.cache_clear()  # the command has more options now
+
+
+def _refuse_clash(name: str, parameter: str, cls: Any, before: Sequence[Option]) -> None:
+    """Refuse an own class whose option has the name of another one of the command.
+
+    Methods of one kind may share an option: it is one option of the command then, and its words
+    are read in one way.
+    """
+    known = {option.name: option for option in before}
+    annotations = _annotations(name, parameter, cls)
+    for field in fields(cls):
+        other = known.get(field.name)
+        if other is None:
+            continue
+        way_out = "give the option another name in the class"
+        is_of_this_kind = other.parameter == parameter and other.name != parameter
+        if not is_of_this_kind:
+            raise InputError(
+                f"{name} has an option {argument_name(field.name)}, and so has this command",
+                argument=parameter,
+                use=way_out,
+            )
+        own = Option(
+            name=field.name,
+            annotation=annotations[field.name],
+            default=field.default,
+            help="",
+            parameter=parameter,
+        )
+        if parsing(own).kind != parsing(other).kind:
+            others = " and ".join(other.readers)
+            raise InputError(
+                f"the option {argument_name(field.name)} of {name} is of another type than that"
+                f" of {others}",
+                argument=parameter,
+                use=way_out,
+            )
+
+
+def _annotations(name: str, parameter: str, cls: Any) -> dict[str, Any]:
+    """The types of the options of an own class; they are texts until they are evaluated."""
+    try:
+        return hints(cls)
+    except Exception as error:
+        raise InputError(
+            f"the types of the options of {name} cannot be read ({first_line_of(error)})",
+            argument=parameter,
+            use="correct them, or import their names",
+        ) from None
