@@ -79,6 +79,7 @@ WRONG = {
     "models.model_types": ("refuse_type", "name", (None, TABLE)),
     "models.probes": ("probe_texts", "vocab_size", (TABLE,)),
     "models.masked_lm": ("MaskedLM.logits_of", "states", (None, FLAT)),
+    "models.own_loader": ("stored_name", "name", (TABLE,)),
     "models.pair_layout": ("is_causal_pair_model", "folder", (TABLE,)),
     "models.sharing": ("is_shared", "engine", (None, TABLE)),
     "models.tabular": ("TabularMLM.logits_at", "ids", (None, IDS, IDS)),

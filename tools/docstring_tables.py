@@ -18,7 +18,7 @@ from typing import Any
 
 import griffe
 
-from unmask.common.border.declarations import documentation, hints
+from unmask.common.border.declarations import conditions, documentation, hints
 from unmask.common.border.marks import resolved
 from unmask.common.border.readable import type_text
 
@@ -97,12 +97,26 @@ def as_numpy(docstring: str, function: griffe.Object) -> str:
     if section is None:
         return docstring
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[1], re.MULTILINE)
-    if function.is_function and function.module is function.parent:
-        shared = documentation(resolved(f"{function.module.path}:{function.name}"))
-        entries = [(name, shared[name]) for name, _ in entries]  # with names of methods in it
+    if function.module is function.parent and (function.is_function or is_settings(function)):
+        declared = resolved(f"{function.module.path}:{function.name}")
+        shared = {}
+        if function.is_function:
+            shared = documentation(declared)
+            entries = [(name, shared[name]) for name, _ in entries]  # with names of methods in it
         entries += [(name, help) for name, help in shared.items() if name not in dict(entries)]
+        beside = conditions(declared)
+        entries = [
+            (name, f"{help} [{beside[name]}]" if name in beside else help) for name, help in entries
+        ]
     listed = "\n".join(f"{name}\n    {' '.join(help.split())}" for name, help in entries)
     return f"{docstring[: section.start()]}{PARAMETERS[1:]}{listed}\n{docstring[section.end() :]}"
+
+
+def is_settings(declared: griffe.Object) -> bool:
+    """Whether this is a class of options."""
+    return isinstance(declared, griffe.Class) and any(
+        str(decorator.value) in ("settings", "method") for decorator in declared.decorators
+    )
 
 
 def returns_as_numpy(docstring: str, function: griffe.Object) -> str:

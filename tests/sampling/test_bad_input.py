@@ -53,7 +53,7 @@ WRONG = [
 TEMPLATES = [
     ({"template": "the cat sat"}, "no blank"),
     ({"template": ""}, "empty"),
-    ({"template": "the [MASK]", "length": 4}, "template and length were both given"),
+    ({"template": "the [MASK]", "length": 4}, "length is not used with template"),
     (
         {"template": "the [MASK]", "allow": {2: []}},
         "no token satisfies the constraint at position 2",
@@ -68,7 +68,7 @@ TEMPLATES = [
     ({"init": ["the [MASK]"]}, "has a blank"),
     ({"init": ["the zebra"]}, "special token, or one that the model does not know"),
     ({"init": ["the cat"], "random_start": True}, "init and random_start were both given"),
-    ({"init": ["the cat"], "length": 4}, "init and length were both given"),
+    ({"init": ["the cat"], "length": 4}, "length is not used with init"),
     (
         {"init": ["the cat sat"], "template": "the [MASK]"},
         "another number of tokens than the template",

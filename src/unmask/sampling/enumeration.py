@@ -105,14 +105,14 @@ class ScriptedChoices(Randomness):
     def __init__(self, scripts: list[list[int]], log_u: Float[Tensor, "r q"]) -> None:
         longest = max(len(script) for script in scripts)
         self.sweep = self.step = self.calls = self.seed = 0  # of no stream
-        self.scripts = torch.tensor(
+        self.scripts: Tensor = torch.tensor(
             [[*script, *[-1] * (longest + 1 - len(script))] for script in scripts]
         )
         self.log_u = log_u
         self.open: dict[int, list[int]] = {}
-        self.log_prob = torch.zeros(len(scripts), dtype=torch.float64)
-        self.choices = torch.zeros(len(scripts), dtype=torch.long)
-        self.uniforms = torch.zeros(len(scripts), dtype=torch.long)
+        self.log_prob: Tensor = torch.zeros(len(scripts), dtype=torch.float64)
+        self.choices: Tensor = torch.zeros(len(scripts), dtype=torch.long)
+        self.uniforms: Tensor = torch.zeros(len(scripts), dtype=torch.long)
 
     def categorical(
         self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, signature
@@ -89,16 +89,6 @@ def verb(name: str) -> Callable[..., Any]:
     """The function of this name."""
     function: Callable[..., Any] = getattr(import_module(VERBS[name]), name)
     return function
-
-
-def refuse_given(
-    declared: Callable[..., Any], values: Mapping[str, Any], names: Iterable[str], by: str
-) -> None:
-    """Raise for the first of these arguments that has not its default: `by` does not use it."""
-    for name in names:
-        default = signature(declared).parameters[name].default
-        if values[name] is not default and values[name] != default:
-            raise InputError(f"{name} was given, which {by} does not use: leave it out")
 
 
 class Unanswered(NamedTuple):

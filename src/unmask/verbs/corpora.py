@@ -10,24 +10,25 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import ShownType, Written
-from unmask.common.checks import one_of
+from unmask.common.border.marks import Only, ShownType, TakesMethod, Written
 from unmask.common.errors import InputError, argument_name
 from unmask.joints.constructions.construction import Construction, Rules, all_constructions
 from unmask.joints.registry import published
 from unmask.models.load import Model
 from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
-from unmask.sampling.methods import decoder_class, refuse_no_law, with_law
+from unmask.sampling.decoders.decoder import Decoder
 from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
 from unmask.scoring.scores.score import Score
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
 
 PAPER_STEPS, MOST_TOKENS = 50, 100_000
 """Steps of Arnold-Gokhale from uniform in the paper; the longest text of a frontier."""
-USUAL_NUMBERS = (2, 4, 8, 16)
-"""Of passes, or sets, that a frontier measures decoders at."""
 Count = Annotated[int, Interval(ge=1, le=10_000_000)]
+OWN_TABLE = Only(without=("paper",))
+"""Marks what `paper` chooses itself."""
+OF_TEXTS = Only(without=("minimal_pairs",))
+"""Marks what `score` takes without minimal pairs alone."""
 if TYPE_CHECKING:
     ScoredTexts = str | Path | Iterable[str | Mapping[str, Any]]
     Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]
@@ -52,10 +53,10 @@ def evaluate(
     scheme: Literal["random", "contiguous"] = "random",
     pairs: Count | None = None,
     seed: Seed = 0,
-    constructions: Rules | None = None,
+    constructions: Annotated[Rules | None, OWN_TABLE] = None,
     paper: bool = False,
-    support: Literal["regular", "all"] = "regular",
-    alphabet: Alphabet = None,
+    support: Annotated[Literal["regular", "all"] | None, OWN_TABLE] = None,
+    alphabet: Annotated[Alphabet, OWN_TABLE] = None,
     out: Out = None,
     engine: Engine = "local",
     progress: Progress | None = None,
@@ -73,12 +74,13 @@ def evaluate(
         pairs: How many pairs to choose [default: as many as take about a minute on two cores,
             from 2 to 1,000; 1,000 on a GPU].
         seed: Seed of the choice of pairs and of the bootstrap.
-        constructions: all, or some constructions of `fill`, such as product,chain.
+        constructions: all, or some constructions of `fill`, such as product,chain [default:
+            all].
         paper: Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50
             steps, over all columns of the output; the command prints both schemes if scheme is
             left out, as JSON in one object.
         support: What joints run over: regular tokens, or all columns of the model's output (the
-            paper).
+            paper) [default: regular].
 
     Returns:
         An `Evaluation`: the table, and the rows behind it.
@@ -93,25 +95,18 @@ def evaluate(
     from unmask.studies.evaluation.run import KIND, evaluated
 
     if paper:
-        if constructions is not None or support != "regular" or alphabet is not None:
-            raise InputError(
-                f"was given, which chooses {argument_name('constructions')} and"
-                f" {argument_name('support')} itself",
-                argument="paper",
-                use="leave these out",
-            )
         support = "all"
     rules = _rules(constructions, paper)
-    if alphabet is not None and support != "regular":
+    if alphabet is not None and support == "all":
         raise InputError(
-            f"and {argument_name('support')} {support} exclude each other",
+            f"and {argument_name('support', support)} exclude each other",
             argument="alphabet",
             use="leave one out",
         )
     settings = {
         "constructions": [_in_settings(rule, paper, lasts=out is not None) for rule in rules],
         "arnold_gokhale_steps": PAPER_STEPS if paper else None,
-        "support": support,
+        "support": "regular" if support is None else support,
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
     folder = None if out is None else output_folder(out, KIND)
@@ -147,7 +142,10 @@ def frontier(
     data: Annotated[PathLike | Sequence[str], Written(metavar="PATH", named=True)],
     model: Model = None,
     *,
-    decoders: Sequence[str] | None = None,
+    decoders: Annotated[
+        str | Decoder | Sequence[str | Decoder] | None,
+        TakesMethod("unmask.sampling.decoders.decoder:DECODERS", several=True, options=False),
+    ] = None,
     passes: Sequence[Annotated[int, Interval(ge=1, le=MOST_TOKENS)]] | None = None,
     sets: Sequence[Annotated[int, Interval(ge=1, le=MOST_TOKENS)]] | None = None,
     length: Annotated[int, Interval(ge=2, le=MOST_TOKENS)] = 16,
@@ -165,7 +163,9 @@ def frontier(
     Parameters:
         data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard
             input), or snli or xsum. In Python also a list of texts.
-        decoders: Decoders with a law [default: all].
+        decoders: Decoders with a law [default: all]. In Python also objects, such as
+            unmask.LeastDependent(profile=...); a number of passes that is not the decoder's default
+            is then its only one.
         passes: Passes of each, below length [default: 2, 4, 8 and 16].
         sets: Of verified: its sets, below length [default: the numbers of passes].
         length: Tokens of a text; texts of another length are skipped.
@@ -182,28 +182,10 @@ def frontier(
     ['interleaved', 'surest first', 'random order', 'left to right']
     """
     from unmask.runs.folder import output_folder
-    from unmask.studies.evaluation.frontier_rows import KIND, Point, measured_frontier
+    from unmask.studies.evaluation.frontier_rows import KIND, measured_frontier, points_of
 
-    for name in decoders or ():
-        refuse_no_law(f"decoders {name}", name)
-        one_of("decoders", name, with_law())
+    points = points_of(decoders, passes, sets, length)  # type: ignore[arg-type]  # names are objects
     folder = None if out is None else output_folder(out, KIND)
-    names = list(dict.fromkeys(with_law() if decoders is None else decoders))
-    numbers = _parts_of_decoders(names, passes, sets)
-    points = [
-        Point(name, number)
-        for name in names
-        for number in sorted(set(numbers[decoder_class(name).parts]))
-        if number < length
-    ]
-    if not points:
-        option = decoder_class(names[0]).parts
-        given = ", ".join(map(str, numbers[option]))
-        raise InputError(
-            f"{given}: none is below the length, {length}",
-            argument=option,
-            use="give smaller numbers",
-        )
     return measured_frontier(
         data,
         model,
@@ -217,38 +199,21 @@ def frontier(
     )
 
 
-def _parts_of_decoders(
-    decoders: Sequence[str], passes: Sequence[int] | None, sets: Sequence[int] | None
-) -> dict[str, Sequence[int]]:
-    """The numbers of passes, and of sets, that `decoders` are measured at; a number that none of
-    them uses is refused.
-    """
-    used = {decoder_class(decoder).parts for decoder in decoders}
-    given = {"passes": passes, "sets": sets}
-    for option, numbers in given.items():
-        if numbers is not None and option not in used:
-            raise InputError(
-                f"is not used by {', '.join(decoders)}", argument=option, use="leave it out"
-            )
-    of_passes = USUAL_NUMBERS if passes is None else passes
-    return {"passes": of_passes, "sets": of_passes if sets is None else sets}
-
-
 @checked
 def score(
-    texts: ScoredTexts | None = None,
+    texts: Annotated[ScoredTexts | None, OF_TEXTS] = None,
     score: Annotated[str | Score | Iterable[str | Score], SEVERAL, Written(short="-s")] = DEFAULT,
     *,
     model: Model = None,
     minimal_pairs: Pairs | None = None,
-    rows: Literal["texts", "words", "tokens", "nested"] = "texts",
+    rows: Annotated[Literal["texts", "words", "tokens", "nested"] | None, OF_TEXTS] = None,
     unit: Literal["nats", "bits"] = "nats",
     long: Literal["refuse", "windows"] = "refuse",
-    field: str | None = None,
+    field: Annotated[str | None, OF_TEXTS] = None,
     out: Out = None,
     format: Literal["jsonl", "csv", "parquet"] = "jsonl",
     engine: Engine = "local",
-    sink: Callable[[Mapping[str, Any]], None] | None = None,
+    sink: Annotated[Callable[[Mapping[str, Any]], None] | None, OF_TEXTS] = None,
     progress: Progress | None = None,
 ) -> unmask.Scores | unmask.PairScores:
     """Score sentences: pseudo-likelihoods, chain rules over orders, energies.
@@ -266,7 +231,7 @@ def score(
         minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and
             sentence_bad; or a folder.
         rows: A row per text (texts), word (words) or token (tokens), or a text with its words
-            and tokens (nested).
+            and tokens (nested) [default: texts].
         unit: nats or bits.
         long: Texts longer than the model: refuse (a row with a reason) or windows.
         field: The column of a table or frame, or the key of JSON lines, that holds the text;
@@ -292,30 +257,19 @@ def score(
 
     # `checked` has made methods of the names.
     scores_once = each_once(cast("Sequence[Score]", score))
-    shape = RowShape(scores_once, rows, unit, long == "windows")
-    if (texts is None) == (minimal_pairs is None):
-        both = (
-            "neither texts nor minimal_pairs were given"
-            if texts is None
-            else "texts and minimal_pairs were both given"
-        )
-        raise InputError(f"{both}: give one of the two")
-    if minimal_pairs is not None and (rows != "texts" or sink is not None):
+    row_of = "texts" if rows is None else rows
+    shape = RowShape(scores_once, row_of, unit, long == "windows")
+    if texts is None and minimal_pairs is None:
         raise InputError(
-            "minimal pairs are compared by whole sentences",
-            use=f"leave out {argument_name('rows')}",
+            f"neither {argument_name('texts')} nor {argument_name('minimal_pairs')} was given",
+            use="give one of the two",
         )
     if is_shared(model, engine) and out is None:
         raise InputError(
             "workers need a folder, where their rows are kept", use=f"give {argument_name('out')}"
         )
-    if field is not None and minimal_pairs is not None:
-        name = " ".join(field.split())
-        raise InputError(
-            f"field {name} names the column of texts, and pairs have two: leave it out"
-        )
-    check_rows(shape.scores, rows)
-    check_format(format, rows, on_stream=False)
+    check_rows(shape.scores, row_of)
+    check_format(format, row_of, on_stream=False)
     folder = None if out is None else output_folder(out, KIND)
     if minimal_pairs is not None:
         pairs = list(pairs_of(minimal_pairs))

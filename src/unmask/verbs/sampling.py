@@ -12,12 +12,13 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import ShownType, TakesMethod, Written
+from unmask.common.border.marks import Only, ShownType, TakesMethod, Written
 from unmask.common.checks import one_of
 from unmask.common.errors import InputError
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
+from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.methods import SampleMethod
 from unmask.sampling.settings import (
     BurnIn,
@@ -53,7 +54,9 @@ def sample(
     *,
     kernel: Annotated[SampleMethod | str, TakesMethod("unmask.sampling.methods:METHODS")] = "mh",
     energy: EnergyKind | Energy = "norm",
-    length: Lengths | Sequence[Lengths] | None = None,
+    length: Annotated[
+        Lengths | Sequence[Lengths] | None, Only(without=("template", "init"))
+    ] = None,
     chains: Chains = 16,
     sweeps: Sweeps = 20,
     seed: Seed = 0,
@@ -92,12 +95,6 @@ def sample(
     >>> len(run.to_frame())
     6
     """
-    if length is not None and (template is not None or len(start.init) > 0):
-        other = "template" if template is not None else "init"
-        raise InputError(
-            f"{other} and length were both given, and its texts have their own lengths: leave"
-            " one out"
-        )
     from unmask.sampling.target import Energy
 
     if isinstance(energy, Energy):
@@ -213,7 +210,7 @@ def translate(
         SampleMethod | Auto | Beam | str, TakesMethod("unmask.studies.translation.recipe:METHODS")
     ] = "auto",
     sweeps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
-    start: str | None = None,
+    start: Decoder | str | None = None,
     lengths: Count | None = None,
     energy: EnergyKind | None = None,
     seed: Seed = 0,
@@ -238,7 +235,7 @@ def translate(
             beam.
         sweeps: Of a Markov kernel: how often each token is redrawn [default: 10].
         start: Of a Markov kernel: the decoder whose output it moves, such as mask-predict@4
-            with its steps, or random tokens [default: mask-predict].
+            with its steps, or random tokens [default: mask-predict]. In Python also an object.
         lengths: How many of the likeliest lengths are decoded; the lowest raw energy per token
             is taken [default: 5].
         energy: Energy of kernels and of the output [default: norm].

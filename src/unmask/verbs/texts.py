@@ -9,13 +9,13 @@ from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import ShownType, Written
-from unmask.common.errors import InputError
+from unmask.common.border.marks import Only, ShownType, Written
+from unmask.common.errors import InputError, argument_name
 from unmask.joints.constructions.construction import Construction, Rule, Rules
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.studies.variants.ranking import Ranking
-from unmask.verbs import Alphabet, Force, PathLike, Texts, one_or_many, refuse_given
+from unmask.verbs import Alphabet, Force, PathLike, Texts, one_or_many
 from unmask.verbs.answers.search import Search
 
 Count = Annotated[int, Interval(ge=1, le=10**7)]
@@ -26,7 +26,9 @@ Candidates = Annotated[
     Count | Sequence[Sequence[int]] | None, Written(metavar="INT", short="-n", help=CANDIDATES)
 ]
 Exact = Annotated[
-    bool, Written(help="Consider every token of the vocabulary, special ones excepted.")
+    bool,
+    Only(without=("candidates",)),
+    Written(help="Consider every token of the vocabulary, special ones excepted."),
 ]
 BLANKED = "Tokens of a whole text to blank out, such as 3,4; the first, usually [CLS], is 0."
 Positions = Annotated[Sequence[int] | None, Written(help=BLANKED)]
@@ -37,6 +39,15 @@ Words = Annotated[
 Shown = Annotated[
     int, Interval(ge=1, le=1_000_000), Written(short="-t", help="How many completions to show.")
 ]
+OF_TEXT = Only(without=("profile",))
+"""Marks what `dependence` takes with a text alone, and `OF_PROFILE` what it takes with a profile
+alone.
+"""
+OF_PROFILE = Only(beside=("profile",))
+OF_SCAN = Only(without=("measured",))
+"""Marks what `mutants` takes without measured values alone."""
+TEXTS_OF_PROFILE = 2_000
+MUTANTS_SHOWN = 20
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -152,21 +163,21 @@ def compare(
 @one_or_many
 @checked
 def dependence(
-    text: Texts | None = None,
+    text: Annotated[Texts | None, OF_TEXT] = None,
     model: Model = None,
     *,
-    positions: Positions = None,
-    construction: Rule | None = None,
-    others: Literal["masked", "text"] | None = None,
+    positions: Annotated[Positions, OF_TEXT] = None,
+    construction: Annotated[Rule | None, OF_TEXT] = None,
+    others: Annotated[Literal["masked", "text"] | None, OF_TEXT] = None,
     candidates: Annotated[
         Annotated[int, Interval(ge=2, le=10**7)] | None, Written(short="-n")
     ] = None,
-    alphabet: Alphabet = None,
-    figure: PathLike | None = None,
-    force: Force = False,
+    alphabet: Annotated[Alphabet, OF_TEXT] = None,
+    figure: Annotated[PathLike | None, OF_TEXT] = None,
+    force: Annotated[Force, OF_TEXT] = False,
     profile: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None,
-    sentences: Count = 2000,
-    save: PathLike | None = None,
+    sentences: Annotated[Count | None, OF_PROFILE] = None,
+    save: Annotated[PathLike | None, OF_PROFILE] = None,
     progress: Progress | None = None,
 ) -> Iterator[unmask.Dependence | unmask.Profile]:
     """Measure how much blanks, or tokens, depend on each other: the mutual information of every
@@ -180,6 +191,8 @@ def dependence(
         text: Text with [MASK] at two blanks or more, or a whole text.
         positions: Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0
             [default: all but special ones].
+        construction: How the joint of each pair is derived: a construction of `fill` [default:
+            pseudo_gibbs].
         others: What stands at the other positions while a pair is measured: masked, or the text
             itself (text) [default: masked for blanks, text for a whole text].
         candidates: Tokens to consider at each position, two or more [default: 32 to 256, by how
@@ -187,8 +200,8 @@ def dependence(
         figure: Draw the matrix as a heat map to this file (png, pdf, svg).
         profile: Measure how blanks depend on each other by distance, on the texts of this file,
             one per line; or a list of texts.
-        sentences: Of a profile: the most texts to measure on.
-        save: Of a profile: file for it, JSON; least-dependent decoding reads it (profile).
+        sentences: The most texts to measure a profile on [default: 2,000].
+        save: File for the profile, JSON; least-dependent decoding reads it (profile).
 
     Returns:
         A `Dependence`; of a list of texts, or of a file, a list of them. With profile, a `Profile`.
@@ -197,23 +210,14 @@ def dependence(
     ('[MASK]', '[MASK]')
     """
     if profile is not None:
-        refuse_given(
-            dependence,
-            locals(),
-            ("text", "positions", "construction", "others", "alphabet", "figure", "force"),
-            "profile",
-        )
         from unmask.tables.profile_measurement import written_profile
 
-        yield written_profile(model, profile, sentences, candidates, save, progress)
+        most = TEXTS_OF_PROFILE if sentences is None else sentences
+        yield written_profile(model, profile, most, candidates, save, progress)
         return
-    if text is None or sentences != 2000 or save is not None:
-        problem = (
-            "no text was given"
-            if text is None
-            else "sentences and save are about a profile, and none is measured"
-        )
-        raise InputError(f"{problem}: give a text, or texts to measure a profile on (profile)")
+    if text is None:
+        use = f"give a text, or texts to measure a profile on ({argument_name('profile')})"
+        raise InputError("no text was given", use=use)
     from unmask.verbs.answers.dependence import dependences
 
     yield from dependences(
@@ -234,19 +238,28 @@ def dependence(
 @checked
 def mutants(
     sequence: Texts,
-    mutations: Annotated[PathLike | Sequence[str] | None, Written(metavar="NAMES")] = None,
+    mutations: Annotated[
+        PathLike | Sequence[str] | None,
+        Only(without=("positions", "measured")),
+        Written(metavar="NAMES"),
+    ] = None,
     model: Model = None,
     *,
     positions: Annotated[str | Sequence[int] | None, Written(metavar="PLACES")] = None,
-    changes: Annotated[int, Interval(ge=1, le=4)] = 1,
+    changes: Annotated[
+        Annotated[int, Interval(ge=1, le=4)] | None,
+        Only(beside=("positions",), without=("measured",)),
+    ] = None,
     measured: Measurements = None,
-    ranking: Ranking = Ranking(),  # noqa: B008
+    ranking: Annotated[Ranking, Only(beside=("measured",))] = Ranking(),  # noqa: B008
     construction: Rule = "balanced",
     alphabet: Alphabet = None,
-    top: Shown = 20,
-    by: Literal["log_prob", "effect", "singles", "epistasis", "interaction"] = "effect",
+    top: Annotated[Shown | None, OF_SCAN] = None,
+    by: Annotated[
+        Literal["log_prob", "effect", "singles", "epistasis", "interaction"] | None, OF_SCAN
+    ] = None,
     save: PathLike | None = None,
-    figure: PathLike | None = None,
+    figure: Annotated[PathLike | None, OF_SCAN] = None,
     force: Force = False,
     progress: Progress | None = None,
 ) -> Iterator[unmask.Mutants | unmask.Measured]:
@@ -264,15 +277,15 @@ def mutants(
             line; or a list of names.
         positions: Or residues to scan, such as 24,30-33 (the first is 1), or all; of measured,
             those that vary.
-        changes: How many residues of a scan change together, 1 to 4.
+        changes: How many residues of a scan change together, 1 to 4 [default: 1].
         measured: CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at
             positions) with measured values; or a pandas frame, or a list of rows.
         ranking: How scores are compared with measured values.
         alphabet: The tokens that may stand at a position: letters such as ACDEFGHIKLMNPQRSTVWY,
             words with commas, or a file of either [default: every regular token of a small
             vocabulary].
-        top: How many mutants to print, best first.
-        by: The number that ranks them.
+        top: How many mutants to print, best first [default: 20].
+        by: The number that ranks them [default: effect].
         save: File for all mutants and their numbers: Parquet, CSV or TSV, by its ending.
         figure: Draw effects or epistasis as a heat map to this file (png, pdf, svg).
 
@@ -283,10 +296,6 @@ def mutants(
     >>> mutants.to_frame()["mutant"].tolist()
     ['cat2dog']
     """
-    if measured is None:
-        refuse_given(Ranking, vars(ranking), vars(ranking), "mutations or positions")
-    else:
-        refuse_given(mutants, locals(), ("mutations", "changes", "top", "by", "figure"), "measured")
     if measured is not None and len(sequence) > 1:
         raise InputError(
             f"{len(sequence)} sequences and one list of measured variants were given: give one"
@@ -311,11 +320,11 @@ def mutants(
             model,
             mutations,
             positions,
-            changes,
+            1 if changes is None else changes,
             rule,
             alphabet,
-            top,
-            by,
+            MUTANTS_SHOWN if top is None else top,
+            "effect" if by is None else by,
             force,
             progress,
             drawn,

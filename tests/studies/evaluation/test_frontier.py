@@ -157,7 +157,7 @@ def test_the_command_writes_files_and_continues(frontier, tmp_path):
     assert len(list((tmp_path / "run" / "parts").glob("*.parquet"))) == len(parts)
     other = invoke([*line[:-2], "--seed", "1", "--out", tmp_path / "run"])
     assert other.exit_code == 2
-    assert "holds a run with seed 0, not 1" in other.stderr
+    assert "holds a run with --seed 0, not 1" in other.stderr
 
 
 def test_random_orders_do_not_depend_on_the_batch(frontier):
@@ -208,3 +208,72 @@ def test_rounds_and_rows_stand_beside_passes():
     assert verified["rows"] >= verified["rounds"]
     assert "| rounds | rows |" in frontier.to_markdown()
     assert frontier.figure().axes[0].get_xlabel() == "rounds per text"
+
+
+OWN = '''
+import torch
+import unmask
+from unmask.sampling.decoders.decoder import lowest
+from unmask.sampling.decoders.revealing import RevealingInSteps
+
+
+@unmask.method
+class LastFirst(RevealingInSteps):
+    """The blanks furthest to the right."""
+
+    label = "last ones first"
+
+    def choose(self, on, observed):
+        place = torch.arange(observed.blank.shape[1], device=observed.blank.device)
+        last_first = -place.double().expand(observed.blank.shape)
+        return lowest(last_first, observed.blank, observed.share)
+'''
+
+
+def test_objects_and_decoders_of_ones_own_are_measured_as_ours_are(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(OWN)
+    options = {"length": 7, "passes": [2]}
+    by_name = unmask.frontier(TEXTS, decoders=["interleaved"], **options)
+    by_object = unmask.frontier(TEXTS, decoders=[unmask.Interleaved()], **options)
+    assert by_object.settings == by_name.settings
+    assert by_object.rows.equals(by_name.rows)
+    own_number = unmask.frontier(TEXTS, decoders=[unmask.Interleaved(passes=2)], length=7)
+    assert own_number.rows.equals(by_name.rows)
+    out = tmp_path / "run"
+    spelled = f"{file}:LastFirst"
+    own = unmask.frontier(TEXTS, decoders=[spelled, "interleaved"], out=out, **options)
+    assert [point["decoder"] for point in own.points][:2] == ["last-first", "interleaved"]
+    stored, ours = own.settings["decoders"]
+    assert (stored["name"], stored["code"], ours) == (
+        "last-first",
+        "mine.py:LastFirst",
+        "interleaved",
+    )
+    assert "last-first" in own.to_markdown()
+    file.write_text(OWN.replace("-place.double()", "place.double()"))
+    with pytest.raises(InputError, match="holds a run with .*sha256"):
+        unmask.frontier(TEXTS, decoders=[spelled, "interleaved"], out=out, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decoders": [unmask.MaskPredict()]}, "mask-predict has no law that can be computed"),
+        ({"decoders": [unmask.Interleaved(temperature=0.0)]}, "interleaved has no law"),
+        (
+            {"decoders": [unmask.Interleaved(passes=3)], "passes": [2]},
+            "passes was given, and decoders interleaved has its own: give one of the two",
+        ),
+        (
+            {"decoders": [unmask.Interleaved(), unmask.Interleaved(passes=3)]},
+            "decoders has interleaved twice, with different options",
+        ),
+        ({"decoders": ["interleavd"]}, "decoders 'interleavd' is unknown: did you mean inter"),
+        ({"decoders": [unmask.Interleaved]}, r"Interleaved is a class: give Interleaved\(\)"),
+        ({"decoders": "interleaved", "sets": [2]}, "sets is not used by interleaved"),
+    ],
+)
+def test_decoders_that_cannot_be_measured(options, message):
+    with pytest.raises(InputError, match=message):
+        unmask.frontier(TEXTS, length=7, **options)

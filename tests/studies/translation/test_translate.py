@@ -51,7 +51,9 @@ def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal:
     assert translated(causal).settings.kernel == unmask.Beam(beam=5)
 
 
-@pytest.mark.parametrize("name", [name for name, kernel in METHODS.items() if not kernel.corrects])
+@pytest.mark.parametrize(
+    "name", [name for name, kernel in METHODS.items() if not getattr(kernel, "corrects", False)]
+)
 def test_every_decoder_and_kernel_translates(masked: Path, name: str) -> None:
     steps = {"passes": 2} if hasattr(METHODS[name], "passes") else {}
     steps = {"sweeps": 2, "start": "mask-predict@1"} if name in MARKOV else steps
@@ -474,3 +476,60 @@ def test_the_lines_do_not_replace_a_file_of_the_run(tmp_path: Path) -> None:
             unmask.translate(
                 ["a"], model=tmp_path / "model", save=tmp_path / "run" / name, out=tmp_path / "run"
             )
+
+
+OWN = '''
+import unmask
+from unmask.sampling.decoders.confidence import Confidence
+from unmask.sampling.kernels.gibbs import Gibbs
+
+
+@unmask.method
+class Mine(Confidence):
+    """Confidence by another name."""
+
+
+@unmask.method
+class MyGibbs(Gibbs):
+    """Gibbs by another name."""
+
+
+@unmask.method
+class Wide(MyGibbs):
+    """Says that it redraws more tokens than a translation has."""
+
+    @property
+    def sites_per_step(self):
+        return 1000
+'''
+
+
+def test_decoders_and_kernels_of_ones_own_translate(masked: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(OWN)
+    sources = pairs(3, words=3)[0]
+
+    def by(**options: Any) -> unmask.Translations:
+        return flat.translate(sources, model=masked, lengths=2, device="cpu", **options)
+
+    own = by(kernel=f"{file}:Mine", passes=4)
+    assert own.rows == by(kernel="confidence", passes=4).rows
+    stored = own.settings.to_dict()
+    assert (stored["kernel"], stored["code"]) == ("mine", "mine.py:Mine")
+    assert len(stored["sha256"]) == 16
+    ours = by(kernel="gibbs", sweeps=1, start="confidence@4")
+    moved = by(kernel=f"{file}:MyGibbs", sweeps=1, start=unmask.Confidence(passes=4))
+    assert moved.rows == ours.rows
+    assert ours.settings.to_dict()["start"] == "confidence@4"
+    started = by(kernel="gibbs", sweeps=1, start=f"{file}:Mine")
+    assert started.rows == by(kernel="gibbs", sweeps=1, start="confidence").rows
+    assert started.settings.to_dict()["start"]["code"] == "mine.py:Mine"
+    with pytest.raises(InputError, match="kernel wide redraws 1000 tokens in a step, and a trans"):
+        by(kernel=f"{file}:Wide", sweeps=1)
+    with pytest.raises(InputError, match="mine is not for this model|kernel '.*' is unknown"):
+        by(kernel="mine")
+    run = tmp_path / "run"
+    by(kernel=f"{file}:Mine", out=run)
+    file.write_text(OWN + "\n# another text\n")
+    with pytest.raises(InputError, match="holds a run with .*sha256"):
+        by(kernel=f"{file}:Mine", out=run)

@@ -148,7 +148,7 @@ def test_the_most_mutants_of_a_scan(letters, monkeypatch):
         ({}, "neither mutations nor positions"),
         (
             {"mutations": "A1C", "positions": [1]},
-            "mutations was given beside positions: name mutants",
+            "mutations is not used with positions",
         ),
         ({"mutations": "D1C"}, "residue 1 of the sequence is A, not D"),
         ({"mutations": "A9C"}, "residues 1 to 8, and no 9"),

@@ -180,7 +180,7 @@ def test_the_command_prints_and_writes_what_python_returns(
     assert repr(ranked).startswith("Measured(36 variants at 3 sites, best ")
     assert ranked.sentence[:20] in ranked._repr_html_()
     assert run([*typed, "--mutations", "A1C"]) == 2
-    assert "mutations was given, which measured does not use" in capsys.readouterr().err
+    assert "--mutations is not used with --measured" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -188,11 +188,11 @@ def test_the_command_prints_and_writes_what_python_returns(
     [
         (
             {"positions": [1], "ranking": {"column": "y"}},
-            "column was given, which mutations or positions does not use",
+            "column is used only with measured",
         ),
         (
             {"measured": [{"m": "C2D", "y": 1}], "changes": 2},
-            "changes was given, which measured does not use",
+            "changes is not used with measured",
         ),
         (
             {"measured": [{"m": "C2D", "y": 1}], "ranking": {"scores": "magic"}},

@@ -11,6 +11,8 @@ import unmask
 from support.command_runner import invoke, refused
 from unmask.common.border.options import options
 from unmask.joints.constructions.construction import CONSTRUCTIONS
+from unmask.sampling.kernels.kernel import KERNELS
+from unmask.sampling.methods import METHODS
 from unmask.scoring.scores.score import SCORES
 
 MINE = '''
@@ -51,6 +53,8 @@ def nothing_brought(tmp_path, monkeypatch):
     yield
     SCORES.brought.clear()
     CONSTRUCTIONS.brought.clear()
+    KERNELS.brought.clear()
+    METHODS.brought.clear()
     options.cache_clear()
 
 
@@ -279,3 +283,36 @@ def test_mistakes_in_a_loader_are_one_line(content, name, words):
     message = refused(["fill", TWO, "--model", f"loader.py:{name}"])
     assert message.startswith("--model ")
     assert words in message
+
+
+KERNEL = """
+import unmask
+
+
+@unmask.method
+class Lazy(unmask.Gibbs):
+    \"\"\"Gibbs, which ends at a number.
+
+    Parameters:
+        ending: The number.
+    \"\"\"
+
+    ending: int = 1
+
+    def step(self, on, state, rng, sites):
+        if self.ending == 7:
+            raise ValueError("seven")
+        return super().step(on, state, rng, sites)
+"""
+
+
+def test_a_kernel_of_a_file_and_an_error_in_its_step(tiny_folder):
+    Path("kernel.py").write_text(KERNEL)
+    words = ["sample", "--model", tiny_folder, "--chains", "2", "--sweeps", "2", "--length", "3"]
+    own = [*words, "--kernel", "kernel.py:Lazy"]
+    done = invoke([*own, "--ending", "2"])
+    assert done.exit_code == 0, done.output
+    assert refused([*own, "--ending", "x"]) == "--ending 'x' is not valid: give a whole number"
+    assert refused([*own, "--block-size", "2"]).startswith("--block-size was given, which --kernel")
+    line = refused([*own, "--ending", "7"])
+    assert line == "kernel.py line 17: ValueError: seven: mend the file"

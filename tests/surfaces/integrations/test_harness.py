@@ -240,6 +240,44 @@ def test_what_is_generated(colours):
     )
 
 
+OWN = """
+import unmask
+from unmask.sampling.decoders.confidence import Confidence
+
+
+@unmask.method
+class Mine(Confidence):
+    'Confidence by another name.'
+"""
+
+
+def test_a_decoder_is_named_an_object_or_ones_own(colours, tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    request = [asked("red", {"max_gen_toks": 3})]
+
+    def written(**options):
+        return UnmaskLM(colours, **options).generate_until(request, disable_tqdm=True)
+
+    assert written(decoder="confidence") == written(decoder=f"{tmp_path / 'mine.py'}:Mine")
+    in_one = written(decoder="interleaved", passes=1)
+    assert written(decoder=unmask.Interleaved(passes=1)) == in_one
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"decoder": "ancestral"}, "decoder ancestral takes no number of passes: use one of"),
+        ({"decoder": "mh"}, "decoder 'mh' is unknown"),
+        ({"decoder": unmask.Confidence(temperature=0.5)}, "confidence has a temperature, which"),
+        ({"decoder": unmask.Confidence(), "passes": 3}, "passes was given beside a decoder that"),
+        ({"decoder": "confidence", "sets": 3}, "sets is not used by decoder confidence: give pas"),
+    ],
+)
+def test_decoders_that_cannot_write(colours, more, message):
+    with pytest.raises(InputError, match=message):
+        UnmaskLM(colours, **more)
+
+
 def test_batches_do_not_matter_and_a_killed_run_continues(colours, tmp_path, monkeypatch):
     answers = [
         asked("red", " ".join(("", *words)))

@@ -46,6 +46,18 @@ def test_fill(client, tiny, construction):
     assert answer["candidates_mass"] == pytest.approx(best.candidates_mass)
 
 
+@pytest.mark.parametrize("path", ["fill", "plan", "dependence"])
+def test_a_request_never_loads_code(client, tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)  # the page takes short names alone
+    file = tmp_path / "my_rules.py"
+    file.write_text("raise SystemExit('loaded')\n")
+    text = TWO if path != "dependence" else WHOLE
+    body = {"text": text, "construction": f"{file.name}:Mine"}
+    answer = client.post(f"/api/{path}", json=body)
+    assert answer.status_code == 422, answer.text
+    assert "names a file of code" in answer.json()["error"]
+
+
 def test_the_page_is_told_what_did_not_converge(client, monkeypatch):
     """No construction that iterates comes near enough in two reads."""
     monkeypatch.setattr("unmask.joints.deriving.members_of", partial(members_of, max_reads=2))

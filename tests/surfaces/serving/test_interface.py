@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 
 import unmask
 from unmask.common.border.options import options
+from unmask.common.errors import in_python, written_by
 from unmask.surfaces.serving.limits import ENDPOINTS, request
 from unmask.surfaces.serving.questions import Copies
 from unmask.surfaces.serving.server import (
@@ -56,10 +57,15 @@ def test_requests_are_the_options_of_verbs_within_the_limits_of_the_page(name):
     assert body(**endpoint.example)
     if endpoint.verb:
         known = {option.name: option for option in options(endpoint.function)}
-        assert all(
-            body.model_fields[field].description == known[field].help != ""
-            for field in endpoint.types
-        )
+        for field in endpoint.types:
+            condition = written_by(in_python, known[field].condition)
+            assert known[field].help != ""
+            assert body.model_fields[field].description == known[field].help + condition
+
+
+def test_a_request_says_beside_what_an_option_goes():
+    described = request("mutants").model_fields["changes"].description
+    assert described.endswith(" [with positions; not with measured]")
 
 
 def test_400_and_405_are_given(client):

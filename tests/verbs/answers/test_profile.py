@@ -44,13 +44,13 @@ def test_function_and_command_write_the_same_file(texts, tmp_path):
 
 def test_what_is_refused(texts, tmp_path):
     for message, options in {
-        "positions was given, which profile does not use": {"profile": texts, "positions": [1, 2]},
-        "text was given, which profile does not use": {
+        "positions is not used with profile": {"profile": texts, "positions": [1, 2]},
+        "text is not used with profile": {
             "profile": texts,
             "text": "A [MASK] [MASK].",
         },
         "no text was given: give a text": {},
-        "sentences and save are about a profile": {"text": "A [MASK] [MASK].", "sentences": 3},
+        "sentences is used only with profile": {"text": "A [MASK] [MASK].", "sentences": 3},
         "has no text of two known tokens": {"profile": ["  ", "a"]},
         "fewer than 20 pairs of hidden neighbours": {"profile": texts[:2]},
         "candidates 1 is out of range: .* equal to 2": {"profile": texts, "candidates": 1},

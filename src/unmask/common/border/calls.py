@@ -153,14 +153,20 @@ def _given(
             continue
         annotation = annotations.get(name)
         default = parameters[name].default
-        given |= _fields_given(annotation, value, default)
-        if value is not default:
+        fields_given = _fields_given(annotation, value, default)
+        given |= fields_given
+        if group_of(annotation) is None:
             given[name] = mark(annotation, Only)
+        elif fields_given:
+            given[name] = None  # its fields have the mark
+        elif value is not default:
+            given[name] = mark(annotation, Only)  # a group in which nothing is set
     return given
 
 
 def _fields_given(annotation: Any, value: Any, default: Any) -> dict[str, Only | None]:
-    """The fields of an argument that differ from their defaults, each with its mark `Only`.
+    """The fields of an argument that differ from their defaults, each with its mark `Only`, or
+    else that of the argument.
 
     The fields of a group have the defaults of the parameter's own default; those of methods the
     defaults of their classes.
@@ -175,6 +181,7 @@ def _fields_given(annotation: Any, value: Any, default: Any) -> dict[str, Only |
         defaults = {}
     else:
         return {}
+    of_argument = mark(annotation, Only) if group is not None else None
     given: dict[str, Only | None] = {}
     for one in objects:
         if not is_dataclass(one):
@@ -183,7 +190,7 @@ def _fields_given(annotation: Any, value: Any, default: Any) -> dict[str, Only |
         for field in fields(one):
             own = getattr(one, field.name)
             if not _equal(own, defaults.get(field.name, field.default)):
-                given[field.name] = mark(annotations_of_fields[field.name], Only)
+                given[field.name] = mark(annotations_of_fields[field.name], Only) or of_argument
     return given
 
 

@@ -10,7 +10,8 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
-from unmask.common.border.marks import TakesMethod, Written, mark
+from unmask.common.border.marks import Only, TakesMethod, Written, mark
+from unmask.common.errors import in_python, written_by
 
 Declared = Callable[..., Any]
 """A public function, or a dataclass whose fields are options."""
@@ -74,6 +75,18 @@ def _with_placeholders(declared: Declared) -> dict[str, str]:
     return helps | _documented(plain_function(declared).__doc__)
 
 
+def conditions(declared: Declared) -> Mapping[str, str]:
+    """Beside which arguments, or without which, a parameter or field means something, in words
+    and in Python's names: of those that have a mark `Only`.
+    """
+    found = {}
+    for name, annotation in hints(declared).items():
+        only = mark(annotation, Only)
+        if only is not None:
+            found[name] = written_by(in_python, only.in_words)
+    return found
+
+
 def _documented(docstring: str | None) -> dict[str, str]:
     """Each parameter of the section "Parameters" with its help in one line."""
     section = SECTION.search(inspect.cleandoc(docstring or ""))
@@ -95,8 +108,8 @@ def description(declared: Declared) -> str:
 
 
 def with_shared_help(function: Declared) -> str | None:
-    """The function's docstring, with the help that shared annotations give in its section
-    "Parameters": so that Python's `help` shows it, too. It says where names of methods are.
+    """The function's docstring, with what annotations say in its section "Parameters", so that
+    Python's `help` shows it, too: shared help, conditions, and where names of methods are.
     """
     head, section, entries = inspect.cleandoc(function.__doc__ or "").partition("\nParameters:\n")
     if not section:
@@ -117,4 +130,11 @@ def with_shared_help(function: Declared) -> str | None:
         for name, help_text in _with_placeholders(function).items()
         if f"    {name}: " not in listed
     ]
-    return f"{head}{section}{listed}{''.join(shared)}{gap}{rest}"
+    in_words = conditions(function)
+
+    def with_condition(entry: re.Match[str]) -> str:
+        name = entry[1]
+        return f"{entry[0]} [{in_words[name]}]" if name in in_words else entry[0]
+
+    all_listed = ENTRY.sub(with_condition, listed + "".join(shared))
+    return f"{head}{section}{all_listed}{gap}{rest}"

@@ -40,6 +40,18 @@ class Only:
     beside: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
+    @property
+    def in_words(self) -> str:
+        """The condition as help has it: "with positions; not with measured"; the names are
+        written by the surface.
+        """
+        parts = []
+        if self.beside:
+            parts.append(f"with {' or '.join(map(argument_name, self.beside))}")
+        if self.without:
+            parts.append(f"not with {' or '.join(map(argument_name, self.without))}")
+        return "; ".join(parts)
+
     def refuse(self, name: str, given: Collection[str]) -> None:
         """Raise if the parameter `name` cannot be used beside the arguments that were given."""
         for other in self.without:
@@ -67,11 +79,14 @@ class TakesMethod:
                commas between them
     parse      of a mapping: "module:function" that makes the object of a name that is not in it,
                or raises InputError
+    options    flat surfaces have the fields of the methods as options; else a method is named, or
+               spelled with its options
     """
 
     registry: str
     several: bool = False
     parse: str = ""
+    options: bool = True
 
     @property
     def classes(self) -> dict[str, type]:

@@ -64,6 +64,13 @@ class Option:
     loading: bool = False
 
     @property
+    def condition(self) -> str:
+        """Beside which options it means something, or without which, in words: " [with positions]",
+        with the names as a surface writes them.
+        """
+        return "" if self.only is None else f" [{self.only.in_words}]"
+
+    @property
     def written(self) -> Written:
         """How flat surfaces write it."""
         return mark(self.annotation, Written) or Written()
@@ -91,7 +98,7 @@ def options(function: Declared) -> tuple[Option, ...]:
             continue
         listed.append(_of_parameter(parameter, place, annotation, helps.get(parameter.name, "")))
         method = mark(annotation, TakesMethod)
-        if method is not None:
+        if method is not None and method.options:
             listed += _fields(method.classes, parameter.name)
         loaded = mark(annotation, Loaded)
         if loaded is not None:

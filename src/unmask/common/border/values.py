@@ -157,7 +157,8 @@ def _validator(annotation: Any) -> Any:
     from pydantic import ConfigDict, TypeAdapter
 
     config = None
-    if not is_dataclass(annotation):  # which has a configuration of its own
+    (kind, *others) = kinds(annotation)
+    if others or not is_dataclass(kind):  # which has a configuration of its own
         config = ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
     return TypeAdapter(_for_pydantic(annotation), config=config)
 

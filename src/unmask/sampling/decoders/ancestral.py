@@ -32,6 +32,11 @@ class Ancestral(Decoder):
 
     Parameters:
         order: In which blanks are filled.
+
+    >>> kernel = unmask.Ancestral(order="random")
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('ancestral', 2)
     """
 
     name = "ancestral"

@@ -29,6 +29,11 @@ class EntropyBound(Bounded):
     each step loses at most gamma nats. gamma = 0 fills one blank per step, the one of lowest
     entropy (and with it those that are certain). Given a number of passes, each pass takes the
     smallest gamma with which the passes that are left suffice if entropies stay as they are.
+
+    >>> kernel = unmask.EntropyBound(gamma=0.5)
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('entropy-bound', 2)
     """
 
     name = "entropy-bound"

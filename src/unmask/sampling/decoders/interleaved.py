@@ -24,6 +24,11 @@ class Interleaved(RevealingInSteps):
 
     The choice does not use the model. For m a power of two, every site that is left after half of
     the passes has revealed neighbours on both sides (at the ends: on one).
+
+    >>> kernel = unmask.Interleaved(passes=2)
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('interleaved', 2)
     """
 
     name = "interleaved"

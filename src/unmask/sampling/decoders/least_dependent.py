@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from unmask.common.border.marks import Written
 from unmask.common.errors import UnmaskWarning
@@ -65,6 +65,11 @@ class LeastDependent(Profiled, Bounded):
     set with the blank of lowest entropy is filled first.
 
     Without a profile the blanks are interleaved.
+
+    >>> kernel = unmask.LeastDependent(passes=2)
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('least-dependent', 2)
     """
 
     name = "least-dependent"
@@ -75,7 +80,7 @@ class LeastDependent(Profiled, Bounded):
         "blanks whose estimated dependence on each other sums to gamma at most, least dependent"
         " next"
     )
-    usual_bound = 0.1
+    usual_bound: ClassVar[float] = 0.1
 
     def prepare(self, on: DecoderOnTarget) -> Profile | None:
         """The profile; None if the model has none."""

@@ -24,6 +24,11 @@ class LowestEntropy(RevealingInSteps):
     They are often neighbours of revealed tokens and of each other, so they depend on each other
     more than blanks of random sets. With one blank per pass this is the best order that is
     known without looking ahead.
+
+    >>> kernel = unmask.LowestEntropy(passes=2)
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('lowest-entropy', 2)
     """
 
     name = "lowest-entropy"

@@ -27,6 +27,11 @@ class MaskPredict(InSteps):
     (Ghazvininejad et al. 2019.) A site's confidence is the probability of its token when it was
     last predicted. Tokens are drawn, or the likeliest (temperature 0). Every site may be predicted
     again, as long as it is among the least confident.
+
+    >>> kernel = unmask.MaskPredict(passes=2)
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('mask-predict', 2)
     """
 
     name = "mask-predict"

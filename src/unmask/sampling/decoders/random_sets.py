@@ -23,6 +23,11 @@ class RandomSets(RevealingInSteps):
         K_t = the next n_t blanks of a random order,   n_t = (blanks) / (passes left), rounded up
 
     The order is drawn for each text before it begins; its law is given the order.
+
+    >>> kernel = unmask.RandomSets(passes=2)
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('random-sets', 2)
     """
 
     name = "random-sets"

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from annotated_types import Interval
 
@@ -214,7 +214,7 @@ class Bounded(Revealing):
 
     parts = "passes"
     limited_by = "gamma"
-    usual_bound = 1.0
+    usual_bound: ClassVar[float] = 1.0
     passes: Steps | None = None
     gamma: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
 

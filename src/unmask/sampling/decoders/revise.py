@@ -29,6 +29,11 @@ class Revise(InSteps):
     `unmask train --refinement` teaches (`studies/training/objectives.py`) and plain masked training
     does not. At temperature 0 a text that a step does not change is final, and takes no further
     passes.
+
+    >>> kernel = unmask.Revise(passes=2)
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('revise', 2)
     """
 
     name = "revise"

@@ -94,6 +94,11 @@ class Verified(Profiled, Revealing):
 
     Parameters:
         sets: Of verified: sets that a whole text is drafted in.
+
+    >>> kernel = unmask.Verified(sets=2)
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('verified', 2)
     """
 
     name = "verified"

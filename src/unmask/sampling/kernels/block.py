@@ -33,6 +33,11 @@ class Block(Metropolis):
 
     Parameters:
         block_size: Neighbouring tokens that a step redraws at once.
+
+    >>> kernel = unmask.Block(block_size=2)
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('block', 2)
     """
 
     name = "block"

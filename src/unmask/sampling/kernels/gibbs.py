@@ -29,6 +29,11 @@ class Gibbs(Kernel):
 
     One pass per update, none if no other token changed since the last look. The energy of a state
     is known only where its columns happen to be fresh.
+
+    >>> kernel = unmask.Gibbs(proposal_temperature=0.5)
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('gibbs', 2)
     """
 
     name = "gibbs"

@@ -28,6 +28,11 @@ class MH(Metropolis):
     current token costs nothing, another one at most S - 1 passes for the energy's other terms. At
     temperatures 1 the terms of site i cancel. pi-reversible for each site, hence for a random
     scan; fixed and permuted sweeps are pi-invariant.
+
+    >>> kernel = unmask.MH(scan="fixed")
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('mh', 2)
     """
 
     name = "mh"

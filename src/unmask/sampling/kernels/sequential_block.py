@@ -33,6 +33,11 @@ class SequentialBlock(Block):
     The last factor of each direction masks one position alone: for x it is in the tables already,
     for x' it is a pass that the energy needs anyway. A pair therefore costs what a product proposal
     costs; k tokens cost 2k - 3 passes besides the energy's.
+
+    >>> kernel = unmask.SequentialBlock(block_size=2)
+    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
+    >>> run.settings.kernel.name, len(run.to_frame())
+    ('sequential-block', 2)
     """
 
     name = "sequential-block"

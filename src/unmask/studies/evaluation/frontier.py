@@ -22,6 +22,7 @@ from unmask.common.border.calls import checked
 from unmask.common.files import user_path, write_atomically, write_json, write_table
 from unmask.common.results import Result
 from unmask.runs.fingerprint import provenance
+from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.methods import decoder_class
 from unmask.studies.evaluation.markdown import cell, frame_of, line, rule
 from unmask.studies.evaluation.summary import with_intervals
@@ -56,6 +57,7 @@ class Frontier(Result):
                (of verified for the first 64 texts), nats
     skipped    how many texts were left out, by reason
     about      when, where and with which versions it was made
+    decoders   by name, those that the user gave as objects
 
     >>> texts = ["Two men are in a park."]
     >>> frontier = unmask.frontier(texts, decoders=["random-sets"], passes=[2], length=7)
@@ -75,6 +77,7 @@ class Frontier(Result):
     rows: pandas.DataFrame
     skipped: Mapping[str, int] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=provenance)
+    decoders: Mapping[str, Decoder] = field(default_factory=dict)
 
     @cached_property
     def points(self) -> list[dict[str, Any]]:
@@ -116,13 +119,26 @@ class Frontier(Result):
         head = ["decoder", "rounds", "rows", "nats per token", f"minus {self.best}"]
         lines = [self.headline + ".", "", line(head), rule(len(head))]
         for point in self.points:
-            lines.append(line([name_of(point), *cells(point)]))
+            lines.append(line([self.name_of(point), *cells(point)]))
         lines += [
             "",
             "In brackets: 95 % bootstrap intervals over texts; differences are paired by text."
             " Lower is better.",
         ]
         return "\n".join(lines) + "\n"
+
+    def decoder(self, name: str) -> Decoder | type[Decoder]:
+        """The decoder of a name: the user's object, or one of our classes."""
+        if name in self.decoders:
+            return self.decoders[name]
+        return decoder_class(name)
+
+    def name_of(self, point: Measured) -> str:
+        """The decoder of a point; of verified also how many sets, which its rounds do not say."""
+        name = str(point["decoder"])
+        if point["asked"] is not None and self.decoder(name).one_by_one:
+            return f"{name}, {point['asked']} sets"
+        return name
 
     @property
     def headline(self) -> str:
@@ -146,7 +162,7 @@ class Frontier(Result):
                 (point,) = of_decoder
                 _draw_line(axes, point)
             else:
-                _draw_curve(axes, of_decoder)
+                _draw_curve(axes, of_decoder, self.decoder(name))
         axes.set_xscale("log", base=2)
         ticks = sorted({point["asked"] for point in self.points if point["asked"]})
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
@@ -188,10 +204,9 @@ def _draw_line(axes: Axes, point: Measured) -> None:
     )
 
 
-def _draw_curve(axes: Axes, points: Sequence[Measured]) -> None:
+def _draw_curve(axes: Axes, points: Sequence[Measured], decoder: Decoder | type[Decoder]) -> None:
     """A decoder's nats against its rounds, with the intervals of the differences."""
     ordered = sorted(points, key=lambda point: point["rounds"])
-    decoder = decoder_class(ordered[0]["decoder"])
     axes.errorbar(
         [point["rounds"] for point in ordered],
         [point["nats"]["value"] for point in ordered],
@@ -230,14 +245,6 @@ def against_best(
         {**point, "nats": means[i], "difference": differences[i], "best": i == best}
         for i, point in enumerate(points)
     ]
-
-
-def name_of(point: Measured) -> str:
-    """The decoder of a point; of verified also how many sets, which its rounds do not say."""
-    decoder = str(point["decoder"])
-    if point["asked"] is not None and decoder_class(decoder).one_by_one:
-        return f"{decoder}, {point['asked']} sets"
-    return decoder
 
 
 def cells(point: Measured) -> list[str]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -29,6 +29,8 @@ from torch import Tensor
 
 from unmask.common.errors import InputError, argument_name
 from unmask.common.methods.method import method
+from unmask.common.methods.own_code import is_ours
+from unmask.common.methods.stored import stored_form
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model, model_name
 from unmask.models.masked_lm import MaskedLM
@@ -36,14 +38,14 @@ from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress
-from unmask.sampling.decoders.decoder import decode, lowest
+from unmask.sampling.decoders.decoder import Decoder, decode, lowest
 from unmask.sampling.decoders.lowest_entropy import LowestEntropy
 from unmask.sampling.decoders.random_sets import RandomSets
-from unmask.sampling.decoders.revealing import Observed, RevealingInSteps, law
+from unmask.sampling.decoders.revealing import Observed, Revealing, RevealingInSteps, law
 from unmask.sampling.decoders.verified import Verified, VerifiedState
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.methods import decoder_class
+from unmask.sampling.methods import decoder_class, refuse_no_law, with_law
 from unmask.sampling.on_target import DecoderOnTarget
 from unmask.sampling.target import Target, blank_template
 from unmask.studies.evaluation.frontier import COUNTED, Frontier, write_frontier
@@ -61,6 +63,8 @@ COLUMNS = {
     **dict.fromkeys(COUNTED, "int64"),
     "nats": "float64",
 }
+USUAL_NUMBERS = (2, 4, 8, 16)
+"""Numbers of passes, and of sets, that are measured where the user names none."""
 Row = dict[str, Any]
 """The numbers of one text by one decoder at one number of passes, by COLUMNS."""
 
@@ -85,17 +89,110 @@ SEQUENTIAL: Mapping[str, type[RevealingInSteps]] = {
 
 @dataclass(frozen=True)
 class Point:
-    """A decoder at a number of parts, its passes or sets; `parts` None: one token per pass."""
+    """A decoder at a number of parts.
+
+    decoder   its name
+    parts     its passes, or sets; None: a reference, with one token per pass
+    method    the decoder itself; None for a reference
+    """
 
     decoder: str
     parts: int | None
+    method: Decoder | None = None
 
     def build(self, target: Target, passes: Passes) -> DecoderOnTarget:
         """The decoder for texts of the target's length."""
-        if self.parts is None:
+        if self.method is None:
             reference = SEQUENTIAL[self.decoder]
             return reference(passes=target.sites).on(target, passes)
-        return decoder_class(self.decoder).in_parts(self.parts).on(target, passes)
+        return self.method.on(target, passes)
+
+
+def points_of(
+    decoders: Sequence[Decoder] | None,
+    passes: Sequence[int] | None,
+    sets: Sequence[int] | None,
+    length: int,
+) -> list[Point]:
+    """The points of some decoders, or of all that have a law: each at every number of its passes,
+    or sets, below the length of the texts.
+
+    passes, sets   as the user gave them; None: USUAL_NUMBERS, or the decoder's own number
+    """
+    if decoders is None:
+        decoders = [decoder_class(name)() for name in with_law()]
+    by_name: dict[str, Decoder] = {}
+    for decoder in decoders:
+        _refuse_lawless(decoder)
+        if by_name.setdefault(decoder.name, decoder) != decoder:
+            raise InputError(
+                f"has {decoder.name} twice, with different options",
+                argument="decoders",
+                use="give it once",
+            )
+    given = {"passes": passes, "sets": sets}
+    used = {decoder.parts for decoder in by_name.values()}
+    for option, numbers in given.items():
+        if numbers is not None and option not in used:
+            raise InputError(
+                f"is not used by {', '.join(by_name)}", argument=option, use="leave it out"
+            )
+    usual = USUAL_NUMBERS if passes is None else passes
+    points = []
+    for name, decoder in by_name.items():
+        option = decoder.parts
+        numbers = _numbers_of(decoder, given[option], usual)
+        for number in sorted(set(numbers)):
+            if number < length:
+                changes: dict[str, Any] = {option: number}
+                points.append(Point(name, number, replace(decoder, **changes)))
+    if not points:
+        option = next(iter(by_name.values())).parts
+        shown = ", ".join(map(str, given[option] or usual))
+        raise InputError(
+            f"{shown}: none is below the length, {length}",
+            argument=option,
+            use="give smaller numbers",
+        )
+    return points
+
+
+def _refuse_lawless(decoder: Decoder) -> None:
+    """Refuse a decoder whose texts have no law, or that has no number of passes or sets."""
+    refuse_no_law(f"{argument_name('decoders')} {decoder.name}", decoder.name)
+    if not isinstance(decoder, Revealing) or not decoder.exact:  # at temperature 0 it has none
+        raise InputError(
+            f"{decoder.name} has no law that can be computed",
+            argument="decoders",
+            use=f"use one of {', '.join(with_law())}, or a class derived from one of theirs",
+        )
+    if decoder.parts not in ("passes", "sets"):
+        raise InputError(
+            f"{decoder.name} takes no number of passes",
+            argument="decoders",
+            use="use one that does",
+        )
+
+
+def _numbers_of(
+    decoder: Decoder, given: Sequence[int] | None, usual: Sequence[int]
+) -> Sequence[int]:
+    """The numbers of passes, or sets, at which a decoder is measured: those that the user gave, or
+    the one that the user's object has.
+    """
+    option = decoder.parts
+    defaults = {one.name: one.default for one in fields(decoder)}
+    has_own = decoder.number != defaults[option]
+    if not has_own:
+        return usual if given is None else given
+    if given is not None:
+        raise InputError(
+            f"was given, and {argument_name('decoders')} {decoder.name} has its own",
+            argument=option,
+            use="give one of the two",
+        )
+    assert decoder.number is not None  # which is the default wherever it is possible
+    return [decoder.number]
 
 
 def measured_frontier(
@@ -120,7 +217,7 @@ def measured_frontier(
     import pyarrow
 
     lm = as_model(model)
-    uses_profile = any(hasattr(decoder_class(point.decoder), "profile") for point in points)
+    uses_profile = any(hasattr(point.method, "profile") for point in points)
     profile = Profile.of(lm) if uses_profile else None
     texts = [text.text for text in read_texts(data)]
     ids, skipped = texts_of_length(lm, texts, length=length, first=first, most_texts=most_texts)
@@ -136,33 +233,54 @@ def measured_frontier(
         "length": length,
         "first": first,
         "sentences": most_texts,
-        "decoders": list(dict.fromkeys(point.decoder for point in points)),
+        "decoders": _as_settings(points),
         "passes": _numbers(points, "passes"),
         "sets": _numbers(points, "sets"),
         "profile": None if profile is None else profile.to_dict(),
         "seed": seed,
     }
+    objects = {point.decoder: point.method for point in points if point.method is not None}
     every_point = [*points, *(Point(name, None) for name in SEQUENTIAL)]
     measure = partial(_measured, lm, ids, every_point, seed, progress)
     columns = pyarrow.schema(list(COLUMNS.items()))
     if folder is None:
         rows = list(chain.from_iterable(measure(done=set())))
         table = pyarrow.Table.from_pylist(rows, columns)
-        return Frontier(settings, table.to_pandas(), skipped)
+        return Frontier(settings, table.to_pandas(), skipped, decoders=objects)
     with RunFolder(folder, KIND, settings) as run:
         stored = run.rows(columns).to_pylist()
         done = {(row["decoder"], row["asked"], row["text"]) for row in stored}
         for batch in measure(done=done):
             run.store(batch, columns)
-        frontier = Frontier(settings, run.rows(columns).to_pandas(), skipped)
+        frontier = Frontier(settings, run.rows(columns).to_pandas(), skipped, decoders=objects)
         write_frontier(frontier, run.path)
     return frontier
 
 
 def _numbers(points: Sequence[Point], option: str) -> list[int]:
     """The numbers of the points whose decoders call them `option`."""
-    numbers = {point.parts for point in points if decoder_class(point.decoder).parts == option}
+    numbers = {
+        point.parts for point in points if point.method is not None and point.method.parts == option
+    }
     return sorted(number for number in numbers if number is not None)
+
+
+def _as_settings(points: Sequence[Point]) -> list[Any]:
+    """The decoders of the points: names, and of those with options of their own all of these,
+    without the number of passes or sets.
+    """
+    stored: dict[str, Any] = {}
+    for point in points:
+        decoder = point.method
+        assert decoder is not None  # references are none of the settings
+        changes: dict[str, Any] = {decoder.parts: point.parts}
+        if is_ours(type(decoder)) and decoder == replace(type(decoder)(), **changes):
+            stored[point.decoder] = point.decoder
+        else:
+            form = stored_form(decoder)
+            del form[decoder.parts]
+            stored[point.decoder] = form
+    return list(stored.values())
 
 
 def texts_of_length(

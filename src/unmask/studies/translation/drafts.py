@@ -18,6 +18,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from unmask.common.errors import InputError
+from unmask.common.methods.own_code import is_ours
 from unmask.sampling.chains.group_run import Group, group_run
 from unmask.sampling.chains.snapshot import COUNTS
 from unmask.sampling.chains.starts import random_texts
@@ -216,7 +218,14 @@ def _narrowed(kernel: SampleMethod, sites: int) -> SampleMethod:
         return kernel
     if isinstance(kernel, Block):
         return replace(kernel, block_size=sites)
-    return MH()
+    if is_ours(type(kernel)):
+        return MH()
+    raise InputError(
+        f"{kernel.name} redraws {kernel.sites_per_step} tokens in a step, and a translation has"
+        f" {sites}",
+        argument="kernel",
+        use="use another kernel",
+    )
 
 
 def best_drafts(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 from annotated_types import Interval
 
@@ -16,10 +16,14 @@ from unmask.common.border.calls import checked, settings
 from unmask.common.border.marks import Loaded, ShownType, Written
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, argument_name
+from unmask.common.methods.method import Method, method
+from unmask.common.methods.own_code import is_ours, names_code
+from unmask.common.methods.registry import Registry, Together
+from unmask.common.methods.stored import stored_form
 from unmask.models.loading_spec import LoadingSpec
 from unmask.sampling.decoders.decoder import DECODERS, Decoder
 from unmask.sampling.decoders.mask_predict import MaskPredict
-from unmask.sampling.methods import METHODS as OF_MASKED_MODELS
+from unmask.sampling.kernels.kernel import KERNELS
 from unmask.sampling.methods import SampleMethod, decoder_class
 from unmask.sampling.settings import EnergyKind
 
@@ -27,9 +31,10 @@ if TYPE_CHECKING:
     from unmask.studies.translation.causal_pairs import CausalPairs
     from unmask.studies.translation.masked_pairs import PairModel
 
+    PairModels: TypeAlias = PairModel | CausalPairs
+    # one text: pyright reads no joined ones
     Translator: TypeAlias = (
-        "PairModel | CausalPairs | TranslatorSpec | str | os.PathLike[str]"
-        " | Callable[[], PairModel | CausalPairs]"
+        "PairModels | TranslatorSpec | str | os.PathLike[str] | Callable[[], PairModels]"
     )
 else:
     Translator = Annotated[
@@ -59,15 +64,23 @@ class PairTranslator:
     """Base of the models that `load_translator` returns."""
 
 
-@settings
-class Auto(MaskPredict):
+WAYS = Registry("way to translate", folders=("unmask.studies.translation.recipe",))
+
+
+class Way(Method, registry=WAYS):
+    """A way to translate that is neither a kernel nor a decoder of `sample`."""
+
+
+@method
+class Auto(Way, MaskPredict):
     """The usual way: mask-predict, of a causal model beam search."""
 
     name = "auto"
+    place = 2
 
 
-@settings
-class Beam:
+@method
+class Beam(Way):
     """Of a causal model: beam search.
 
     Parameters:
@@ -77,11 +90,13 @@ class Beam:
     Beam(beam=1)
     """
 
-    name: ClassVar[str] = "beam"
+    name = "beam"
+    place = 1
     beam: Annotated[int, Interval(ge=1, le=1000)] = 5
 
 
-METHODS: dict[str, type] = {**OF_MASKED_MODELS, "beam": Beam, "auto": Auto}
+METHODS = Together(KERNELS, DECODERS, WAYS)
+"""All ways to translate."""
 
 
 @checked
@@ -226,11 +241,12 @@ class TranslateSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        values = {"kernel": self.kernel.name, **asdict(self.kernel)}
+        of_kernel = stored_form(self.kernel)
+        values = {"kernel": of_kernel.pop("name"), **of_kernel}
         if isinstance(self.kernel, Beam):
             return values
         if self.moves:
-            values["start"] = self.start.name if self.start else RANDOM
+            values["start"] = _stored_start(self.start)
             values["sweeps"] = self.sweeps
         values["lengths"] = self.lengths
         values["energy"] = self.energy
@@ -242,7 +258,7 @@ def settle(
     causal: bool,
     kernel: Any,
     sweeps: int | None,
-    start: str | None,
+    start: Decoder | str | None,
     lengths: int | None,
     energy: EnergyKind | None,
     seed: int,
@@ -326,10 +342,17 @@ def _refuse_other_kind(kernel: SampleMethod | Beam, causal: bool) -> None:
     )
 
 
-def starting(start: str | None) -> Decoder | None:
-    """The decoder that NAME or NAME@STEPS names; None for tokens drawn uniformly."""
+def starting(start: Decoder | str | None) -> Decoder | None:
+    """The decoder that a kernel starts from: an object, NAME, NAME@STEPS, or own code such as
+    my.py:Mine; None for tokens drawn uniformly.
+    """
     if start == RANDOM:
         return None
+    if isinstance(start, Decoder):
+        return likeliest(start)
+    if start is not None and names_code(start):
+        own: Decoder = DECODERS.taken("start", start)
+        return likeliest(own)
     name, at, steps = (start or MaskPredict.name).partition("@")
     decoder = decoder_class(name) if name in DECODERS else None
     takes_steps = decoder is not None and decoder.parts != ""
@@ -344,6 +367,26 @@ def starting(start: str | None) -> Decoder | None:
     if takes_steps:
         return likeliest(decoder.in_parts(int(steps or STEPS)))
     return likeliest(decoder())
+
+
+def _stored_start(start: Decoder | None) -> Any:
+    """A start for settings: its name, with its steps if they are not STEPS; of a decoder with other
+    options, or of own code, all of it.
+    """
+    if start is None:
+        return RANDOM
+    for name in (start.name, f"{start.name}@{start.number}"):
+        if is_ours(type(start)) and _spells(name, start):
+            return name
+    return stored_form(start)
+
+
+def _spells(text: str, start: Decoder) -> bool:
+    """Whether `text` names this start."""
+    try:
+        return starting(text) == start
+    except InputError:
+        return False
 
 
 def _is_number_of_steps(text: str) -> bool:

@@ -17,11 +17,11 @@ class Ranking:
     Parameters:
         column: The column of the values [default: the only one of numbers].
         variant: The column of the variants [default: the first without numbers].
-        better: Which values are better.
+        better: Which values are better [default: higher].
         skip_bad: Leave out rows that cannot be read, and count them.
         scores: Scores to compare: all, or some of singles, product, pll, left_to_right,
-            any_order, epistasis, pairs:CONSTRUCTION.
-        orders: Sampled orders of any_order.
+            any_order, epistasis, pairs:CONSTRUCTION [default: all].
+        orders: Sampled orders of any_order [default: 8].
 
     >>> values = {"cat2dog": 0.9, "cat2man": 0.2, "cat2bird": 0.4}
     >>> measured = [{"variant": name, "value": value} for name, value in values.items()]
@@ -34,7 +34,7 @@ class Ranking:
 
     column: str | None = None
     variant: str | None = None
-    better: Literal["higher", "lower"] = "higher"
+    better: Literal["higher", "lower"] | None = None
     skip_bad: bool = False
-    scores: str | Sequence[str] = "all"
-    orders: Annotated[int, Interval(ge=1, le=10_000)] = 8
+    scores: str | Sequence[str] | None = None
+    orders: Annotated[int, Interval(ge=1, le=10_000)] | None = None

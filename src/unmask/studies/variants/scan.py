@@ -67,13 +67,11 @@ def scans(
 
     drawn   a figure is wanted of each
     """
-    use = "name mutants such as A24G+L30V, or positions to scan"
     if mutations is None and positions is None:
-        either = f"neither {argument_name('mutations')} nor {argument_name('positions')}"
-        raise InputError(f"{either} was given: {use}")
-    if mutations is not None and positions is not None:
-        other = argument_name("positions")
-        raise InputError(f"was given beside {other}", argument="mutations", use=use)
+        raise InputError(
+            f"neither {argument_name('mutations')} nor {argument_name('positions')} was given",
+            use="name mutants such as A24G+L30V, or positions to scan",
+        )
     refuse_english(model, sequences)
     names = None if mutations is None else listed(mutations)
     lm = as_model(model)

@@ -36,6 +36,8 @@ from unmask.studies.variants.scores.score import chosen_variant_scores
 from unmask.studies.variants.variant_lists import Variants, read_variants
 from unmask.tables.joint_limits import MAX_PASSES
 
+ORDERS = 8
+"""Sampled orders of any_order, unless the user asks for another number."""
 RESAMPLES = 1000
 FEWEST_RESAMPLES = 200
 """Of long lists, and of groups of variants with one number of changes."""
@@ -61,7 +63,8 @@ def measure(
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    chosen = chosen_variant_scores(ranking.scores, construction)
+    asked_scores = "all" if ranking.scores is None else ranking.scores
+    chosen = chosen_variant_scores(asked_scores, construction)
     refuse_english(model, [sequence])
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
@@ -80,7 +83,7 @@ def measure(
         sites=parent.positions(variants.places),
         scores=chosen,
         allowed=allowed,
-        orders=ranking.orders,
+        orders=ORDERS if ranking.orders is None else ranking.orders,
     )
     # The parent is the last row: its scores are taken away from all others.
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))
@@ -103,7 +106,7 @@ def measure(
         variants=variants,
         effects=effects,
         construction=construction.name,
-        better=ranking.better,
+        better="higher" if ranking.better is None else ranking.better,
     )
 
 

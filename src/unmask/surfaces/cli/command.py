@@ -18,7 +18,7 @@ from cyclopts import App, Group, Parameter
 from unmask.common.border.declarations import description, summary
 from unmask.common.border.marks import TakesMethod, kinds, mark
 from unmask.common.border.options import Option, arguments, options
-from unmask.common.errors import NameWriter, in_python
+from unmask.common.errors import NameWriter, in_python, written_by
 from unmask.surfaces.cli import process
 from unmask.surfaces.cli.words import is_kind_of, item_type, parsing
 
@@ -75,7 +75,8 @@ def command(
 
     # A text that has a place may also come from the extra option --file.
     has_file = "file" in of_extra
-    parameters = [_parameter(option, option.positional and has_file) for option in listed]
+    write = writer(listed)
+    parameters = [_parameter(option, option.positional and has_file, write) for option in listed]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     # cyclopts would go through all parameters once more to write the usage.
@@ -112,10 +113,11 @@ def _help(function: Callable[..., Any]) -> str:
 # ---- an option as cyclopts knows it ----
 
 
-def _parameter(option: Option, is_elsewhere: bool) -> inspect.Parameter:
+def _parameter(option: Option, is_elsewhere: bool, write: NameWriter) -> inspect.Parameter:
     """The option as a parameter of the function that cyclopts calls.
 
     is_elsewhere   the value may also come from another option, so this one is not required
+    write          writes the names of other options in its help
     """
     read = parsing(option)
     names = []
@@ -129,7 +131,7 @@ def _parameter(option: Option, is_elsewhere: bool) -> inspect.Parameter:
         converter=read.converter,
         n_tokens=read.words,
         allow_repeating=None if read.repeats else False,
-        help=_help_of(option),
+        help=_help_of(option, write),
         metavar="" if read.kind is bool else metavar(option),
         negative=negative,
         group=_group(option),
@@ -145,12 +147,14 @@ def _parameter(option: Option, is_elsewhere: bool) -> inspect.Parameter:
     return inspect.Parameter(option.name, place, annotation=annotation, default=default)
 
 
-def _help_of(option: Option) -> str:
-    """The help of an option: its words, the methods that have it, its default."""
+def _help_of(option: Option, write: NameWriter) -> str:
+    """The help of an option: its words, the methods that have it, the options that it goes with,
+    its default.
+    """
     readers = ""
     if option.readers:
         readers = f" [{', '.join(option.readers)}]"
-    return option.help + readers + default_text(option)
+    return option.help + readers + written_by(write, option.condition) + default_text(option)
 
 
 def default_text(option: Option) -> str:

@@ -337,9 +337,9 @@ def dependence(options: dict[str, Any]) -> int:
     for name in ("file", "text_"):
         if name in options:
             raise InputError(
-                f"was given, which {argument_name('profile')} does not use",
+                f"is not used with {argument_name('profile')}",
                 argument=name,
-                use="leave it out",
+                use="leave one of the two out",
             )
     answered("dependence", options, _show_profile)
     return 0
@@ -443,11 +443,11 @@ def frontier(options: dict[str, Any]) -> None:
     """Print the table, and what was left out."""
 
     def show(result: unmask.Frontier) -> None:
-        from unmask.studies.evaluation.frontier import cells, name_of
+        from unmask.studies.evaluation.frontier import cells
 
         console = terminal.console(at_least=terminal.USUAL)
         console.print(result.headline, soft_wrap=True)
-        rows = ([name_of(point), *cells(point)] for point in result.points)
+        rows = ([result.name_of(point), *cells(point)] for point in result.points)
         print_table(
             console,
             ["rounds", "rows", "nats per token", f"minus {result.best}"],

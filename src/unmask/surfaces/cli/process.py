@@ -54,6 +54,8 @@ FULL = re.compile("not enough memory|can't allocate memory|out of memory", re.IG
 """In the message of a plain RuntimeError of torch, where the memory of a CPU ends."""
 LOST = re.compile("gloo|NCCL|connection (reset|closed|refused)", re.IGNORECASE)
 """In the message of an error of torch.distributed, where another process of the run has ended."""
+OWN_CODE = "__unmask_code__"
+"""Modules of the user's own code have this name, see common/methods/own_code.py."""
 SHOW_CURSOR = b"\x1b[?25h"
 """The escape sequence that makes a terminal show its cursor, which a progress bar hides."""
 
@@ -370,7 +372,23 @@ def explained(error: BaseException, write: NameWriter = in_python) -> str | None
     for kind, line in lines.items():
         if isinstance(error, kind):
             return line
-    return None
+    return _line_of_own_code(error, first)
+
+
+def _line_of_own_code(error: BaseException, first: str) -> str | None:
+    """The line for an error in the user's own code: its file, and the innermost of its lines that
+    ran; None if none did.
+    """
+    place = None
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_globals.get(OWN_CODE)
+        if code is not None:
+            place = f"{code.path.name} line {step.tb_lineno}"
+        step = step.tb_next
+    if place is None:
+        return None
+    return f"{place}: {type(error).__name__}: {first}: mend the file"
 
 
 def _first_line(error: BaseException) -> str:

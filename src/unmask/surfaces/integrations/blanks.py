@@ -6,6 +6,7 @@ A text's random choices depend on the text and its seed alone, not on those it i
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -14,10 +15,9 @@ import torch
 from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import shortened
-from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.decoder import Decoder, decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.methods import decoder_class
 from unmask.sampling.target import Target
 from unmask.scoring.text_batch import GPU_LOGITS
 from unmask.tables.conditionals import logit_rows
@@ -116,14 +116,13 @@ def written_text(model: MaskedLM, blanks: Blanks, tokens: Sequence[int]) -> str:
 class Writer:
     """A decoder that fills blanks. Equal texts are decoded once.
 
-    decoder   the name of a decoder
-    parts     passes of the decoder, or its sets; None: one per blank, or by the decoder's bound
+    number   of the decoder's passes, or its sets; None: one per blank, or by the decoder's bound
     """
 
-    def __init__(self, model: MaskedLM, decoder: str, parts: int | None) -> None:
+    def __init__(self, model: MaskedLM, decoder: Decoder, number: int | None) -> None:
         self.model = model
-        self.decoder = decoder_class(decoder)
-        self.parts = parts
+        self.decoder = decoder
+        self.number = number
         self._written: dict[Blanks, tuple[int, ...]] = {}
 
     def write(self, texts: Sequence[Blanks]) -> list[tuple[int, ...]]:
@@ -153,10 +152,11 @@ class Writer:
         sites = list(first.sites)
         fixed = [t for t in range(len(first.ids)) if t not in set(sites)]
         target = Target(self.model, first.ids, given=fixed)
-        parts = self.parts
-        if parts is None and not self.decoder.limited_by:
-            parts = len(sites)
-        decoder = self.decoder.in_parts(parts, temperature=first.temperature)
+        number = self.number
+        if number is None and not self.decoder.limited_by:
+            number = len(sites)
+        changes: dict[str, Any] = {self.decoder.parts: number, "temperature": first.temperature}
+        decoder = replace(self.decoder, **changes)
         # the number of a text's random stream: a hash that is the same in every process
         numbers = [crc32(repr(blanks.ids).encode()) for blanks in alike]
         rng = ChainStreams(first.seed, numbers, self.model.device).of(0, 0)

@@ -28,15 +28,15 @@ from lm_eval.models.utils import normalize_gen_kwargs
 from tqdm import tqdm
 
 from unmask.common.border.calls import checked
+from unmask.common.border.marks import TakesMethod
 from unmask.common.border.options import arguments
-from unmask.common.checks import one_of, whole
+from unmask.common.checks import whole
 from unmask.common.cloze import blanked
 from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import BLANK, Tokens, WordsAndSpans, shortened
-from unmask.sampling.decoders.decoder import DECODERS as ALL_DECODERS
-from unmask.sampling.decoders.decoder import Steps
+from unmask.sampling.decoders.decoder import DECODERS, Decoder, Steps
 from unmask.sampling.methods import decoder_class
 from unmask.scoring.encoding import Encoded, encode
 from unmask.scoring.items import Item
@@ -53,8 +53,6 @@ their passes.
 """
 HARNESS_DEVICE = "cuda:0"
 """The default device of `lm_eval`; on a machine without a GPU it means the CPU."""
-DECODERS = [name for name in ALL_DECODERS if decoder_class(name).parts]
-"""The decoders that take a number of passes, or sets."""
 Answer = TypeVar("Answer")
 
 
@@ -64,11 +62,13 @@ def model_args(
     *,
     score: Annotated[str | Score, SCORE] = DEFAULT_OF_HARNESS,
     unscored: Literal["refuse", "zero"] = "refuse",
-    decoder: str = "confidence",
+    decoder: Annotated[
+        Decoder | str, TakesMethod("unmask.sampling.decoders.decoder:DECODERS", options=False)
+    ] = "confidence",
     passes: Steps | None = None,
     sets: Steps | None = None,
     max_gen_toks: Annotated[int, Interval(ge=1, le=10**5)] = 32,
-) -> tuple[Score, str, str, int | None, int]:
+) -> tuple[Score, str, Decoder, int | None, int]:
     """Arguments of `lm_eval --model_args`, beside those that load the model and the options of
     the score.
 
@@ -77,22 +77,36 @@ def model_args(
             model].
         score: Name of a score of texts.
         unscored: A text without a score: refuse (one line), or zero (probability 0).
-        decoder: What fills the blanks of generated texts.
+        decoder: What fills the blanks of generated texts: a name, or a decoder of your own such as
+            my.py:Mine. In Python also an object.
         passes: Steps of the decoder [default: one per blank, or by the decoder's bound].
         sets: Of verified: its sets [default: one per blank].
         max_gen_toks: Blanks of a generated text, if the task does not say.
     """
-    one_of("decoder", decoder, DECODERS)
-    parts = decoder_class(decoder).parts
+    assert isinstance(score, Score)  # `checked` reads a name as the score itself
+    assert isinstance(decoder, Decoder)
+    parts = decoder.parts
     given = {"passes": passes, "sets": sets}
+    if parts not in given:
+        able = [name for name in DECODERS if decoder_class(name).parts]
+        raise InputError(
+            f"{decoder.name} takes no number of passes",
+            argument="decoder",
+            use=f"use one of {', '.join(able)}",
+        )
+    if decoder.temperature is not None:
+        raise InputError(
+            f"{decoder.name} has a temperature, which comes from the task",
+            argument="decoder",
+            use="leave its temperature out",
+        )
     for name, number in given.items():
         if number is not None and name != parts:
             raise InputError(
-                f"is not used by decoder {decoder}",
+                f"is not used by decoder {decoder.name}",
                 argument=name,
                 use=f"give {argument_name(parts)}",
             )
-    assert isinstance(score, Score)  # `checked` reads a name as the score itself
     return score, unscored, decoder, given[parts], max_gen_toks
 
 
@@ -115,7 +129,15 @@ class UnmaskLM(LM):
         if is_absent or is_loaded:
             options.pop("device", None)
         typed = arguments(model_args, {"pretrained": pretrained, **options})
-        score, unscored, decoder, parts, most_blanks = model_args(**typed)
+        score, unscored, decoder, number, most_blanks = model_args(**typed)
+        if isinstance(options.get("decoder"), Decoder):  # it has a number of its own
+            if number is not None:
+                raise InputError(
+                    f"was given beside a {argument_name('decoder')} that has its own",
+                    argument=decoder.parts,
+                    use="leave it out",
+                )
+            number = decoder.number
         self.score = score
         self.unscored = unscored
         self.most_blanks = most_blanks
@@ -125,7 +147,7 @@ class UnmaskLM(LM):
             self.at_once = whole("batch_size", int(batch_size), 1, 10**9)
         self.model: MaskedLM = as_model(typed["pretrained"])
         self._device = self.model.device  # where the harness's base class looks for it
-        self.writer: Writer = Writer(self.model, decoder, parts)
+        self.writer: Writer = Writer(self.model, decoder, number)
 
     @property
     def tokenizer_name(self) -> str:

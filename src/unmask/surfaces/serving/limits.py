@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 import unmask
 from unmask.common.border.options import options
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, in_python, written_by
 from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
 
 MOST_BYTES, MOST_BATCH_BYTES = 64 * 1024, 1_000_000
@@ -140,7 +140,7 @@ ENDPOINTS: dict[str, Endpoint] = {
             "construction": Name,
         },
         {"sequence": "EVQLVESGGGLVQPGG", "positions": [3, 5], "changes": 2},
-        {"positions": NEEDED},
+        {"positions": NEEDED, "changes": 1},
     ),
     "score": Endpoint(
         "score",
@@ -206,7 +206,7 @@ def request(name: str) -> type[BaseModel]:
         default = endpoint.defaults.get(key, NEEDED if option.required else option.default)
         members[key] = (
             kind | None if default is None else kind,
-            Field(default, description=option.help),
+            Field(default, description=option.help + written_by(in_python, option.condition)),
         )
     config = ConfigDict(**REQUEST, json_schema_extra={"examples": [dict(endpoint.example)]})
     body: type[BaseModel] = create_model(

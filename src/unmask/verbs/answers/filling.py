@@ -151,24 +151,31 @@ def is_searched(cloze: Cloze | None, construction: str | None, grid: Grid, searc
 
     Raises if it would need both a search and a grid of candidates.
     """
-    reasons = {
-        "[WORD] or [GAP]": cloze is None,
+    asks_for_search = {
         "answers": bool(search.answers),
-        "allow or forbid": bool(search.allow or search.forbid),
-        "passes or mass": search.passes is not None or search.mass is not None,
+        "allow": bool(search.allow),
+        "forbid": bool(search.forbid),
+        "passes": search.passes is not None,
+        "mass": search.mass is not None,
     }
-    reason = next((name for name, holds in reasons.items() if holds), None)
-    tabled = "exact" if grid.exact else "candidates" if grid.candidates is not None else None
-    if tabled is None and construction not in (None, SEARCHED):
-        tabled = f"construction {construction}"
-    if reason and tabled:
-        problem = (
-            f"{reason} and {tabled} were given: fillings over the whole vocabulary are by"
-            f" {SEARCHED}"
+    asks_for_table = {
+        "exact": grid.exact,
+        "candidates": grid.candidates is not None,
+        "construction": construction not in (None, SEARCHED),
+    }
+    searching = [argument_name(name) for name, is_given in asks_for_search.items() if is_given]
+    if cloze is None:
+        searching.insert(0, "[WORD] or [GAP]")
+    tabling = [name for name, is_given in asks_for_table.items() if is_given]
+    if searching and tabling:
+        raise InputError(
+            f"is not used with {searching[0]}, whose fillings are searched over the whole"
+            f" vocabulary by {SEARCHED}",
+            argument=tabling[0],
+            use="leave one of the two out",
         )
-        raise InputError(f"{problem}; leave {tabled} out")
     many = cloze is not None and len(cloze.block) >= MANY
-    return bool(reason) or (tabled is None and many)
+    return bool(searching) or (not tabling and many)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,10 @@ from typing import Annotated
 from annotated_types import Interval
 
 from unmask.common.border.calls import settings
-from unmask.common.border.marks import Written
+from unmask.common.border.marks import Only, Written
+
+OF_SEARCH = Only(without=("candidates", "exact"))
+"""Marks what makes `fill` search the whole vocabulary; candidates make it derive a table."""
 
 
 @settings
@@ -29,9 +32,9 @@ class Search:
     'She drank a cup of coffee.'
     """
 
-    answers: Sequence[str | Sequence[str]] | None = None
+    answers: Annotated[Sequence[str | Sequence[str]] | None, OF_SEARCH] = None
     pieces: Annotated[int, Interval(ge=1, le=8)] = 3
-    allow: Annotated[Mapping[int, Sequence[str]] | None, Written("BLANK=WORDS")] = None
-    forbid: Sequence[str] | None = None
-    passes: Annotated[int, Interval(ge=1, le=10**7)] | None = None
-    mass: Annotated[float, Interval(gt=0, le=1)] | None = None
+    allow: Annotated[Mapping[int, Sequence[str]] | None, OF_SEARCH, Written("BLANK=WORDS")] = None
+    forbid: Annotated[Sequence[str] | None, OF_SEARCH] = None
+    passes: Annotated[Annotated[int, Interval(ge=1, le=10**7)] | None, OF_SEARCH] = None
+    mass: Annotated[Annotated[float, Interval(gt=0, le=1)] | None, OF_SEARCH] = None
