@@ -11,7 +11,7 @@ import torch
 from joints.test_zeros import wrong
 from support.constructions import family
 from support.joint_cases import distance, tables_from, tables_of, without
-from unmask.joints import family_solution
+from unmask.joints import distance_bound, family_solution
 from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.enclosure import Balance
 from unmask.joints.family_rule import FamilyRule
