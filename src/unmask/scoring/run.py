@@ -20,6 +20,7 @@ import numpy as np
 
 from unmask.common.errors import InputError
 from unmask.common.files import as_json
+from unmask.common.methods.method import Method
 from unmask.common.methods.stored import stored_form
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, model_name
@@ -130,6 +131,9 @@ def _stored_scores(scores: Sequence[Score]) -> dict[str, Any]:
         entries = stored_form(score)
         del entries["name"]
         for name, value in entries.items():
+            option = getattr(score, name, None)
+            if isinstance(option, Method):  # a decoder, which may be a user's own code, too
+                value = stored_form(option)
             stored[f"{score.name} {name}"] = value
     return stored
 
