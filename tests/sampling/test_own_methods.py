@@ -4,10 +4,12 @@ on workers.
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 
 import pytest
+import torch
 
 import unmask
 from support.command_runner import invoke
@@ -48,6 +50,13 @@ class Leftmost(InSteps):
         place = torch.arange(filled.shape[1], dtype=torch.float64).expand(filled.shape)
         again = lowest(-place, filled, self.blanks_after(on, state))
         return self.end(on, state, filled, again)
+"""
+TERM = """
+def few_ones(ids):
+    return 3.0 * (ids == 16).sum(1).double()
+
+
+number = 3
 """
 TEMPLATE = "the [MASK] [MASK] ."
 
@@ -148,3 +157,28 @@ def test_translate_takes_an_own_decoder(own):
     assert decoder.name == "leftmost"
     assert WAYS.taken("kernel", "beam").name == "beam"
     WAYS.brought.clear()
+
+
+def test_a_term_of_the_energy_from_a_file(tiny, tiny_folder, tmp_path):
+    path = tmp_path / "term.py"
+    path.write_text(TERM)
+    names: dict[str, object] = {}
+    exec(TERM, names)
+    energy = unmask.Energy("norm", (names["few_ones"],))
+    wanted = sampled(tiny, "mh", sweeps=3, energy=energy).samples
+    for given in (f"{path}:few_ones", names["few_ones"]):
+        assert sampled(tiny, "mh", sweeps=3, energy=given).samples.equals(wanted)
+    assert not sampled(tiny, "mh", sweeps=3).samples.equals(wanted)
+    sampled(tiny, "mh", sweeps=2, energy=f"{path}:few_ones", out=tmp_path / "run")
+    stored = json.loads((tmp_path / "run" / "settings.json").read_text())["user_terms"]
+    assert stored[0].startswith("term.py:few_ones ")
+    words = ["sample", TEMPLATE, "--model", str(tiny_folder), "--device", "cpu", "--sweeps", "2"]
+    done = invoke([*words, "--chains", "2", "--energy", f"{path}:few_ones"])
+    assert done.exit_code == 0, done.output
+    with pytest.raises(InputError, match="no function of token ids"):
+        sampled(tiny, "mh", sweeps=2, energy=f"{path}:number")
+    term = unmask.Energy.taken("energy", f"{path}:few_ones").user_terms[0]
+    path.unlink()  # another process has the source alone
+    sent = pickle.loads(pickle.dumps(term))
+    ids = torch.tensor([[16, 16, 1]])
+    assert sent(ids).tolist() == [6.0]
