@@ -72,10 +72,9 @@ def sample(
 
     Parameters:
         template: Text with [MASK] where tokens are sampled; the rest is held.
-        kernel: What moves the chains: mh, gibbs, block or sequential-block; or a decoder:
-            ancestral, mask-predict, confidence, revise, entropy-bound, lowest-entropy,
-            random-sets, interleaved, least-dependent or verified. In Python also an object with
-            its options, such as unmask.Block(block_size=3).
+        kernel: What moves the chains, or a decoder: {names}; or a class of your own,
+            my.py:Mine. In Python also an object with its options, such as
+            unmask.Block(block_size=3).
         energy: Which energy the chains sample. In Python also one with terms of your own:
             unmask.Energy("norm", text_terms=[...]).
         length: Tokens per text in the place of a template, or several lengths such as 8,12,16
