@@ -298,8 +298,9 @@ def mutants(
     """
     if measured is not None and len(sequence) > 1:
         raise InputError(
-            f"{len(sequence)} sequences and one list of measured variants were given: give one"
-            " sequence"
+            f"is of one sequence, and {len(sequence)} were given",
+            argument="measured",
+            use="give one sequence",
         )
     from unmask.common.files import output_file
     from unmask.studies.variants.saved_table import TABLES
@@ -310,7 +311,11 @@ def mutants(
     figure_file = figure_path(figure, len(sequence), reads)
     save_file = None if save is None else output_file("save", save, reads, TABLES, len(sequence))
     if save_file and figure_file and save_file.resolve() == figure_file.resolve():
-        raise InputError(f"save and figure are one file, {str(save_file)!r}: name two")
+        raise InputError(
+            f"and {argument_name('figure')} are one file, {str(save_file)!r}",
+            argument="save",
+            use="name two",
+        )
     answers: Iterator[unmask.Mutants | unmask.Measured]
     rule = cast(Construction, construction)
     if measured is None:

@@ -199,6 +199,10 @@ def test_the_command_prints_and_writes_what_python_returns(
             "'magic' is unknown",
         ),
         (
+            {"measured": [{"m": "C2D", "y": 1}], "ranking": {"scores": "pairs:zzz"}},
+            "^scores 'pairs:zzz': construction 'zzz' is unknown: use one of product",
+        ),
+        (
             {"measured": [{"m": v, "y": i} for i, v in enumerate(VARIANTS)], "save": "m.txt"},
             "ends in .parquet, .csv, .tsv",
         ),
@@ -231,5 +235,5 @@ def test_too_many_passes_are_refused_with_their_count(letters, monkeypatch):
 
 
 def test_several_sequences_have_no_common_list(letters):
-    with pytest.raises(InputError, match="2 sequences and one list"):
+    with pytest.raises(InputError, match="measured is of one sequence, and 2 were given"):
         unmask.mutants([SEQUENCE, SEQUENCE], model=letters, measured=[{"m": "C2D", "y": 1}])
