@@ -16,6 +16,7 @@ from unmask.models.text.blanks import cloze_of
 from unmask.runs.engine import Workers
 from unmask.sampling.chains.group_run import Group, GroupRun, group_run
 from unmask.sampling.chains.starts import stacked_starts, template_of_start
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.engine.memory import (
     GIGABYTE,
     GPU_WORKER_BYTES,
@@ -25,7 +26,7 @@ from unmask.sampling.engine.memory import (
 )
 from unmask.sampling.engine.passes import OutputForm, Passes, rows_for
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.target import Energy, Target, blank_template
+from unmask.sampling.target import Target, blank_template
 
 BYTES_PER_SAMPLE = 300  # In memory at the end of a run, about, besides its tokens
 BYTES_PER_TOKEN = 12  # Of a sample, about
