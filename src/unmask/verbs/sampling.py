@@ -289,6 +289,7 @@ def translate(
     loaded = loader_on(model, "cpu")() if is_shared(model, engine) else as_translator(model)
     causal = isinstance(loaded, CausalPairs)
     longest = None if causal else loaded.layout.longest_target
+    assert energy is None or isinstance(energy, ModelEnergy)  # `checked` made an object of a name
     settings = settle(causal, kernel, sweeps, start, lengths, energy, seed, longest)
     translating.warn_of_misfit(loaded, settings)
     ids = translating.encoded(loaded.spelling, loaded.layout, sources)

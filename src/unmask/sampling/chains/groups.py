@@ -16,6 +16,7 @@ from unmask.models.text.blanks import cloze_of
 from unmask.runs.engine import Workers
 from unmask.sampling.chains.group_run import Group, GroupRun, group_run
 from unmask.sampling.chains.starts import stacked_starts, template_of_start
+from unmask.sampling.energies.energy import ModelEnergy
 from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.engine.memory import (
     GIGABYTE,
@@ -61,6 +62,7 @@ def group_runs(
         chains_of_template.setdefault(template, []).append(chain)
     _refuse_too_many_samples(settings, longest=max(map(len, templates)))
     if energy is None:
+        assert isinstance(settings.energy, ModelEnergy)  # a call that draws has its code
         energy = Energy(settings.energy)
     targets = [
         Target(model, template, energy, _allowed_tokens(settings, model, template))
