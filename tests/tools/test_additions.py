@@ -127,7 +127,7 @@ assert abs(late.mean() - expected) < 0.35, (late.mean(), expected)
 run = unmask.sample(masked, kernel=METHODS["leftmost"](passes=2), model=model, chains=4, sweeps=1)
 assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
 rows = unmask.score(texts[1:2], "decoder:leftmost@4,left_to_right", model=model).rows
-assert abs(rows[0]["decoder:leftmost@4"] - rows[0]["left_to_right"]) < 1e-6
+assert abs(rows[0]["decoder:leftmost@4"] - rows[0]["left_to_right"]) < 1e-4, rows
 
 from support.command_runner import invoke
 
