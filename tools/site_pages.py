@@ -64,7 +64,7 @@ def option_tables() -> str:
         f"lab {name}": study for name, study in COMMANDS.items()
     }
     for name, function in functions.items():
-        parts += [f"## unmask {name}", summary(function), option_table(function)]
+        parts += [f"## unmask {name.replace('_', '-')}", summary(function), option_table(function)]
     return "\n\n".join(parts) + "\n"
 
 
