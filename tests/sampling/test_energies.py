@@ -1,5 +1,5 @@
-"""Every energy keeps the laws of energies; one that breaks a law is found. An energy of the user's own
-is taken wherever ours are.
+"""Every energy keeps the laws of energies; one that breaks a law is found. An energy of the user's
+own is taken wherever ours are.
 """
 
 import json

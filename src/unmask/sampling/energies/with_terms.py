@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from unmask.common.border.calls import settings
-from unmask.common.border.marks import ShownType, TakesMethod
+from unmask.common.border.marks import TakesMethod
 from unmask.common.checks import shown
 from unmask.common.errors import InputError
 from unmask.common.lazy import torch
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     """
     TermsOfIds = tuple[TermOfIds, ...]
 else:
-    TermsOfIds = Annotated[
-        tuple[Callable, ...], ShownType("tuple[Callable[[Tensor], Tensor], ...]")
-    ]
+    TermsOfIds = tuple[Callable[[Any], Any], ...]  # at run time torch may not be loaded yet
 
 
 @settings
