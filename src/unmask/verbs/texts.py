@@ -1,4 +1,4 @@
-"""Verbs on one text, or on each of many: fill, compare, dependence, mutants."""
+"""Verbs on one text, or on each of many: fill, compare, dependence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from unmask.common.errors import InputError, argument_name
 from unmask.joints.constructions.construction import Construction, Rule, Rules
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
-from unmask.studies.variants.ranking import Ranking
 from unmask.verbs import Alphabet, Force, PathLike, Texts, one_or_many
 from unmask.verbs.answers.search import Search
 
@@ -44,20 +43,7 @@ OF_TEXT = Only(without=("profile",))
 alone.
 """
 OF_PROFILE = Only(beside=("profile",))
-OF_SCAN = Only(without=("measured",))
-"""Marks what `mutants` takes without measured values alone."""
 TEXTS_OF_PROFILE = 2_000
-MUTANTS_SHOWN = 20
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    Measurements: TypeAlias = PathLike | DataFrame | Sequence[Mapping[str, Any]] | None
-else:
-    Measurements = Annotated[
-        Any,
-        ShownType("str | PathLike[str] | DataFrame | Sequence[Mapping[str, Any]] | None"),
-        Written(metavar="PATH"),
-    ]
 
 
 @one_or_many
@@ -232,113 +218,3 @@ def dependence(
         force,
         progress,
     )
-
-
-@one_or_many
-@checked
-def mutants(
-    sequence: Texts,
-    mutations: Annotated[
-        PathLike | Sequence[str] | None,
-        Only(without=("positions", "measured")),
-        Written(metavar="NAMES"),
-    ] = None,
-    model: Model = None,
-    *,
-    positions: Annotated[str | Sequence[int] | None, Written(metavar="PLACES")] = None,
-    changes: Annotated[
-        Annotated[int, Interval(ge=1, le=4)] | None,
-        Only(beside=("positions",), without=("measured",)),
-    ] = None,
-    measured: Measurements = None,
-    ranking: Annotated[Ranking, Only(beside=("measured",))] = Ranking(),  # noqa: B008
-    construction: Rule = "balanced",
-    alphabet: Alphabet = None,
-    top: Annotated[Shown | None, OF_SCAN] = None,
-    by: Annotated[
-        Literal["log_prob", "effect", "singles", "epistasis", "interaction"] | None, OF_SCAN
-    ] = None,
-    save: PathLike | None = None,
-    figure: Annotated[PathLike | None, OF_SCAN] = None,
-    force: Force = False,
-    progress: Progress | None = None,
-) -> Iterator[unmask.Mutants | unmask.Measured]:
-    """Score mutants of a sequence: their log-probabilities, the sum of their single effects,
-    and the difference, epistasis.
-
-    One sequence gives one answer, a list of sequences or a file (in Python a Path) a list. Give
-    mutations or positions. Exact over the alphabet for up to four changes. With measured, a
-    list of variants with measured values, the answer says which score ranks them best, and how
-    sure that is.
-
-    Parameters:
-        sequence: A sequence, such as a protein.
-        mutations: Mutants, such as A24G,A24G+L30V (or A24G:L30V), or a file of them, one per
-            line; or a list of names.
-        positions: Or residues to scan, such as 24,30-33 (the first is 1), or all; of measured,
-            those that vary.
-        changes: How many residues of a scan change together, 1 to 4 [default: 1].
-        measured: CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at
-            positions) with measured values; or a pandas frame, or a list of rows.
-        ranking: How scores are compared with measured values.
-        alphabet: The tokens that may stand at a position: letters such as ACDEFGHIKLMNPQRSTVWY,
-            words with commas, or a file of either [default: every regular token of a small
-            vocabulary].
-        top: How many mutants to print, best first [default: 20].
-        by: The number that ranks them [default: effect].
-        save: File for all mutants and their numbers: Parquet, CSV or TSV, by its ending.
-        figure: Draw effects or epistasis as a heat map to this file (png, pdf, svg).
-
-    Returns:
-        `Mutants`; with measured, `Measured`. Of a list of sequences, or of a file, a list.
-
-    >>> mutants = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
-    >>> mutants.to_frame()["mutant"].tolist()
-    ['cat2dog']
-    """
-    if measured is not None and len(sequence) > 1:
-        raise InputError(
-            f"{len(sequence)} sequences and one list of measured variants were given: give one"
-            " sequence"
-        )
-    from unmask.common.files import output_file
-    from unmask.studies.variants.saved_table import TABLES
-    from unmask.studies.variants.scan import scans
-    from unmask.verbs.answers.plots import figure_path, save_figure
-
-    reads = (model, mutations, alphabet, measured)
-    figure_file = figure_path(figure, len(sequence), reads)
-    save_file = None if save is None else output_file("save", save, reads, TABLES, len(sequence))
-    if save_file and figure_file and save_file.resolve() == figure_file.resolve():
-        raise InputError(f"save and figure are one file, {str(save_file)!r}: name two")
-    answers: Iterator[unmask.Mutants | unmask.Measured]
-    rule = cast(Construction, construction)
-    if measured is None:
-        drawn = figure_file is not None
-        answers = scans(
-            sequence,
-            model,
-            mutations,
-            positions,
-            1 if changes is None else changes,
-            rule,
-            alphabet,
-            MUTANTS_SHOWN if top is None else top,
-            "effect" if by is None else by,
-            force,
-            progress,
-            drawn,
-        )
-    else:
-        from unmask.studies.variants.score_comparison import measure
-
-        answers = (
-            measure(one, model, measured, positions, ranking, rule, alphabet, force, progress)
-            for one in sequence
-        )
-    for answer in answers:
-        yield answer
-        if save_file is not None:
-            answer.write(save_file)
-        if hasattr(answer, "figure"):
-            save_figure(answer.figure, figure_file)

@@ -67,6 +67,9 @@ def command(
 
     def call(*by_place: Any, **by_name: Any) -> Any:
         typed = dict(zip(placed, by_place, strict=False)) | by_name
+        if by_name.get("file") is not None and len(placed) > 1 and by_place[-1] is None:
+            # The file stands for the first place, so that the words are those of the next ones.
+            typed |= {placed[0]: None} | dict(zip(placed[1:], by_place, strict=False))
         given = {name: value for name, value in typed.items() if value is not None}
         process.begins(name, given.get("out"))
         flat = {name: value for name, value in given.items() if name not in of_extra}

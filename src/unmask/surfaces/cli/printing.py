@@ -34,6 +34,7 @@ from unmask.surfaces.cli.terminal import (
     print_table,
 )
 from unmask.verbs import Unanswered
+from unmask.verbs.assay import refuse_file_of_sequence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -298,22 +299,28 @@ def _show_profile(profile: unmask.Profile) -> None:
     console.print(f"\n{len(profile.by_distance)} distances in all")
 
 
-def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -> None:
+def _show_mutants(result: unmask.Mutants, console: Console) -> None:
     print_heading(console, result.sequence)
-    if isinstance(result, unmask.Mutants):
-        console.print(
-            f"{len(result):,} mutants; {result.construction} joint; {len(result.alphabet)} tokens"
-            " per residue; in nats\n"
-        )
-        best = result.best()
-        print_frame(console, best.to_frame().drop(columns="changes"))
-        if len(best) < len(result):
-            console.print(f"\nthe {len(best)} of largest {result.by}; --save and --json have all")
-        return
+    console.print(
+        f"{len(result):,} mutants; {result.construction} joint; {len(result.alphabet)} tokens"
+        " per residue; in nats\n"
+    )
+    best = result.best()
+    print_frame(console, best.to_frame().drop(columns="changes"))
+    if len(best) < len(result):
+        having_all = "--save and --json have all"
+        if result.top is not None:
+            having_all = "--save has all"
+        console.print(f"\nthe {len(best)} of largest {result.ranked_by}; {having_all}")
+
+
+def _show_assay(result: unmask.Assay) -> None:
     import pandas
 
-    from unmask.studies.variants.measured import HEADS, STATISTICS
+    from unmask.studies.variants.assay import HEADS, STATISTICS
 
+    console = terminal.console(at_least=terminal.USUAL)
+    print_heading(console, result.sequence)
     statistic = f"{STATISTICS[result.statistic]} with {result.column}, {result.better} is better"
     within = "; within: among variants with as many changes" if "within" in result.scores[0] else ""
     sites = f"{len(result):,} variants at {len(result.places)} sites"
@@ -327,7 +334,24 @@ def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -
 
 fill: partial[int] = partial(_answers, "fill", _show_filling)
 compare: partial[int] = partial(_answers, "compare", _show_comparison)
-mutants: partial[int] = partial(_answers, "mutants", _show_variants)
+mutants: partial[int] = partial(_answers, "mutants", _show_mutants)
+
+
+def assay(options: dict[str, Any]) -> None:
+    """Print which score ranks measured variants best."""
+    file = options.pop("file", None)
+    if file is not None:
+        if "sequence" in options:
+            raise InputError(
+                f"a sequence and {argument_name('file')} were both given", use="give one of the two"
+            )
+        options["sequence"] = user_path(file, "file")
+    elif options.get("sequence") == "-":
+        options["sequence"] = STANDARD_INPUT
+    elif "sequence" in options:
+        sequence = options["sequence"]
+        refuse_file_of_sequence(sequence, argument_name("file", sequence))
+    answered("assay", options, _show_assay)
 
 
 def dependence(options: dict[str, Any]) -> int:

@@ -14,8 +14,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Annotated, cast
 
+from unmask.common.border.marks import PYTHON_ONLY
 from unmask.common.methods.method import method
 from unmask.joints.constructions.construction import Construction, Rule
 from unmask.joints.registry import named
@@ -36,7 +37,7 @@ class Epistasis(VariantScore):
     singles, mu the joint that a construction derives for s and t in the parent
     """
 
-    construction: Rule | None = None
+    construction: Annotated[Rule | None, PYTHON_ONLY] = None
 
     name = "epistasis"
     place = 60
@@ -47,7 +48,9 @@ class Epistasis(VariantScore):
         return cast("Construction | None", self.construction)
 
     def for_construction(self, construction: Construction) -> Epistasis:
-        """Epistasis in the joint of this construction."""
+        """The score, with this construction if it has none of its own."""
+        if self.construction is not None:
+            return self
         return replace(self, construction=construction)
 
 
@@ -55,7 +58,7 @@ class Epistasis(VariantScore):
 class Pairs(VariantScore):
     """singles + epistasis; typed as pairs, or as pairs:CONSTRUCTION"""
 
-    construction: Rule | None = None
+    construction: Annotated[Rule | None, PYTHON_ONLY] = None
 
     name = "pairs"  # an object that names its construction has it in its name
     place = 70
