@@ -47,7 +47,8 @@ from unmask.common.errors import UnmaskWarning
 from unmask.joints.constructions.arnold_gokhale import TOLERANCE, Member, NearCompatible
 from unmask.joints.constructions.closed_forms import chain_weights
 from unmask.joints.deriving import derive_blocks
-from unmask.joints.family_solution import FamilyRule, members_of, plain_step
+from unmask.joints.family_rule import FamilyRule, plain_step
+from unmask.joints.family_solution import members_of
 from unmask.joints.fixed_point_check import GROWS, FixedPointCheck, check_fixed_points
 from unmask.joints.joint import Joint
 from unmask.joints.members import Marginals, Members, flat, start, unflat

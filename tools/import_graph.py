@@ -23,7 +23,6 @@ PACKAGE = "unmask"
 ORDER: tuple[str, ...] = (
     "common",
     "runs",
-    "registries",
     "models",
     "tables",
     "joints",
@@ -34,14 +33,16 @@ ORDER: tuple[str, ...] = (
     "studies.evaluation",
     "studies.training",
     "studies.lab",
+    "testing",
     "verbs",
     "surfaces.integrations",
     "surfaces.serving",
     "surfaces.cli",
 )
-"""Left to right: a room may import those to its left. `registries` are the modules `registry` of
-several rooms: plain lists, which name what their own room has and load none of it.
-`verbs.serve`, which starts the page, counts as serving."""
+"""Left to right: a room may import those to its left. `verbs.serve`, which starts the
+page, counts as serving.
+"""
+ENTRY_POINTS = f"{PACKAGE}.methods"  # A group of entry points: no module has this name
 PARTED = ("studies", "surfaces")
 """Folders whose parts are rooms of their own in ORDER."""
 DOTTED = re.compile(rf"{PACKAGE}(\.\w+)+(:\w+)?")
@@ -63,11 +64,7 @@ class Import:
 
 
 def room(module: str) -> str:
-    """ "unmask.joints.closed_forms" is in "joints", "unmask.joints.registry" in "registries";
-    the package itself is in "".
-    """
-    if module.endswith(".registry"):
-        return "registries"
+    """ "unmask.joints.joint" is in "joints"; the package itself is in ""."""
     if module == "unmask.verbs.serve":
         return "surfaces.serving"
     parts = module.split(".")[1:]
@@ -95,12 +92,7 @@ def faults(found: Sequence[Import]) -> list[str]:
     lines = []
     for one in found:
         here, there = one.rooms
-        # A registry may load, when it is used, what its own room may.
-        home = one.module.split(".")[1]
-        later = (
-            here == "registries" and not one.at_once and place.get(there, 99) <= place.get(home, 0)
-        )
-        if here == there or not there or later:
+        if here == there or not there:
             continue
         unknown = [name for name in (here, there) if name not in place]
         if unknown:
@@ -214,6 +206,7 @@ def _named(tree: ast.Module, modules: dict[str, Path]) -> Iterator[tuple[str, in
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)
             and DOTTED.fullmatch(node.value)
+            and node.value != ENTRY_POINTS
         ):
             yield node.value.split(":")[0], node.lineno, False
         later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or _for_types(

@@ -23,7 +23,7 @@ TEXTS: list[tuple[str, str]] = [
     ("sample 'the [GAP:2]'", "which fill alone takes"),
     (f"mutants 'the cat sat' --mutations cat{'2' * 5000}dog", "residues 1 to 3"),
     ("mutants 'the cat sat' --positions 1 --save {world}/none/x.parquet", "folder"),
-    ("mutants --file {world}/texts.txt --positions 1 --figure x.png", "one figure"),
+    ("mutants --file {world}/texts.txt --positions 1 --figure x.png", "one --figure"),
     ("fill '" + "[GAP:1-99999] " * 2000 + "'", "more than 64 ways"),
     (f"fill 'the [MASK]' --allow {'1' * 5000}=cat", "is not understood: give BLANK=WORDS"),
     ("score 'the cat' -", "is standard input, and 1 text was given beside it"),
@@ -47,7 +47,7 @@ TEXTS: list[tuple[str, str]] = [
     ),
     (
         "translate {world}/texts.txt --model {model} --save {world}/none/x.jsonl",
-        "of save does not exist: make it first",
+        "of --save does not exist: make it first",
     ),
     ("fill 'the [MASK]' --top", "top"),
 ]

@@ -16,9 +16,9 @@ from joints.test_zeros import hard, made
 from support.constructions import family
 from support.joint_cases import distance, random_tables, seeds, sizes, without
 from unmask.common.errors import UnmaskWarning
-from unmask.joints import arnold_gokhale
+from unmask.joints import distance_bound as bounds
 from unmask.joints.constructions.arnold_gokhale import Member
-from unmask.joints.family_solution import distance_bound
+from unmask.joints.distance_bound import distance_bound
 from unmask.joints.joint import not_converged
 from unmask.joints.members import flat, start, unflat
 
@@ -95,11 +95,11 @@ def test_one_further_step_and_ends_that_are_not_checked_bound_nothing(member):
     bound = distance_bound(tables, one, log_mu)
     assert bound is None or bound >= far
 
-    def taken_unchecked(*given, checked=arnold_gokhale._ends):
+    def taken_unchecked(*given, checked=bounds._ends):
         lack, bound = checked(*given)
         return lack - 100, bound
 
-    with mock.patch.object(arnold_gokhale, "_ends", taken_unchecked):
+    with mock.patch.object(bounds, "_ends", taken_unchecked):
         assert distance_bound(tables, one, log_mu) < far
 
 
@@ -129,7 +129,7 @@ def test_three_blanks_far_from_their_limit_have_a_bound(member):
 def test_what_has_no_bound_says_so():
     tables = sharp_tables(15, 1, 10.0)
     with (
-        mock.patch("unmask.joints.family_solution.TRIES", 1),
+        mock.patch("unmask.joints.distance_bound.TRIES", 1),
         pytest.warns(UnmaskWarning, match="from their limit is not known"),
     ):
         family(tables, 0.5, tolerance=1e-12, max_reads=1)
@@ -143,7 +143,7 @@ def test_sums_of_cells_that_fall_where_cells_rise_give_no_bound(ratio):
     tables = random_tables((2, 4), 0)
     nothing_lacks = torch.tensor([[-1.0], [1.0]], dtype=torch.float64).expand(2, 8)
     sums = (nothing_lacks, [0.0, ratio])
-    with mock.patch.object(arnold_gokhale, "imbalance", return_value=sums):
+    with mock.patch.object(bounds, "imbalance", return_value=sums):
         log_mu = [torch.full((4,), 0.25, dtype=torch.float64).log()] * 2
         assert distance_bound(tables, Member(0.0, 0.0), log_mu) is None
     assert distance_bound(tables, Member(0.0, 0.0), log_mu) != 0

@@ -11,9 +11,10 @@ import torch
 from joints.test_zeros import wrong
 from support.constructions import family
 from support.joint_cases import distance, tables_from, tables_of, without
-from unmask.joints import arnold_gokhale
+from unmask.joints import distance_bound, family_solution
 from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.enclosure import Balance
+from unmask.joints.family_rule import FamilyRule
 from unmask.joints.family_solution import members_of
 from unmask.joints.members import Members, flat, start, unflat
 
@@ -97,7 +98,7 @@ def test_what_says_that_it_has_converged_has(alpha, monkeypatch):
     (joint,) = members_of([tables], members, initial=initial)[0]
     assert joint.report["converged"]
     assert farthest(joint, expected) < TOLERANCE
-    monkeypatch.setattr(arnold_gokhale, "_ascertained", lambda tables, member, answer, *_: answer)
+    monkeypatch.setattr(family_solution, "_ascertained", lambda tables, member, answer, *_: answer)
     (control,) = members_of([tables], members, initial=initial)[0]
     assert control.report["converged"], "control: the estimate alone"
     assert farthest(control, expected) > 0.09, "control: the estimate alone"
@@ -148,9 +149,9 @@ def test_tokens_ruled_out_at_several_sites_are_no_hindrance(sites, member):
         assert float(joint.dense().exp().select(site, 2).sum()) < TOLERANCE
 
 
-def bound_by_derivatives(tables, member, z):
+def bound_of(tables, member, z):
     """The bound whose ends follow the derivatives, whether or not a search by trial finds one."""
-    return arnold_gokhale._bound_by_derivatives(
+    return distance_bound.bound_by_derivatives(
         Members.of([tables], [member, member], lowered=True), z
     )
 
@@ -175,7 +176,7 @@ def test_newton_and_its_matrix_are_those_of_the_balance(member):
         derivative = (balance.at(z + moved)[0] - balance.at(z - moved)[0]) / (2 * step)
         torch.testing.assert_close(derivative, -matrix[:, column], rtol=1e-4, atol=1e-9)
     assert bool((balance.solve(matrix, into, z) >= 0).all())
-    assert bound_by_derivatives(tables, member, z) < 1e-9
+    assert bound_of(tables, member, z) < 1e-9
 
 
 @pytest.mark.parametrize("member", [Member(0.0), Member(0.75, 0.1)])
@@ -185,12 +186,12 @@ def test_the_bound_by_derivatives_holds_and_says_nothing_far_away(member):
     near = Balance(Members.of([tables], [member])).newton(flat(start(tables)))
     for moved in (1e-4, 1e-2):
         z = near + moved * torch.sin(torch.arange(len(near), dtype=near.dtype))
-        bound = bound_by_derivatives(tables, member, z)
-        joint = arnold_gokhale.FamilyRule.at(tables, unflat(z, tables.shape), member)
+        bound = bound_of(tables, member, z)
+        joint = FamilyRule.at(tables, unflat(z, tables.shape), member)
         mu = joint((slice(None),) * 3).flatten().softmax(0).reshape(tables.shape)
         assert bound is None or distance(mu, exact.dense().exp()) <= bound
         assert bound is not None or moved > 5e-3
-    assert bound_by_derivatives(tables, member, near + 5 * torch.sin(near)) is None
+    assert bound_of(tables, member, near + 5 * torch.sin(near)) is None
 
 
 @pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")

@@ -21,7 +21,7 @@ from support.joint_cases import (
 )
 from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.deriving import derive
-from unmask.joints.family_solution import plain_step
+from unmask.joints.family_rule import plain_step
 from unmask.joints.members import Members, flat, start
 from unmask.joints.sweeps import sweep_pair, sweep_sites
 from unmask.tables.unary import Tables

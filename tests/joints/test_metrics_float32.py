@@ -7,7 +7,7 @@ import torch
 
 from support.constructions import chain, hcb, mrf, mrf_logit, product
 from unmask.joints.constructions.arnold_gokhale import Member
-from unmask.joints.family_solution import FamilyRule
+from unmask.joints.family_rule import FamilyRule
 from unmask.joints.joint import Joint
 from unmask.joints.metrics import block_metrics
 from unmask.tables.unary import Tables

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.constructions import family
 from support.joint_cases import distance, random_tables, seeds, swept, tables_from, without
 from unmask.joints.constructions.arnold_gokhale import Member
-from unmask.joints.family_solution import FamilyRule
+from unmask.joints.family_rule import FamilyRule
 from unmask.joints.members import Members, flat, start, unflat
 from unmask.joints.newton import LikelyTokens
 

@@ -224,3 +224,32 @@ def test_a_number_that_is_none_has_a_reason(own, pieces):
     (row,) = unmask.score("The dog ran.", "my.py:Mine", model=pieces)
     assert row["reason"] is None
     assert not isnan(row["mine"])
+
+
+def test_the_law_of_a_decoder_with_its_options(pieces, tmp_path):
+    law = unmask.DecoderLaw(unmask.Interleaved(passes=2))
+    assert law.name == "decoder:interleaved@2"
+    named = unmask.score(TEXTS, "decoder:interleaved@2", model=pieces)
+    given = unmask.score(TEXTS, law, model=pieces, out=tmp_path / "run")
+    assert given.rows == named.rows
+    settings = json.loads((tmp_path / "run" / "settings.json").read_text())
+    stored = settings["decoder:interleaved@2 decoder"]
+    assert (stored["name"], stored["passes"]) == ("interleaved", 2)
+
+
+@pytest.mark.parametrize(
+    ("law", "told"),
+    [
+        (lambda: unmask.DecoderLaw(unmask.MaskPredict()), "decoder mask-predict has no law"),
+        (
+            lambda: unmask.DecoderLaw(unmask.Interleaved(passes=2), passes=3),
+            "passes is an option of the decoder interleaved itself: leave it out",
+        ),
+        (lambda: unmask.DecoderLaw("verified", passes=3), "passes is not used by decoder verified"),
+        (lambda: unmask.DecoderLaw("interleaved", passes=0), "passes 0 is out of range"),
+        (lambda: unmask.DecoderLaw(7), "'decoder:7' is unknown"),
+    ],
+)
+def test_laws_that_cannot_be(law, told):
+    with pytest.raises(InputError, match=told):
+        law()

@@ -15,7 +15,7 @@ from unmask.joints.acceleration import Acceleration
 from unmask.joints.constructions.arnold_gokhale import Member, NearCompatible
 from unmask.joints.constructions.construction import all_constructions
 from unmask.joints.deriving import derive
-from unmask.joints.family_solution import plain_step
+from unmask.joints.family_rule import plain_step
 from unmask.joints.fixed_point import FixedPoint
 from unmask.joints.joint import Joint
 from unmask.joints.members import Marginals, Members, flat, unflat

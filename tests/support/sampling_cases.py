@@ -13,10 +13,10 @@ from support.enumeration import energies, transition_matrix
 from unmask.common.border.options import arguments
 from unmask.common.methods.method import method
 from unmask.models.tabular import TabularMLM
+from unmask.sampling.kernels.block import Block
 from unmask.sampling.kernels.metropolis import (
     Acceptance,
     Decision,
-    Metropolis,
     Proposed,
     log_acceptance,
 )
@@ -182,7 +182,7 @@ def block_conditionals(kernel, ids, sites):
 
 
 @method
-class ChangedOnlyBlock(Metropolis):
+class ChangedOnlyBlock(Block):
     """Wrong: draws with the whole block masked, but takes both densities with only the changed
     positions masked.
     """

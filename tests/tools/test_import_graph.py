@@ -37,7 +37,7 @@ def test_what_the_order_allows(tmp_path):
         common__checks="from unmask.common.errors import InputError",
         common__errors="",
         verbs__texts="from unmask.joints.registry import CHAIN",
-        joints__registry="CHAIN = 'unmask.joints.chain:chain'",
+        joints__registry="CHAIN = 'unmask.tables.unary:Tables'",
     )
     assert TOOL["faults"](TOOL["imports"](source)) == []
 
@@ -67,13 +67,8 @@ def test_what_the_order_allows(tmp_path):
         ),
         (
             "joints__registry",
-            "from unmask.joints.chain import chain",
-            "joints is not to the left of registries",
-        ),
-        (
-            "joints__registry",
             "RULE = 'unmask.studies.training.loop:Trainer'",
-            "studies.training is not to the left of registries",
+            "studies.training is not to the left of joints",
         ),
         (
             "joints__chain",

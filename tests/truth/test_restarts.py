@@ -20,7 +20,7 @@ from support.joint_cases import (
 )
 from unmask.joints.constructions.arnold_gokhale import Member
 from unmask.joints.deriving import derive
-from unmask.joints.family_solution import FamilyRule
+from unmask.joints.family_rule import FamilyRule
 from unmask.joints.joint import Joint
 from unmask.joints.members import start
 

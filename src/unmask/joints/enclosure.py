@@ -19,7 +19,7 @@ sites, own_t = (1 - lambda) m_t^alpha, and added_t and kappa are what restarts a
 M is an M-matrix: its inverse has no negative entry. So Newton's method with M moves along every
 direction, however slow. The solution w of M w = |F| + margin * in leads to two ends z - w and
 z + w, between which the fixed point lies. Both are checked by their balance
-(`unmask.joints.arnold_gokhale.distance_bound`). The check, not M, is what makes the bound hold.
+(`unmask.joints.distance_bound`). The check, not M, is what makes the bound hold.
 """
 
 from __future__ import annotations

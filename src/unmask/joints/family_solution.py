@@ -1,39 +1,17 @@
-"""Arnold-Gokhale (Torroba Hennigen & Kim 2023, eqs. 4 and 5), and the near-compatible family
-that it is one corner of.
+"""The joints of the near-compatible family: the fixed point of
 
-The joint whose conditionals are nearest to the model's: minimise over mu
+    mu = ( sum_t W_t q_t ) / ( sum_t I_t )        (`unmask.joints.constructions.arnold_gokhale`)
 
-    J(mu) = (1 - lambda) sum_t sum_{x_{-t}} w_t(x_{-t}) KL( q_t(. | x_{-t}) || mu(. | x_{-t}) )  +
-            lambda k KL( c || mu )
+`after_steps` is eq. 5 read as an iteration, n plain steps from the uniform distribution, as
+published (n = 50 in the paper). `members_of` finds the fixed point itself, in far fewer reads of
+the tables, by `unmask.joints.solver`:
 
-for k sites, where c is the mean chain (`unmask.joints.closed_forms`): eq. 4 has lambda = 0.
-With the weights held fixed J is convex in log mu, and with c = sum_t c_t q_t and mu_{-t} = mu
-with site t summed out its stationary point is
-
-    mu = ( sum_t W_t q_t ) / ( sum_t I_t ),   W_t = (1 - lambda) w_t + lambda k c_t,
-            I_t = (1 - lambda) w_t / mu_{-t} + lambda,
-
-which is eq. 5 for lambda = 0 and has mass one. The family takes w_t = mu_{-t}^alpha: contexts
-count equally (alpha = 0), as often as they occur (alpha = 1), or between. lambda draws mu to
-the chain, which knows what the model expects with all blanks masked:
-
-    arnold_gokhale  alpha = 0     closest conditionals when every context counts the same,
-                                  however absurd
-    balanced        alpha = 1/2   contexts count by the square root of their probability
-    pseudo_gibbs    alpha = 1     contexts count by their probability; the stationary law of
-                                  random-scan pseudo-Gibbs
-    restarted       alpha = 3/4, lambda = 1/10
-                                  near the best predictions of text, and faithful to
-                                  both kinds of context
-    chain           lambda = 1    whatever alpha
-    alpha = 1       lambda > 0    the law of pseudo-Gibbs that starts again from the chain
-                                  with probability lambda
-
-Eq. 5 read as an iteration is `plain_step`, which the tests compare with; `steps=n` is n of
-these from the uniform distribution, as published (n = 50 in the paper). Without `steps` the
-same fixed point is found by `unmask.joints.solver` in far fewer reads of the tables: until the
-marginals are estimated to lie within `tolerance` of it in total variation, so that no event at
-one blank (or, of k blanks, at k - 1) has a probability that is off by more.
+1. All members over all blocks iterate side by side, until their marginals are estimated to lie
+   within the tolerance of the fixed point in total variation.
+2. The marginals are checked by two maps that have the fixed point
+   (`unmask.joints.fixed_point_check`). Members that fail are solved again, by `solve_carefully`.
+3. Of three blanks or more, the answer is kept only if it is near the fixed point by another
+   measure, too (`unmask.joints.distance_bound`).
 """
 
 from __future__ import annotations
@@ -41,121 +19,32 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import islice, product
-from math import exp, isfinite
 
 import torch
 from torch import Tensor
 
 from unmask.common.errors import UnmaskWarning
 from unmask.joints.constructions.arnold_gokhale import TOLERANCE, Member
+from unmask.joints.distance_bound import bound_by_derivatives, bound_by_trial, distance_bound
 from unmask.joints.enclosure import Balance, dense
+from unmask.joints.family_rule import FamilyRule, plain_step
 from unmask.joints.fixed_point import IN_A_ROW, FixedPoint
 from unmask.joints.fixed_point_check import FixedPointCheck, check_fixed_points
 from unmask.joints.joint import Joint, not_converged, refuse_impossible_contexts
-from unmask.joints.members import Marginals, Members, flat, start, unflat
+from unmask.joints.members import Marginals, Members, start, unflat
 from unmask.joints.reading import JointReading, read_rules
-from unmask.joints.rules import Linear, PairForm
 from unmask.joints.solver import solve, solve_carefully
-from unmask.joints.sweeps import imbalance
-from unmask.joints.tiles import Index, at, contexts, sum_at, tiles
 from unmask.tables.unary import Tables
 
-MAX_READS = 500
-
-
-@dataclass(frozen=True, eq=False)
-class FamilyRule:
-    """The unnormalised log cells of eq. 5 with restarts, given the marginals of a member.
-
-    log_weight log W_t, and log_inverse = log I_t, with the marginals over e^c (see
-            `unmask.joints.members`)
-    """
-
-    log_q: tuple[Tensor, ...]
-    c: float
-    log_weight: list[Tensor]
-    log_inverse: list[Tensor]
-
-    @staticmethod
-    def at(tables: Tables, log_mu: Marginals, member: Member) -> FamilyRule:
-        """The rule of one member at its marginals."""
-        return FamilyRule.of_rows(Members.of([tables], [member]), [log_mu])[0]
-
-    @staticmethod
-    def of_rows(members: Members, marginals: Sequence[Marginals]) -> list[FamilyRule]:
-        """The rules of several members, one per row, at their marginals; all computed together."""
-        dtype = members.blocks[0].log_q[0].dtype
-        sites, c = members.sites_at(
-            torch.stack([flat(tuple(m.double() for m in log_mu)) for log_mu in marginals]), dtype
-        )
-        logs = [
-            [getattr(site, name).to(dtype) for site in sites]
-            for name in ("log_weight", "log_inverse")
-        ]
-        return [
-            FamilyRule(
-                members.blocks[owner].log_q,
-                centre,
-                *(
-                    [w[i].reshape(m.shape) for w, m in zip(of_sites, log_mu, strict=True)]
-                    for of_sites in logs
-                ),
-            )
-            for i, (owner, centre, log_mu) in enumerate(
-                zip(members.owner, c.flatten().tolist(), marginals, strict=True)
-            )
-        ]
-
-    @cached_property
-    def weight(self) -> list[Tensor]:
-        return [m.exp() for m in self.log_weight]
-
-    @cached_property
-    def inverse(self) -> list[Tensor]:
-        return [m.exp() for m in self.log_inverse]
-
-    def __call__(self, index: Index) -> Tensor:
-        """The cells at `index`."""
-        over = [
-            at(q, index) + at(w, index) for q, w in zip(self.log_q, self.log_weight, strict=True)
-        ]
-        highest = over[0]
-        for term in over[1:]:
-            highest = torch.maximum(highest, term)
-        highest.clamp_(min=torch.finfo(highest.dtype).min)
-        above = (over[0] - highest).exp_()
-        for term in over[1:]:
-            above += term.sub_(highest).exp_()
-        return above.div_(sum_at(self.inverse, index)).log_().add_(highest).add_(self.c)
-
-    def probabilities(self, index: Index, q: Sequence[Tensor]) -> Tensor:
-        """The exponentials of the cells at `index`, over e^c, from those of the tables."""
-        weight = [at(w, index) for w in self.weight]
-        above = q[0] * weight[0]
-        for of_site, w in zip(q[1:], weight[1:], strict=True):
-            above.addcmul_(of_site, w)
-        return above.div_(sum_at(self.inverse, index))
-
-    def pair_form(self, tables: Tables) -> PairForm:
-        """The rule in the form that one GPU program sums."""
-        (v, u), (below_v, below_u) = self.log_weight, self.log_inverse
-        first, second = Linear(1, 0, e=v.flatten() + self.c), Linear(0, 1, f=u.flatten() + self.c)
-        return PairForm(first, second, (below_u.flatten(), below_v.flatten()))
-
-
-def plain_step(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
-    """One step of eq. 5: the marginals of the rule at `log_mu`, normalised. One read of the
-    tables.
-    """
-    rule = FamilyRule.at(tables, log_mu, member)
-    sums = [contexts(tables, t) for t in range(tables.sites)]
-    for index in tiles(tables.log_q[0]):
-        cells = rule.probabilities(index, [at(q, index).exp() for q in tables.log_q])
-        for t, total in enumerate(sums):
-            at(total, index).add_(cells.sum(t, keepdim=True))
-    return tuple(total.log() - sums[0].sum().log() for total in sums)
+MAX_READS = 500  # of the tables, by one iteration
+READS_AT_THE_END = 2
+"""One for normaliser and objective, which is a plain step too; one sweep for the check."""
+EXACT_AT_LEAST = 1e-9
+"""A smaller tolerance is asked of the iteration alone."""
+LOOSE = 1e-12
+"""Rounding of sums of positive terms in float64, over the cells of large blocks."""
+CLOSER = 1e-2
+"""Share of the tolerance that another solution is asked for, where no ends are found."""
 
 
 def after_steps(
@@ -183,10 +72,6 @@ def after_steps(
     return _joint(name, tables, report, rule, reading)
 
 
-def _total_variation(log_p: Tensor, log_q: Tensor) -> float:
-    return 0.5 * float((log_p.exp() - log_q.exp()).abs().sum())
-
-
 def members_of(
     blocks: Sequence[Tables],
     members: Mapping[str, Member],
@@ -197,48 +82,51 @@ def members_of(
     """The joints of several members, by name, over several blocks of one shape: a list for each
     block, in the order of `members`.
 
-    All iterate side by side and share reads of the tables. `converged` in a report: the
-    estimated error is below the tolerance, and the marginals pass the check
-    (`unmask.joints.fixed_point_check`). Members that fail it are solved again, by
-    `solve_carefully`.
+    All iterate side by side and share reads of the tables. A report has alpha, restart, steps,
+    reads, change, error, moved, growth, converged, objective and log_z. `converged`: the estimated
+    error is below the tolerance, and the marginals pass the check.
+
+    initial   log marginals to start from [default: those of the product joint]
     """
     for tables in blocks:
         refuse_impossible_contexts(tables, next(iter(members)))
     rows = Members.of(blocks, list(members.values()))
     answers = _checked(rows, solve(rows, tolerance, max_reads, initial))
-    if doubtful := [row for row, answer in enumerate(answers) if answer.check.grows]:
-        again = rows.select(doubtful)
-        for row, other in zip(
-            doubtful, _checked(again, solve_carefully(again, tolerance, max_reads)), strict=True
-        ):
-            first = answers[row]
-            best, worse = (
-                (first, other) if first.check.growth <= other.check.growth else (other, first)
-            )  # NaN loses
-            spent = (worse.solution.steps, worse.solution.reads + READS_AT_THE_END)
-            answers[row] = replace(best, before=spent)
-    if blocks[0].sites > 2:
-        asked = product(blocks, members.values())
-        answers = [
-            _ascertained(tables, member, answer, tolerance, max_reads)
-            for (tables, member), answer in zip(asked, answers, strict=True)
-        ]
-    joints = [
-        _joint(
-            name,
-            tables,
-            {**member._asdict(), **answer.report(tables, member, tolerance)},
-            answer.rule,
-            answer.reading,
-        )
-        for (tables, (name, member)), answer in zip(
-            product(blocks, members.items()), answers, strict=True
-        )
-    ]
-    if message := not_converged(joints):
+    _solve_doubtful_again(rows, answers, tolerance, max_reads)
+    joints_of_blocks = []
+    answers_in_order = iter(answers)  # one for each member of each block
+    for tables in blocks:
+        joints = []
+        for name, member in members.items():
+            answer = next(answers_in_order)
+            if tables.sites > 2:
+                answer = _ascertained(tables, member, answer, tolerance, max_reads)
+            report = {**member._asdict(), **answer.report(tables, member, tolerance)}
+            joints.append(_joint(name, tables, report, answer.rule, answer.reading))
+        joints_of_blocks.append(joints)
+    message = not_converged(joint for joints in joints_of_blocks for joint in joints)
+    if message:
         warnings.warn(message, UnmaskWarning, stacklevel=2)
-    each = iter(joints)
-    return [list(islice(each, len(members))) for _ in blocks]
+    return joints_of_blocks
+
+
+def _solve_doubtful_again(
+    rows: Members, answers: list[_Answer], tolerance: float, max_reads: int
+) -> None:
+    """Put the better of two answers in the place of each whose marginals grow in the check."""
+    doubtful = [row for row, answer in enumerate(answers) if answer.check.grows]
+    if not doubtful:
+        return
+    again = rows.select(doubtful)
+    others = _checked(again, solve_carefully(again, tolerance, max_reads))
+    for row, other in zip(doubtful, others, strict=True):
+        first = answers[row]
+        if first.check.growth <= other.check.growth:
+            best, worse = first, other
+        else:  # also where the growth of `first` is NaN
+            best, worse = other, first
+        spent = (worse.solution.steps, worse.solution.reads + READS_AT_THE_END)
+        answers[row] = replace(best, before=spent)
 
 
 @dataclass(frozen=True)
@@ -257,121 +145,33 @@ class _Answer:
     before: tuple[int, float] = (0, 0.0)
     near: bool = True
 
+    def converged(self, tolerance: float, dtype: torch.dtype) -> bool:
+        """Whether the iteration and the check of its end say so."""
+        return self.solution.converged and self.check.within(tolerance, dtype)
+
+    @property
+    def spent(self) -> tuple[int, float]:
+        """Steps and reads of this try and the one before."""
+        steps, reads = self.before
+        return steps + self.solution.steps, reads + self.solution.reads + READS_AT_THE_END
+
     def report(self, tables: Tables, member: Member, tolerance: float) -> dict[str, object]:
-        end, (steps, reads) = self.solution, self.before
-        converged = (
-            self.near and end.converged and self.check.within(tolerance, self.rule.log_q[0].dtype)
-        )
-        return {
-            "steps": steps + end.steps,
-            "reads": reads + end.reads + READS_AT_THE_END,
-            "change": end.change,
-            "error": end.error,
+        """What the joint's report says of it; `bound` only of what did not converge."""
+        steps, reads = self.spent
+        converged = self.near and self.converged(tolerance, self.rule.log_q[0].dtype)
+        report: dict[str, object] = {
+            "steps": steps,
+            "reads": reads,
+            "change": self.solution.change,
+            "error": self.solution.error,
             "moved": self.check.moved,
             "growth": self.check.growth,
             "converged": converged,
-            **(
-                {}
-                if converged
-                else {"bound": distance_bound(tables, member, unflat(end.log_p, tables.shape))}
-            ),
         }
-
-
-READS_AT_THE_END = (
-    2  # One for normaliser and objective, which is a plain step too; one sweep for the check
-)
-ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-10}
-"""Of sums over a table: those of its own conditionals, and of the probabilities that it leads
-to.
-"""
-EXACT_AT_LEAST = 1e-9  # A smaller tolerance is asked of the iteration alone
-LOOSE = 1e-12  # Rounding of the same sums over more cells
-CLOSER = 1e-2  # Share of the tolerance that another solution is asked for, where no ends are found
-EXACT, MARGIN = 1e-13, 4e-13
-"""Of sums of positive terms in float64: their rounding, and the lack of balance that ends are
-sought with.
-"""
-DOUBLINGS, FARTHEST = 6, 1.0
-"""How often the distance of ends is doubled, and the nats beyond which they bound nothing of
-use.
-"""
-TRIES, GROWS_BY = 50, 1.25
-"""Reads for a bound, and the factor by which the margin that it is sought with grows from one
-to the next.
-"""
-
-
-def distance_bound(tables: Tables, member: Member, log_mu: Marginals) -> float | None:
-    """The most by which the probability of any event differs between the rule at `log_mu` and
-    at the fixed point; None: unknown.
-
-    Let f be the step of eq. 5 before it is normalised. Every cell rises with every marginal,
-    and f(t m) <= t f(m) for t >= 1, with equality without restarts. So if l < f(l) and f(U) < U
-    in every context, every fixed point m with positive marginals has l <= m <= U: were t = max
-    m/U > 1, the context that attains it would have m = f(m) <= t f(U) < t U = m; the same for
-    l. Without restarts the fixed point is a ray: one context has m = 1 in all three, and is
-    left out of the two conditions. Cells rise, so of two joints with marginals in [l, U], with
-    the sums Z(l) and Z(U) of all cells at the two ends, the total variation is at most 1 - Z(l)
-    / Z(U).
-
-    f(U) < U says that less flows in than out. The two ends are sought from the marginals: a
-    context that fails moves away by what it lacks and a margin; where that leads nowhere, of
-    three blanks or more, all move as the derivatives say (`unmask.joints.enclosure`), which
-    find ends where next to nothing moves, but only near the fixed point. What is checked is a
-    property of the ends, whatever path led to them.
-    """
-    rows, z = Members.of([tables], [member, member], lowered=True), flat(log_mu)
-    bound = _bound_by_trial(rows, z, ROUNDING[tables.log_q[0].dtype])
-    if bound is None and tables.sites > 2 and dense(rows):
-        bound = _bound_by_derivatives(rows, z)
-    return bound
-
-
-def _bound_by_trial(rows: Members, z: Tensor, rounding: float) -> float | None:
-    """The bound with ends sought by moving what fails."""
-    away, margin = z.new_zeros(2, len(z)), 0.0
-    for _ in range(TRIES):
-        lack, bound = _ends(rows, z, away, rounding)
-        if bool((lack <= 0).all()):
-            return bound
-        margin = GROWS_BY * margin or max(rounding, float(lack.amax()) / TRIES)
-        away = away + (lack + margin).clamp_min(0)
-    return None
-
-
-def _bound_by_derivatives(rows: Members, z: Tensor) -> float | None:
-    """The bound of a block of few contexts, with ends in the direction that the derivatives of
-    the balance lead to.
-    """
-    away = Balance(rows.select([0])).away(z, MARGIN)
-    for _ in range(DOUBLINGS):
-        if not bool(away.isfinite().all()) or float(away.amax()) > FARTHEST:
-            return None
-        lack, bound = _ends(rows, z, away.expand(2, -1), EXACT)
-        if bool((lack <= 0).all()):
-            return bound
-        away = 2 * away
-    return None
-
-
-def _ends(rows: Members, z: Tensor, away: Tensor, rounding: float) -> tuple[Tensor, float | None]:
-    """What the ends z + away and z - away lack in every context that counts, and the bound if
-    they lack nothing.
-    """
-    sign = torch.tensor([[1.0], [-1.0]], dtype=z.dtype, device=z.device)
-    excess, log_z = imbalance(rows, z + sign * away)
-    lack = (sign * excess + rounding).masked_fill(excess[0] == -torch.inf, -torch.inf)  # ruled out
-    if rows.dead is not None:
-        lack = lack.masked_fill(rows.dead, -torch.inf)
-    if not float(rows.restart[0]):
-        lack[:, z.argmax()] = -torch.inf
-    if not all(map(isfinite, log_z)):
-        return lack, None
-    # Z(l) is at most Z(U): only rounding makes the ratio larger than 1, or ends too far away for it
-    ratio = exp(min(log_z[1] - log_z[0], 1.0))
-    bound = 1 - ratio + rounding
-    return lack, bound if 0 <= bound < 1 else None
+        if not converged:
+            log_mu = unflat(self.solution.log_p, tables.shape)
+            report["bound"] = distance_bound(tables, member, log_mu)
+        return report
 
 
 def _ascertained(
@@ -381,33 +181,29 @@ def _ascertained(
     point, or another one that is.
 
     The error that an iteration estimates is that of the directions that it has met
-    (`unmask.joints.enclosure`).
+    (`unmask.joints.enclosure`), so that another measure is needed.
     """
     within = max(tolerance, EXACT_AT_LEAST)
-    both = Members.of([tables], [member, member], lowered=True)
+    dtype = tables.log_q[0].dtype
+    both = Members.of([tables], [member, member], lowered=True)  # a row for each end
     row = both.select([0])
-    converged = answer.solution.converged and answer.check.within(tolerance, tables.log_q[0].dtype)
+    converged = answer.converged(tolerance, dtype)
     if not converged and member.alpha and row.dead is not None:
         # Where alpha is 0, contexts without mass count as much as others, and must come to
-        # their own conditionals.
-        spent = (
-            answer.before[0] + answer.solution.steps,
-            answer.before[1] + answer.solution.reads + READS_AT_THE_END,
-        )
+        # their own conditionals. Else the iteration may do better without them.
         (again,) = _checked(row, solve(row, tolerance, max_reads))
-        converged = again.solution.converged and again.check.within(
-            tolerance, tables.log_q[0].dtype
-        )
-        answer = replace(again, before=spent) if converged else answer
+        converged = again.converged(tolerance, dtype)
+        if converged:
+            answer = replace(again, before=answer.spent)
     if not converged:
         return answer
     if not dense(row):
         return _ascertained_by_trial(both, answer, tolerance, within, max_reads)
-    bound = _bound_by_derivatives(both, answer.solution.log_p)
+    bound = bound_by_derivatives(both, answer.solution.log_p)
     if bound is not None and bound <= within:
         return answer
     exact = Balance(row).newton(answer.solution.log_p)
-    bound = _bound_by_derivatives(both, exact)
+    bound = bound_by_derivatives(both, exact)
     if bound is None or bound > within:
         return replace(answer, near=False)
     solution = replace(answer.solution, log_p=exact, error=bound, steps_below=IN_A_ROW)
@@ -426,22 +222,27 @@ def _ascertained_by_trial(
     another solution, asked to be closer, must lie within the tolerance of the answer: no proof,
     but more than the estimate of one iteration.
     """
-    bound = _bound_by_trial(both, answer.solution.log_p, LOOSE)
+    bound = bound_by_trial(both, answer.solution.log_p, LOOSE)
     if bound is not None and bound <= within:
         return answer
     initial = unflat(answer.solution.log_p, both.blocks[0].shape)
     row = both.select([0])
     (closer,) = _checked(row, solve(row, CLOSER * tolerance, max_reads, initial))
     marginals = zip(answer.reading.log_marginals, closer.reading.log_marginals, strict=True)
-    apart = max(0.5 * float((mine.exp() - other.exp()).abs().sum()) for mine, other in marginals)
+    apart = max(_total_variation(mine, other) for mine, other in marginals)
     return replace(answer, near=apart <= within)
 
 
 def _apart(answer: _Answer, other: _Answer) -> float:
     """The total variation between the joints of two answers over one block."""
     every = tuple(slice(0, n) for n in answer.rule.log_q[0].shape)
-    mu, nu = ((one.rule(every).double() - one.reading.log_z).exp() for one in (answer, other))
-    return 0.5 * float((mu - nu).abs().sum())
+    log_mu = answer.rule(every).double() - answer.reading.log_z
+    log_nu = other.rule(every).double() - other.reading.log_z
+    return _total_variation(log_mu, log_nu)
+
+
+def _total_variation(log_p: Tensor, log_q: Tensor) -> float:
+    return 0.5 * float((log_p.exp() - log_q.exp()).abs().sum())
 
 
 def _checked(rows: Members, solutions: Sequence[FixedPoint]) -> list[_Answer]:
@@ -451,7 +252,10 @@ def _checked(rows: Members, solutions: Sequence[FixedPoint]) -> list[_Answer]:
     marginals = [unflat(solution.log_p, rows.blocks[0].shape) for solution in solutions]
     rules, readings = _read(rows, marginals)
     checks = check_fixed_points(rows, marginals, readings)
-    return [_Answer(*parts) for parts in zip(solutions, rules, readings, checks, strict=True)]
+    answers = []
+    for solution, rule, reading, check in zip(solutions, rules, readings, checks, strict=True):
+        answers.append(_Answer(solution=solution, rule=rule, reading=reading, check=check))
+    return answers
 
 
 def _read(
@@ -459,10 +263,13 @@ def _read(
 ) -> tuple[list[FamilyRule], list[JointReading]]:
     """The rule of each row and its reading."""
     rules = FamilyRule.of_rows(rows, marginals)
-    by_block = read_rules(
-        [(rows.blocks[block], rules[places]) for block, places in rows.by_block()]
-    )
-    return rules, [reading for of_block in by_block for reading in of_block]
+    rules_of_blocks = []
+    for block, places in rows.by_block():
+        rules_of_blocks.append((rows.blocks[block], rules[places]))
+    readings = []
+    for of_block in read_rules(rules_of_blocks):
+        readings += of_block
+    return rules, readings
 
 
 def _joint(
@@ -473,4 +280,10 @@ def _joint(
         "objective": reading.objective,
         "objective_mean": reading.average_kl,
     }
-    return Joint(name, tables, rule, {**report, **at_the_answer}, reading.log_z)
+    return Joint(
+        name=name,
+        tables=tables,
+        rule=rule,
+        report={**report, **at_the_answer},
+        known_log_z=reading.log_z,
+    )

@@ -1,7 +1,7 @@
 """A check of marginals that is independent of the path that led to them.
 
 Two maps have the marginals of a member of the near-compatible family as their fixed point: the
-plain step (eq. 5, `unmask.joints.arnold_gokhale`) and the sweep (`unmask.joints.sweeps`). Neither
+plain step (eq. 5, `unmask.joints.family_rule`) and the sweep (`unmask.joints.sweeps`). Neither
 may move a marginal:
 
     moved     the larger total variation by which either map moves a marginal

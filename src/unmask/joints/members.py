@@ -2,7 +2,7 @@
 terms of their equations.
 
 The fixed point consists of the marginals m_t = mu_{-t} (mu with site t summed out). With mu =
-(sum_t W_t q_t) / (sum_t I_t) (see `unmask.joints.arnold_gokhale`), beta = 1 - alpha and the chain
+(sum_t W_t q_t) / (sum_t I_t) (see `unmask.joints.family_rule`), beta = 1 - alpha and the chain
 c = sum_t c_t q_t, W_t and I_t are
 
     W_t = (1 - lambda) m_t^alpha + lambda k c_t,        I_t = (1 - lambda) m_t^-beta + lambda .

@@ -1,5 +1,5 @@
 """Sweeps: maps of the marginals that balance flows. They take far fewer reads of the tables to the
-fixed point than eq. 5 (`unmask.joints.arnold_gokhale`).
+fixed point than eq. 5 (`unmask.joints.constructions.arnold_gokhale`).
 
 In the terms of `unmask.joints.members`, site t has the conditional q_t, the marginal m_t and
 

@@ -23,7 +23,7 @@ EXACT = 1e-9
 TOKENS = 3
 LENGTH = 3
 SEEDS = (1, 2)
-DRAWS = 2000
+DRAWS = 1000
 MOST_DEVIATIONS = 6.0
 """Standard deviations by which the count of a text may differ from what the law says."""
 

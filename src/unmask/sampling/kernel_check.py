@@ -25,7 +25,7 @@ from unmask.sampling.target import Energy, Target
 EXACT = 1e-9
 """The largest |pi K - pi| that rounding explains."""
 TOKENS = 3
-SEEDS = (1, 2)
+"""Of the vocabulary; two for kernels of blocks, whose texts are longer than one site."""
 REPEATS = 3
 """How often a step is repeated to find a draw outside of the given randomness."""
 
@@ -62,13 +62,15 @@ def _small_targets(kernel: Kernel) -> Iterator[Target]:
     a restricted site.
     """
     length = max(3, kernel.sites_per_step + 1)
-    for seed in SEEDS:
-        model = TabularMLM.random(TOKENS, length, seed)
-        for kind in ("norm", "raw"):
-            yield Target(model, [model.mask_id] * length, Energy(kind))  # type: ignore[arg-type]
-    model = TabularMLM.random(TOKENS, length + 1, 3)
-    template = [1, *[model.mask_id] * length]
-    yield Target(model, template, allowed={1: [0, 2]})
+    tokens = TOKENS if kernel.sites_per_step == 1 else 2
+    norm = TabularMLM.random(tokens, length, 1)
+    yield Target(norm, [norm.mask_id] * length, Energy("norm"))
+    raw = TabularMLM.random(tokens, length, 2)
+    yield Target(raw, [raw.mask_id] * length, Energy("raw"))
+    blanks = max(2, kernel.sites_per_step)
+    restricted = TabularMLM.random(TOKENS, blanks + 1, 3)
+    template = [1, *[restricted.mask_id] * blanks]
+    yield Target(restricted, template, allowed={1: [0, 2]})
 
 
 def _site_choices(chains: KernelOnTarget) -> list[Int[Tensor, " k"]]:

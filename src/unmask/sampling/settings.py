@@ -17,12 +17,11 @@ from unmask.common.border.marks import ShownType, Written
 from unmask.common.checks import texts_in_order
 from unmask.common.errors import InputError, argument_name
 from unmask.common.files import user_path
-from unmask.common.methods.stored import from_stored, stored_form
 from unmask.runs.lines import plain_texts, source_name
 from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.kernels.kernel import LONGEST
 from unmask.sampling.kernels.mh import MH
-from unmask.sampling.methods import METHODS, SampleMethod
+from unmask.sampling.methods import OwnMethod, SampleMethod, method_of_stored, stored_method
 
 EnergyKind = Literal["raw", "norm"]
 MOST_SWEEPS = 10**9
@@ -116,7 +115,7 @@ class SampleSettings:
     2
     """
 
-    kernel: SampleMethod = field(default_factory=MH)
+    kernel: SampleMethod | OwnMethod = field(default_factory=MH)
     energy: EnergyKind = "norm"
     template: str | None = None
     length: tuple[Lengths, ...] = (12,)
@@ -171,7 +170,7 @@ class SampleSettings:
         tuples.
         """
         values: dict[str, Any] = dict(vars(self))
-        values["kernel"] = stored_form(self.kernel)
+        values["kernel"] = stored_method(self.kernel)
         allow = self.start.allow or {}
         values["start"] = {**asdict(self.start), "allow": sorted(allow.items())}
         as_json = json.dumps(values)
@@ -183,7 +182,7 @@ class SampleSettings:
         is a KeyError.
         """
         values = {one.name: stored[one.name] for one in fields(cls)}
-        values["kernel"] = from_stored(METHODS, values["kernel"])
+        values["kernel"] = method_of_stored(values["kernel"])
         start = dict(values["start"])
         # JSON has an empty list where the default is an empty tuple.
         given = {name: value for name, value in start.items() if value != []}

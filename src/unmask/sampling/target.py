@@ -24,16 +24,18 @@ fixed as well, may differ from text to text, and have no term.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.common.border.calls import checked, settings
+from unmask.common.checks import one_of, shown
 from unmask.common.errors import InputError
+from unmask.common.methods.own_code import OwnCode, code_spelled, names_code
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.sampling.engine.token_draw import Drawn
@@ -78,7 +80,30 @@ class Energy:
     def names(self) -> list[str]:
         """The names of the terms that were added."""
         terms = [*self.user_terms, *self.text_terms]
-        return [getattr(term, "__qualname__", repr(term)) for term in terms]
+        return [_name_of(term) for term in terms]
+
+    @classmethod
+    def taken(cls, argument: str, value: Any) -> Energy:
+        """The energy that a user gives: an object, raw or norm, a function of token ids that is
+        added to the norm energy, or my.py:function.
+        """
+        if isinstance(value, Energy):
+            return value
+        if callable(value):
+            return cls(user_terms=(value,))
+        if isinstance(value, str) and names_code(value):
+            code = code_spelled(argument, value)
+            function = code.load(argument)
+            if isinstance(function, Energy):
+                return function
+            if not callable(function):
+                raise InputError(
+                    f"{value} is {shown(function)}, and no function of token ids",
+                    argument=argument,
+                    use="name a function",
+                )
+            return cls(user_terms=(OwnTerm(function, code),))
+        return cls(one_of(argument, value, get_args(EnergyKind)))  # type: ignore[arg-type]
 
     def on(self, model: ConditionalModel) -> Energy:
         """The energy for a model: terms of texts become terms of token ids, which the model
@@ -125,6 +150,38 @@ class Energy:
                 " forbidden"
             )
         return total
+
+
+@dataclass(frozen=True)
+class OwnTerm:
+    """A term that the user named as my.py:function. Another process gets its source."""
+
+    function: UserTerm
+    code: OwnCode
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        return self.function(ids)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _sent_term, (self.code,)
+
+    @property
+    def stored_name(self) -> str:
+        """For settings.json: the function, its file and the hash."""
+        stored = self.code.stored
+        return f"{stored['code']} {stored['sha256']}"
+
+
+def _name_of(term: Callable[..., Any]) -> str:
+    """A term as settings.json names it."""
+    if isinstance(term, OwnTerm):
+        return term.stored_name
+    return getattr(term, "__qualname__", repr(term))
+
+
+def _sent_term(code: OwnCode) -> OwnTerm:
+    """The term, in a process that was sent its source."""
+    return OwnTerm(code.load_sent(), code)
 
 
 def _values_of(term: UserTerm, ids: Int[Tensor, "n T"]) -> Tensor:

@@ -95,8 +95,9 @@ def compare_pairs(pairs: Sequence[SentencePair], scores: Scores) -> PairScores:
     taken = {name for pair in pairs for name in pair.columns}
     renamed: dict[str, str] = {}
     compared: Rows = []
-    of_good, of_bad = scores.rows[::2], scores.rows[1::2]
-    for pair, good, bad in zip(pairs, of_good, of_bad, strict=True):
+    rows_of_good = scores.rows[::2]
+    rows_of_bad = scores.rows[1::2]
+    for pair, good, bad in zip(pairs, rows_of_good, rows_of_bad, strict=True):
         row = _pair_row(pair, good, bad, scores.shape)
         renamed |= {name: own_name(name, taken) for name in row if name in taken}
         ours = {own_name(name, taken): value for name, value in row.items()}

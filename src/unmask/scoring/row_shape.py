@@ -39,6 +39,7 @@ from unmask.scoring.text_scores import TextScores
 
 if TYPE_CHECKING:
     import pyarrow
+    from jaxtyping import Float
 
 UNITS = {"nats": 1.0, "bits": log(2)}
 """Nats in each unit."""
@@ -218,7 +219,7 @@ class RowShape:
             values = np.full(len(chunk), nan)
             if places:
                 values[places] = scored.values[column] / UNITS[self.unit]
-            cells[self.own(column)] = [None if isnan(value) else value for value in values.tolist()]
+            cells[self.own(column)] = _none_for_nan(values)
         reasons = [text.reason for text in chunk]
         for place, reason in scored.reasons.items():
             reasons[places[place]] = reason
@@ -255,6 +256,11 @@ def _fields(types: Mapping[str, str]) -> list[pyarrow.Field]:
     import pyarrow as pa
 
     return [pa.field(name, pa.type_for_alias(alias)) for name, alias in types.items()]
+
+
+def _none_for_nan(values: Float[np.ndarray, " n"]) -> list[float | None]:
+    """Numbers as a column holds them: a text without one has None."""
+    return [None if isnan(value) else value for value in values.tolist()]
 
 
 def _length(text: Prepared) -> int:
@@ -317,7 +323,7 @@ def _word_rows(
             start, end = spans[number]
             word = text[start:end]
         else:
-            start, end = 0, 0
+            start = end = 0
             word = words.token(encoded.ids[encoded.sites[sites[0]]])
         row = {
             "word_number": number + 1,
@@ -338,9 +344,12 @@ def warn_of_renamed(renamed: Mapping[str, str]) -> None:
     """
     if not renamed:
         return
-    columns, ours = "a column", "ours of this name is"
-    if len(renamed) > 1:
-        columns, ours = "columns", "ours of these names are"
+    if len(renamed) == 1:
+        columns = "a column"
+        ours = "ours of this name is"
+    else:
+        columns = "columns"
+        ours = "ours of these names are"
     warn(
         f"the texts have {columns} {', '.join(renamed)}, kept as given: {ours} called"
         f" {', '.join(renamed.values())}",
@@ -351,10 +360,10 @@ def warn_of_renamed(renamed: Mapping[str, str]) -> None:
 
 def _listed(names: Collection[str]) -> str:
     """The user's columns, as the subject of a sentence."""
-    columns, are = "column", "is"
-    if len(names) > 1:
-        columns, are = "columns", "are"
-    return f"{columns} {', '.join(sorted(names))} of the texts {are}"
+    listed = ", ".join(sorted(names))
+    if len(names) == 1:
+        return f"column {listed} of the texts is"
+    return f"columns {listed} of the texts are"
 
 
 def check_rows(scores: Sequence[Score], rows: str) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from unmask.common.errors import InputError
 from unmask.common.files import as_json
+from unmask.common.methods.method import Method
 from unmask.common.methods.stored import stored_form
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, model_name
@@ -72,8 +73,10 @@ def score_items(
     warns     whether columns of ours that are renamed are the user's to know
     """
     is_read_once = isinstance(items, Iterator)
-    total, identity = 0, ""
-    if not is_read_once:
+    if is_read_once:  # a stream has no number of texts before its end, and no folder
+        total = 0
+        identity = ""
+    else:
         total, identity = count_and_hash(items, is_kept=out is not None)
     leading = _up_to_a_text(items)
     if not leading:
@@ -87,7 +90,9 @@ def score_items(
     if out is None:
         # Numbers of a stream are not waited for: its next text may come much later.
         ahead = lm.device.type == "cuda" and not is_read_once
-        return _scored_in_memory(lm, shape, items, total, sink, progress, ahead)
+        return _scored_in_memory(
+            lm, shape, items, total=total, sink=sink, progress=progress, ahead=ahead
+        )
     settings = {
         **_stored_scores(shape.scores),
         "windows": shape.windows,
@@ -117,7 +122,9 @@ def _scored_in_memory(
     in_memory: list[dict[str, Any]] = []
     take = in_memory.append if sink is None else sink
     work = chunks(model, enumerate(items, 1), shape.scores, model.device.type)
-    for chunk, numbers in scored(model, work, shape, 0, total, progress, ahead):
+    for chunk, numbers in scored(
+        model, work, shape, finished=0, count=total, progress=progress, ahead=ahead
+    ):
         for row in shape.rows(model.words, chunk, numbers):
             take(row)
     return Scores(shape, tuple(in_memory))
@@ -130,6 +137,9 @@ def _stored_scores(scores: Sequence[Score]) -> dict[str, Any]:
         entries = stored_form(score)
         del entries["name"]
         for name, value in entries.items():
+            option = getattr(score, name, None)
+            if isinstance(option, Method):  # a decoder, which may be a user's own code, too
+                value = stored_form(option)
             stored[f"{score.name} {name}"] = value
     return stored
 
@@ -263,8 +273,15 @@ def run_in_folder(
         if workers is None or load is None:
             device = model.device.type
             work = chunks(model, pending, shape.scores, device)
-            ahead = device == "cuda"
-            for chunk, numbers in scored(model, work, shape, finished, total, progress, ahead):
+            for chunk, numbers in scored(
+                model,
+                work,
+                shape,
+                finished=finished,
+                count=total,
+                progress=progress,
+                ahead=device == "cuda",
+            ):
                 store(shape.table(model.words, chunk, numbers), chunk[0].number)
         else:
             work = chunks(model, pending, shape.scores, workers.device)
@@ -333,7 +350,9 @@ def count_and_hash(items: Iterable[Item], is_kept: bool = False) -> tuple[int, s
 def _refuse_surrogates(item: Item, number: int) -> None:
     """Raise for a text, or a column of its record, that no file can hold."""
     columns = item.columns or {}
-    written = [value if isinstance(value, str) else as_json(value) for value in columns.values()]
+    written = []
+    for value in columns.values():
+        written.append(value if isinstance(value, str) else as_json(value))
     for part in (item.text, item.id or "", *columns, *written):
         try:
             part.encode()

@@ -72,7 +72,10 @@ def _of_group(
             compute = of_some_rows[0].computation
             of_rows = compute(of_some_rows, model, batch.part(rows), progress)
         for score in of_some_rows:
-            scored[score.name] = _among(batch, rows, of_rows.get(score.name), score, impossible)
+            part = of_rows.get(score.name)  # None if no text has the score
+            scored[score.name] = _among(
+                batch, rows=rows, part=part, score=score, reasons=impossible
+            )
     return scored
 
 
@@ -106,7 +109,8 @@ def outside_support(model: ConditionalModel, batch: TextBatch) -> dict[int, str]
 
 def _none_of(batch: TextBatch, score: Score, reason: str) -> Scored:
     """A score that no text of the batch has, for one reason."""
-    return _among(batch, [], None, score, dict.fromkeys(range(len(batch)), reason))
+    reasons = dict.fromkeys(range(len(batch)), reason)
+    return _among(batch, rows=[], part=None, score=score, reasons=reasons)
 
 
 def _among(

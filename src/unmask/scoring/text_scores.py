@@ -72,7 +72,8 @@ def begin(
         report = None
         if progress is not None:
             report = _part_of(progress, done, passes_of_shape[shape], all_passes)
-        numbers.add(members, score_batch(model, batch, scores, windows, report))
+        scored = score_batch(model, batch, scores, windows, report)
+        numbers.add(members, scored)
         done += passes_of_shape[shape]
         if progress is not None:
             progress(done, all_passes, PASSES)

@@ -66,8 +66,8 @@ Answer = TypeVar("Answer")
 def _modules_of_verbs() -> dict[str, str]:
     """The module of each public function of this folder's files, by name.
 
-    They are the lines `from .verbs.texts import fill as fill` of the stub. What `answers` has are
-    results.
+    They are the lines `from .verbs.texts import fill as fill` of the stub. Results, which a verb's
+    file may also have, are classes: their names begin with a capital letter.
     """
     stub = Path(unmask.__file__).with_suffix(".pyi")
     modules: dict[str, str] = {}
@@ -75,8 +75,11 @@ def _modules_of_verbs() -> dict[str, str]:
         if not isinstance(statement, ast.ImportFrom) or statement.module is None:
             continue
         folder, _, file = statement.module.rpartition(".")
-        if folder == "verbs":
-            for alias in statement.names:
+        if folder != "verbs":
+            continue
+        for alias in statement.names:
+            is_function = alias.name.islower()
+            if is_function:
                 modules[alias.name] = f"{__name__}.{file}"
     return dict(sorted(modules.items()))
 

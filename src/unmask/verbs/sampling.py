@@ -13,7 +13,6 @@ from annotated_types import Interval
 import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Only, ShownType, TakesMethod, Written
-from unmask.common.checks import one_of
 from unmask.common.errors import InputError
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
@@ -72,12 +71,12 @@ def sample(
 
     Parameters:
         template: Text with [MASK] where tokens are sampled; the rest is held.
-        kernel: What moves the chains: mh, gibbs, block or sequential-block; or a decoder:
-            ancestral, mask-predict, confidence, revise, entropy-bound, lowest-entropy,
-            random-sets, interleaved, least-dependent or verified. In Python also an object with
-            its options, such as unmask.Block(block_size=3).
-        energy: Which energy the chains sample. In Python also one with terms of your own:
-            unmask.Energy("norm", text_terms=[...]).
+        kernel: What moves the chains, or a decoder: {names}; or a class of your own,
+            my.py:Mine. In Python also an object with its options, such as
+            unmask.Block(block_size=3).
+        energy: Which energy the chains sample: norm, raw, or my.py:function, the norm energy and
+            a function of token ids. In Python also such a function, or an energy with terms of
+            your own: unmask.Energy("norm", text_terms=[...]).
         length: Tokens per text in the place of a template, or several lengths such as 8,12,16
             [default: 12].
         chains: Chains, or texts decoded at once. The default is a first try; averages need
@@ -97,10 +96,7 @@ def sample(
     """
     from unmask.sampling.target import Energy
 
-    if isinstance(energy, Energy):
-        sampled = energy
-    else:
-        sampled = Energy(one_of("energy", energy, ("norm", "raw")))  # type: ignore[arg-type]
+    sampled = Energy.taken("energy", energy)
     settings = SampleSettings(
         kernel=kernel,  # type: ignore[arg-type]  # `checked` turned a name into an object
         energy=sampled.kind,

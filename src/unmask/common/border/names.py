@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-FAMILIAR = {
+FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "top_k": "top",
     "k": "top",
     "n": "top",
@@ -31,8 +31,8 @@ FAMILIAR = {
     "decoder": "kernel",
     "decoding_temperature": "temperature",
 }
-"""Names that other tools have for arguments of ours; used only where the function has ours and
-not theirs.
+"""Names that other tools have for arguments of ours, or that ours had; used only where the function
+has ours and not theirs. Of several names of ours the first that the function has is meant.
 """
 OF_OTHER_METHODS = {
     "temperature": ("energy_temperature", "proposal_temperature"),
@@ -42,6 +42,8 @@ OF_OTHER_METHODS = {
     "sets": ("passes",),
 }
 """Options of some methods, and what is meant where a method does not have them."""
+OF_OTHER_VERBS: dict[tuple[str, str], str] = {}
+"""A verb and an argument that it does not have, and the verb whose question such a call asks."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -49,8 +51,18 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     written most like it.
     """
     names = list(known)
-    familiar = FAMILIAR.get(name)
-    if familiar in names:
-        return familiar
+    familiar = FAMILIAR.get(name, ())
+    if isinstance(familiar, str):
+        familiar = (familiar,)
+    for ours in familiar:
+        if ours in names:
+            return ours
     close = get_close_matches(name, names, n=1)
     return close[0] if close else None
+
+
+def verb_that_has(verb: str, name: str) -> str | None:
+    """The verb that is meant by a call of another verb with an argument `name`, which that one
+    does not have; None if there is none.
+    """
+    return OF_OTHER_VERBS.get((verb, name))

@@ -27,7 +27,7 @@ from unmask.common.border.marks import (
     mark,
     marks,
 )
-from unmask.common.border.names import OF_OTHER_METHODS, nearest
+from unmask.common.border.names import OF_OTHER_METHODS, nearest, verb_that_has
 from unmask.common.errors import InputError, argument_name
 
 HIDDEN = ("progress", "ready", "sink")
@@ -294,8 +294,8 @@ def _methods_with_fields(
 
 
 def unknown_argument(declared: Declared, name: str) -> InputError:
-    """The error that names the argument that was meant: the nearest, a familiar one, or a field
-    of a group or method.
+    """The error that names what was meant: a field of a group or method, another verb, a familiar
+    argument, or the nearest.
     """
     parameters = [one for one in inspect.signature(declared).parameters if one not in OF_METHODS]
     flat: dict[str, Option] = {}
@@ -309,6 +309,9 @@ def unknown_argument(declared: Declared, name: str) -> InputError:
             f"{name} is not an argument of {title}: give {option.parameter}=unmask.{owner}"
             f"({name}=...)"
         )
+    meant = verb_that_has(title, name)
+    if meant is not None:
+        return InputError(f"{name} is not an argument of {title}: use unmask.{meant}")
     near = nearest(name, [*parameters, *flat])
     if near is not None:
         return InputError(f"{name} is not an argument of {title}: did you mean {near}?")

@@ -26,7 +26,8 @@ def verdict(diagnosis: Diagnosis, settings: SampleSettings) -> list[str]:
     """One sentence for each thing that a reader should know, the most important first."""
     kernel = settings.kernel
     options = vars(kernel)  # a sentence names those that its kernel has
-    sentences = [kernel.verdict.format(energy=settings.energy, **options)]
+    sentence = kernel.verdict.format_map({**options, "energy": settings.energy})
+    sentences = [sentence]
     if not kernel.decodes:
         sentences += _mixing(diagnosis)
         sentences += _moves(diagnosis)

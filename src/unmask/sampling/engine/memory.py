@@ -19,7 +19,7 @@ from unmask.models.batching import whole_memory
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.memory import free_memory
 from unmask.sampling.engine.passes import OutputForm
-from unmask.sampling.methods import SampleMethod
+from unmask.sampling.methods import OwnMethod, SampleMethod
 from unmask.sampling.target import Target
 
 GIGABYTE = 2**30  # bytes
@@ -42,7 +42,7 @@ def output_form(model: ConditionalModel, ids: Int[Tensor, "n T"], device: str) -
 
 
 def chains_that_fit(
-    method: SampleMethod, target: Target, form: OutputForm, budget: int | None = None
+    method: SampleMethod | OwnMethod, target: Target, form: OutputForm, budget: int | None = None
 ) -> int:
     """How many chains of this target run side by side, at least one; `budget` in bytes, by
     default a share of what is there.
@@ -59,6 +59,8 @@ def chains_that_fit(
     outputs = target.sites * width * dtype.itemsize
     text = BYTES_PER_TOKEN * len(target.template) + BYTES_PER_TERM * target.columns + BYTES_PER_TEXT
     chain = 2 * (outputs + text)  # 2: the text and its proposal
+    if isinstance(method, OwnMethod):
+        method.on(target)  # raises: nothing runs by it
     conditionals = method.conditionals_at_once(target.sites)
     draw = conditionals * BYTES_PER_DRAWN_LOGIT * model.vocab_size
     if form == "states":  # one chain's logits at a time

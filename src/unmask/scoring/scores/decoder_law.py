@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from annotated_types import Interval
 
@@ -22,6 +22,8 @@ from unmask.common.checks import one_of, shown
 from unmask.common.errors import InputError, argument_name
 from unmask.common.lazy import torch
 from unmask.common.methods.method import method
+from unmask.sampling.decoders.decoder import Decoder
+from unmask.sampling.decoders.revealing import Revealing
 from unmask.sampling.methods import decoder_class, refuse_no_law, with_law
 from unmask.scoring.scores.score import Score, Scored, Seed
 
@@ -49,7 +51,8 @@ class DecoderLaw(Score):
     typed as decoder:NAME@PASSES.
 
     Parameters:
-        decoder: Decoder that chooses positions before it draws their tokens.
+        decoder: Decoder that chooses positions before it draws their tokens: a name, or an object
+            with its options, such as unmask.Interleaved(passes=2).
         passes: Passes in which it fills a text. By default its bound decides, or the decoder's
             own number.
         sets: Of verified: sets of a text. By default the decoder's own number.
@@ -60,12 +63,14 @@ class DecoderLaw(Score):
     True
     """
 
-    decoder: Annotated[str, PYTHON_ONLY]
+    decoder: Annotated[Any, PYTHON_ONLY]
     passes: Annotated[int, PYTHON_ONLY, Interval(ge=1, le=MOST_PASSES)] | None = None
     sets: Annotated[int, PYTHON_ONLY, Interval(ge=1, le=MOST_PASSES)] | None = None
     seed: Seed = 0
 
     name = f"{DECODER}NAME@PASSES"  # of the kind; an object has its own
+    reveals: ClassVar[Revealing]
+    """The decoder itself, which each object has."""
     place = 80
     probability = True
     by_token = True
@@ -75,21 +80,54 @@ class DecoderLaw(Score):
     )
 
     def __post_init__(self) -> None:
-        name = f"{DECODER}{self.decoder}"
-        refuse_no_law(f"score {name}", self.decoder)
-        one_of("score", name, [f"{DECODER}{decoder}" for decoder in with_law()])
-        option = decoder_class(self.decoder).parts
+        if isinstance(self.decoder, Decoder):
+            reveals = self._checked_object(self.decoder)
+            number = reveals.number
+        else:
+            reveals = self._named(self.decoder)
+            number = self.parts
+        name = f"{DECODER}{reveals.name}"
+        if number is not None:
+            name = f"{name}@{number}"
+        # A frozen dataclass sets its own attributes in this way.
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "reveals", reveals)
+
+    def _named(self, decoder: object) -> Revealing:
+        """The decoder of a name of ours, with its own number of passes or sets if none is given."""
+        refuse_no_law(f"score {DECODER}{decoder}", str(decoder))
+        one_of("score", f"{DECODER}{decoder}", [f"{DECODER}{one}" for one in with_law()])
+        option = decoder_class(str(decoder)).parts
         for other in ("passes", "sets"):
             if other != option and getattr(self, other) is not None:
                 raise InputError(
-                    f"is not used by decoder {self.decoder}",
+                    f"is not used by decoder {decoder}",
                     argument=other,
                     use=f"give {argument_name(option)}",
                 )
-        if self.parts is not None:
-            name = f"{name}@{self.parts}"
-        # A frozen dataclass sets its own attributes in this way.
-        object.__setattr__(self, "name", name)
+        if self.parts is None:
+            made = decoder_class(str(decoder))()
+        else:
+            made = decoder_class(str(decoder)).in_parts(self.parts)
+        return cast(Revealing, made)
+
+    def _checked_object(self, decoder: Decoder) -> Revealing:
+        """A decoder with its options, which may be a user's own."""
+        for other in ("passes", "sets"):
+            if getattr(self, other) is not None:
+                raise InputError(
+                    f"is an option of the decoder {decoder.name} itself",
+                    argument=other,
+                    use="leave it out",
+                )
+        if not isinstance(decoder, Revealing):
+            raise InputError(
+                f"{decoder.name} has no law that can be computed, because it does not choose"
+                " positions before it draws their tokens",
+                argument="decoder",
+                use=f"use one of {', '.join(with_law())}, or a class derived from Revealing",
+            )
+        return decoder
 
     @property
     def parts(self) -> int | None:
@@ -122,26 +160,30 @@ class DecoderLaw(Score):
     @property
     def definition(self) -> str:
         """What is revealed in each pass, and how many passes there are."""
-        entry = decoder_class(self.decoder)
-        number = self.parts
+        one, several = "pass", "passes"
+        if self.reveals.one_by_one:
+            one, several = "set", "sets"
+        number = self.reveals.number
         if number is None:
-            number = getattr(entry(), entry.parts)  # None where a bound decides
-        if number is None:
-            passes = f"the default {entry.limited_by}"
+            passes = f"the default {self.reveals.limited_by}"
+        elif number == 1:
+            passes = f"1 {one}"
         else:
-            unit = "set" if entry.one_by_one else "pass"
-            plural = "s" if entry.one_by_one else "es"
-            passes = f"{number} {unit}" if number == 1 else f"{number} {unit}{plural}"
+            passes = f"{number} {several}"
         return (
-            f"law of the decoder {self.decoder}: a pass reveals {entry.chooses}, each token with"
-            f" log q(x_i | what was revealed before), {passes}, q over the regular tokens"
+            f"law of the decoder {self.reveals.name}: a pass reveals {self.reveals.chooses}, each"
+            " token with log q(x_i | what was revealed before),"
+            f" {passes}, q over the regular tokens"
         )
 
     def cost(self, sites: int) -> int:
         """The decoder's own passes."""
-        if decoder_class(self.decoder).one_by_one:
+        if self.reveals.one_by_one:
             return sites
-        return min(sites, self.parts or USUAL_PASSES)
+        number = self.parts
+        if isinstance(self.decoder, Decoder):
+            number = self.reveals.number
+        return min(sites, number or USUAL_PASSES)
 
     def compute(
         self, model: ConditionalModel, batch: TextBatch, progress: Progress | None = None
@@ -158,18 +200,12 @@ class DecoderLaw(Score):
         at_once = logit_rows(model, k, GPU_LOGITS)
         by_site = torch.zeros((n, k), dtype=torch.float64, device=model.device)
         for rows, target in _by_sites(model, batch):
-            decoder = self._decoder().on(target, passes)
+            decoder = self.reveals.on(target, passes)
             for part in rows.split(at_once):
                 # Every text has the randomness of chain 0, so that orders are the same.
                 randomness = ChainStreams(self.seed, [0] * len(part), model.device).of(0, 0)
                 by_site[part] = law(decoder, batch.ids[part], randomness).log_q
         return Scored(by_site.sum(1), by_site)
-
-    def _decoder(self) -> Any:
-        """The decoder, with its own number of passes or sets if none is given."""
-        if self.parts is None:
-            return decoder_class(self.decoder)()
-        return decoder_class(self.decoder).in_parts(self.parts)
 
 
 def _by_sites(

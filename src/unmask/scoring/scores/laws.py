@@ -14,8 +14,10 @@ For a score s, texts x of T tokens and sites S:
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from unmask.common.border.calls import checked
+from unmask.common.border.marks import TakesMethod
 from unmask.common.errors import InputError
 from unmask.common.lazy import torch
 from unmask.scoring.scores.score import Score, Scored
@@ -47,16 +49,20 @@ EXACT = 1e-9
 """Rounding of sums of 27 probabilities and of batches of other sizes, in float64, with room."""
 
 
-def check_score(score: Score) -> None:
-    """Check that a score keeps the laws of scores, on tiny models.
-
-    Parameters:
-        score: The score, with its options.
+@checked
+def check_score(
+    score: Annotated[Score | str, TakesMethod("unmask.scoring.scores.score:SCORES")],
+) -> None:
+    """Test that a score keeps the laws of scores, on models whose texts can be enumerated.
 
     Raises AssertionError with a sentence that says what is broken.
 
+    Parameters:
+        score: The score with its options, or a name.
+
     >>> unmask.testing.check_score(unmask.AnyOrder(orders=8))
     """
+    assert isinstance(score, Score)  # `checked` turned a name into an object
     _check_facts(score)
     model = _random_model()
     texts = _all_texts()

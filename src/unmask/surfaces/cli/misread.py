@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cyclopts import CycloptsError, exceptions
 
-from unmask.common.border.names import nearest
+from unmask.common.border.names import nearest, verb_that_has
 from unmask.common.border.options import Option
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, argument_name
@@ -36,7 +36,7 @@ def line_of_misreading(
             use=f"put a text in quotes, a value after its option, {help_of_command}",
         )
     if isinstance(error, exceptions.UnknownOptionError):
-        return _unknown_option(error, listed, help_of_command)
+        return _unknown_option(error, command, listed)
     if isinstance(error, exceptions.MissingArgumentError):
         missing = _option(error, listed)
         if missing is not None:
@@ -63,15 +63,20 @@ def _option(error: CycloptsError, listed: Sequence[Option]) -> Option | None:
 
 
 def _unknown_option(
-    error: exceptions.UnknownOptionError, listed: Sequence[Option], help_of_command: str
+    error: exceptions.UnknownOptionError, command: str, listed: Sequence[Option]
 ) -> InputError:
-    """The error of a name that no option has; it suggests the nearest."""
+    """The error of a name that no option has; it suggests another command, or the nearest."""
     typed = as_typed(error.token.keyword or error.token.value)
     word, _, _ = typed.partition("=")
+    name = word.lstrip("-").replace("-", "_")
     known = {option.name: option for option in listed}
-    near = nearest(word.lstrip("-").replace("-", "_"), known)
+    meant = verb_that_has(command.replace("-", "_"), name)
+    near = nearest(name, known)
+    help_of_command = f"see unmask {command} --help"
     use = help_of_command
-    if near is not None and known[near].positional:
+    if meant is not None:
+        use = f"use unmask {meant.replace('_', '-')}"
+    elif near is not None and known[near].positional:
         use = f"give {argument_name(near)} without a name, {help_of_command}"
     elif near is not None:
         use = f"did you mean {argument_name(near)}?"

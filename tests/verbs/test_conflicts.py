@@ -1,0 +1,166 @@
+"""Every conflict that a verb declares is refused, from Python and from the command line, and the
+message names both arguments as that surface writes them.
+"""
+
+from itertools import chain
+
+import pytest
+
+from support.command_runner import refused
+from unmask.common.border.options import Option, arguments, options
+from unmask.common.errors import InputError, in_python
+from unmask.surfaces.cli.command import writer
+from unmask.verbs import VERBS, verb
+
+VALUES = {
+    "allow": ({1: ["red"]}, "1=red"),
+    "alphabet": ("red,green", "red,green"),
+    "answers": (["red"], "red"),
+    "better": ("higher", "higher"),
+    "by": ("effect", "effect"),
+    "candidates": (4, "4"),
+    "changes": (1, "1"),
+    "column": ("value", "value"),
+    "construction": ("pseudo_gibbs", "pseudo_gibbs"),
+    "constructions": ("all", "all"),
+    "corpus": ("texts.txt", "texts.txt"),
+    "epochs": (2.0, "2"),
+    "exact": (True, None),
+    "field": ("text", "text"),
+    "figure": ("map.png", "map.png"),
+    "forbid": (["red"], "red"),
+    "force": (True, None),
+    "heads": (1, "1"),
+    "init": ("start", "start"),
+    "layers": (1, "1"),
+    "length": (12, "12"),
+    "mask_source": (0.1, "0.1"),
+    "mass": (0.5, "0.5"),
+    "measured": ("values.csv", "values.csv"),
+    "minimal_pairs": ("pairs.jsonl", "pairs.jsonl"),
+    "mutations": ("A1G", "A1G"),
+    "orders": (8, "8"),
+    "others": ("text", "text"),
+    "paper": (True, None),
+    "parallel": (["a.txt", "b.txt"], "a.txt b.txt"),
+    "passes": (1000, "1000"),
+    "positions": ([1], "1"),
+    "profile": ("texts.txt", "texts.txt"),
+    "refinement": (0.5, "0.5"),
+    "rows": ("texts", "texts"),
+    "save": ("profile.json", "profile.json"),
+    "scores": ("all", "all"),
+    "sentences": (2000, "2000"),
+    "size": ("mini", "mini"),
+    "skip_bad": (True, None),
+    "steps": (3, "3"),
+    "support": ("regular", "regular"),
+    "template": ("a [MASK]", "a [MASK]"),
+    "text": ("a [MASK] [MASK]", "a [MASK] [MASK]"),
+    "texts": (["a cat"], "a cat"),
+    "tokenizer": ("tokenizer.json", "tokenizer.json"),
+    "top": (20, "20"),
+    "valid": ("held-out.txt", "held-out.txt"),
+    "valid_share": (0.02, "0.02"),
+    "variant": ("name", "name"),
+    "vocab": (100, "100"),
+    "weight": ([1.0], "1"),
+    "width": (16, "16"),
+}
+"""A value of each option that a conflict names, in Python and as it is typed; of an option with a
+default, that default: it is given, too.
+"""
+NEEDED = {
+    "fill": ("text",),
+    "compare": ("text",),
+    "mutants": ("sequence",),
+    "evaluate": ("data",),
+    "train": ("out",),
+}
+RIGHT = {
+    "text": ("a [MASK] [MASK]", "a [MASK] [MASK]"),
+    "sequence": ("ACD", "ACD"),
+    "data": ("texts.txt", "texts.txt"),
+    "out": ("run", "run"),
+}
+"""What each verb needs, and right values of it."""
+
+
+def conflicts():
+    """Each verb with the options of a call that breaks one declaration, its culprit first."""
+    for name in VERBS:
+        for option in options(verb(name)):
+            if option.only is None:
+                continue
+            beside = option.only.beside[:1]
+            if beside:
+                yield name, option.name, (), "is used only with"
+            for other in option.only.without:
+                yield name, option.name, (other, *beside), "is not used with"
+
+
+CONFLICTS = list(conflicts())
+
+
+def given_of(name, culprit, others):
+    """The values of a call, in Python and as typed."""
+    needed = [one for one in NEEDED.get(name, ()) if one not in (culprit, *others)]
+    if name == "dependence" and "profile" not in others:  # it takes a text, or a profile
+        needed = ["text"]
+    values = {one: VALUES[one] for one in (culprit, *others)}
+    return {one: RIGHT[one] for one in needed} | values
+
+
+def typed(option: Option, word):
+    """The words of an option on the command line."""
+    if option.positional:
+        return [word]
+    flag = f"--{option.name.replace('_', '-')}"
+    if word is None:
+        return [flag]
+    return [flag, *(word.split() if option.written.words > 1 else [word])]
+
+
+@pytest.fixture(autouse=True)
+def texts_to_start_from(tmp_path, monkeypatch):
+    """Texts are read where `init` names a file of them, before the call is checked."""
+    (tmp_path / "start").write_text("the cat\n")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "culprit", "others", "words"), CONFLICTS)
+def test_python_refuses(name, culprit, others, words):
+    given = {one: value for one, (value, _) in given_of(name, culprit, others).items()}
+    function = verb(name)
+    with pytest.raises(InputError) as error:
+        function(**arguments(function, given))
+    message = str(error.value)
+    other = others[0] if others else expected_beside(name, culprit)
+    assert message.startswith(f"{culprit} {words} {other}"), message
+
+
+@pytest.mark.parametrize(("name", "culprit", "others", "words"), CONFLICTS)
+def test_the_command_refuses(name, culprit, others, words):
+    listed = {option.name: option for option in options(verb(name))}
+    given = given_of(name, culprit, others)
+    line = chain.from_iterable(typed(listed[one], word) for one, (_, word) in given.items())
+    message = refused([name, *line])
+    write = writer(list(listed.values()))
+    other = others[0] if others else expected_beside(name, culprit)
+    if name == "score" and culprit == "texts":  # the command reads texts from several places
+        assert "'a cat' and --minimal-pairs were both given" in message
+        return
+    assert message.startswith(f"{write(culprit, None)} {words} {write(other, None)}"), message
+
+
+def expected_beside(name, culprit):
+    """The first option beside which the culprit could be given."""
+    (option,) = (one for one in options(verb(name)) if one.name == culprit)
+    return option.only.beside[0]
+
+
+def test_names_are_written_in_two_ways():
+    """The negative control: what the two tests above expect differs."""
+    write = writer(options(verb("train")))
+    assert write("valid_share", None) == "--valid-share" != in_python("valid_share", None)
+    assert len(CONFLICTS) > 45
