@@ -32,6 +32,10 @@ FILES = {
         "mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --save {to}",
         ".parquet",
     ),
+    "assay --save": (
+        "assay 'the cat' {input} --alphabet {words} --model {model} --save {to}",
+        ".csv",
+    ),
     "translate --save": (
         "translate {input} --reference {words} --model {model} --save {to}",
         ".jsonl",

@@ -53,6 +53,8 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
     """A command line of each command that works, and is quick."""
     texts = folder / "texts.txt"
     texts.write_text("the cat sat on the mat .\na dog ran under the tree .\n" * 20)
+    variants = folder / "variants.csv"
+    variants.write_text("mutant,y\ncat2dog,1\ncat2mat,2\ncat2tree,4\n")
     small = {
         "layers": 1,
         "width": 16,
@@ -99,6 +101,7 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
         "compare": ["the [MASK] [MASK]", "--constructions", "product,chain"],
         "dependence": ["the cat sat"],
         "mutants": ["the cat sat", "--positions", "2", "--alphabet", "cat,dog"],
+        "assay": ["the cat sat", str(variants), "--alphabet", "cat,dog,mat,tree"],
         "score": ["the cat sat"],
         "check": [],
         "evaluate": ["--data", str(texts), "--pairs", "2", "--constructions", "product"],

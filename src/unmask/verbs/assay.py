@@ -98,7 +98,9 @@ def assay(
     chosen = chosen_scores(scores, cast("Construction | None", construction))
     save_file = None
     if save is not None:
-        save_file = output_file("save", save, (model, measured, alphabet), TABLES)
+        file_of_sequence = None if isinstance(sequence, str) else sequence
+        reads = (file_of_sequence, model, measured, alphabet)
+        save_file = output_file("save", save, reads, TABLES)
     answer = assayed(
         _one_sequence(sequence),
         model,

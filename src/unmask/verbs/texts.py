@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal, cast
 
 from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Only, ShownType, Written
+from unmask.common.border.marks import Only, Written
 from unmask.common.errors import InputError, argument_name
 from unmask.joints.constructions.construction import Construction, Rule, Rules
 from unmask.models.load import Model

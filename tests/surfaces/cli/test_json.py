@@ -22,6 +22,7 @@ COMMANDS = {
     "compare": ["a [MASK] [MASK]."],
     "dependence": ["a b c"],
     "mutants": ["a b c", "--positions", "all"],
+    "assay": ["a b c", "variants.csv"],
     "check": [],
     "score": ["a b"],
     "sample": [],

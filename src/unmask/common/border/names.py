@@ -14,6 +14,8 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "metric": "score",
     "metrics": "score",
     "method": "construction",
+    "scores": "score",
+    "by": "rank_by",
     "joint": "construction",
     "joints": "constructions",
     "data": "texts",
@@ -42,7 +44,19 @@ OF_OTHER_METHODS = {
     "sets": ("passes",),
 }
 """Options of some methods, and what is meant where a method does not have them."""
-OF_OTHER_VERBS: dict[tuple[str, str], str] = {}
+OF_OTHER_VERBS: dict[tuple[str, str], str] = {
+    ("mutants", "measured"): "assay",
+    ("mutants", "ranking"): "assay",
+    ("mutants", "column"): "assay",
+    ("mutants", "variant"): "assay",
+    ("mutants", "better"): "assay",
+    ("mutants", "skip_bad"): "assay",
+    ("mutants", "score"): "assay",
+    ("mutants", "scores"): "assay",
+    ("mutants", "orders"): "assay",
+    ("assay", "mutations"): "mutants",
+    ("assay", "changes"): "mutants",
+}
 """A verb and an argument that it does not have, and the verb whose question such a call asks."""
 
 

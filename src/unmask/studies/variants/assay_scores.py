@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from unmask.common.border.marks import ShownType, TakesMethod, Written
 from unmask.common.errors import InputError
@@ -82,7 +82,7 @@ def chosen_scores(
             argument="construction",
             use="compare epistasis or pairs, too, or leave it out",
         )
-    of_texts = [cast(Score, score) for score in scores if not isinstance(score, VariantScore)]
+    of_texts = [score for score in scores if not isinstance(score, VariantScore)]
     return ChosenScores(
         of_variants=each_once(of_variants),
         of_texts=each_once(of_texts),

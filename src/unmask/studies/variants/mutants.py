@@ -13,7 +13,6 @@ from unmask.common.border.calls import checked
 from unmask.common.excerpts import excerpt
 from unmask.common.files import output_file
 from unmask.common.results import Result
-from unmask.studies.variants.mutant_map import mutant_map
 from unmask.studies.variants.saved_table import TABLES, save_table
 
 if TYPE_CHECKING:
@@ -116,6 +115,8 @@ class Mutants(Result):
         """A heat map: of single mutants their effects; of one pair of places its epistasis by
         token; of several the largest.
         """
+        from unmask.studies.variants.mutant_map import mutant_map
+
         return mutant_map(self)
 
     def __repr__(self) -> str:

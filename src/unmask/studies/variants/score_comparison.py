@@ -80,9 +80,7 @@ def assayed(
     # The parent is the last row: its scores are taken away from all others.
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))
     tokens = torch.tensor(allowed)[cells]
-    contexts = Contexts(
-        lm, ids=parent.ids, sites=sites, scores=scores.of_variants, allowed=allowed
-    )
+    contexts = Contexts(lm, ids=parent.ids, sites=sites, scores=scores.of_variants, allowed=allowed)
     texts = VariantTexts(
         lm, sequence, names=[*names, "the sequence"], positions=sites, tokens=tokens
     )

@@ -34,7 +34,6 @@ from unmask.surfaces.cli.terminal import (
     print_table,
 )
 from unmask.verbs import Unanswered
-from unmask.verbs.assay import refuse_file_of_sequence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -339,6 +338,8 @@ mutants: partial[int] = partial(_answers, "mutants", _show_mutants)
 
 def assay(options: dict[str, Any]) -> None:
     """Print which score ranks measured variants best."""
+    from unmask.verbs.assay import refuse_file_of_sequence
+
     file = options.pop("file", None)
     if file is not None:
         if "sequence" in options:
@@ -351,6 +352,11 @@ def assay(options: dict[str, Any]) -> None:
     elif "sequence" in options:
         sequence = options["sequence"]
         refuse_file_of_sequence(sequence, argument_name("file", sequence))
+    else:
+        raise InputError("no sequence was given", use=f"give one, or {argument_name('file')}")
+    if "measured" not in options:
+        measured = argument_name("measured")
+        raise InputError(f"{measured} is missing", use="give a CSV or TSV file of variants")
     answered("assay", options, _show_assay)
 
 
