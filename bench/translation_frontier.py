@@ -88,8 +88,10 @@ class Case:
 
     def build(self, target: Target, passes: Passes) -> DecoderOnTarget:
         """The decoder, for the law."""
+        if self.bound is None and self.passes is None:
+            return Point(self.decoder, None).build(target, passes)
         if self.bound is None:
-            return Point(self.decoder, self.passes).build(target, passes)
+            return METHODS[self.decoder].in_parts(self.passes).on(target, passes)
         entry = METHODS[self.decoder]
         made: DecoderOnTarget = entry(**{entry.limited_by: self.bound}).on(target, passes)
         return made

@@ -79,7 +79,7 @@ class Energy:
     @property
     def names(self) -> list[str]:
         """The names of the terms that were added."""
-        terms = [*self.user_terms, *self.text_terms]
+        terms: list[Callable[..., Any]] = [*self.user_terms, *self.text_terms]
         return [_name_of(term) for term in terms]
 
     @classmethod

@@ -10,7 +10,7 @@ from annotated_types import Interval
 import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Only, Written
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.joints.constructions.construction import Construction, Rule
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
@@ -81,7 +81,11 @@ def mutants(
     if save is not None:
         save_file = output_file("save", save, reads, TABLES, len(sequence))
     if save_file and figure_file and save_file.resolve() == figure_file.resolve():
-        raise InputError(f"save and figure are one file, {str(save_file)!r}: name two")
+        raise InputError(
+            f"and {argument_name('figure')} are one file, {str(save_file)!r}",
+            argument="save",
+            use="name two",
+        )
     answers = scans(
         sequence,
         model,

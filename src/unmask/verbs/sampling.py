@@ -13,7 +13,7 @@ from annotated_types import Interval
 import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Only, ShownType, TakesMethod, Written
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
@@ -158,7 +158,7 @@ def diagnose(run: Run | Runs, judge: str | None = None) -> unmask.Diagnosis | un
 
     runs = list(run) if isinstance(run, list | tuple) else [run]
     if not runs:
-        raise InputError("run is empty: give the out folder of a run, or several")
+        raise InputError("is empty", argument="run", use="give the folder of a run, or several")
     sampled = [
         _loaded(one, f"run {place} of {len(runs)}: " if len(runs) > 1 else "")
         for place, one in enumerate(runs, 1)
@@ -194,7 +194,7 @@ def _loaded(run: Any, which: str) -> unmask.SampleRun:
     try:
         return load_run(run)
     except InputError as error:
-        raise InputError(f"{which}{error}") from None
+        raise InputError(f"{which}{error.marked}") from None
 
 
 @checked
@@ -266,14 +266,19 @@ def translate(
     folder = None if out is None else output_folder(out, translating.KIND)
     if file is not None and folder is not None and folder.resolve() in file.resolve().parents:
         raise InputError(
-            f"save {str(file)!r} is in the folder out, whose translations.jsonl has the lines:"
-            " leave save out"
+            f"{str(file)!r} is in the folder {argument_name('out')}, whose translations.jsonl has"
+            " the lines",
+            argument="save",
+            use="leave it out",
         )
     sources = translating.read_lines(data, "data")
     references = None if reference is None else translating.read_lines(reference, "reference")
     if references is not None and len(references) != len(sources):
-        numbers = f"{len(sources):,} sources and {len(references):,} references"
-        raise InputError(f"{numbers}: give one reference per source, line by line")
+        raise InputError(
+            f"has {len(references):,} texts, and {argument_name('data')} {len(sources):,}",
+            argument="reference",
+            use="give one reference per source, line by line",
+        )
     loaded = loader_on(model, "cpu")() if is_shared(model, engine) else as_translator(model)
     causal = isinstance(loaded, CausalPairs)
     longest = None if causal else loaded.layout.longest_target

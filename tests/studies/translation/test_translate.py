@@ -286,7 +286,7 @@ def test_passes_without_a_kernel_are_those_of_mask_predict() -> None:
     [
         ({"lengths": 400}, "lengths 400 is more than the 15 that the model takes"),
         ({"kernel": "beam"}, "kernel beam is not for this model, which is a masked model"),
-        ({"reference": ["one"]}, "24 sources and 1 references"),
+        ({"reference": ["one"]}, "reference has 1 texts, and data 24"),
         ({"kernel": "mh", "start": "mh"}, "start 'mh' is not known: give one of ancestral"),
         ({"kernel": "mh", "start": "ancestral@3"}, "start 'ancestral@3' is not known"),
     ],
@@ -471,7 +471,7 @@ def test_the_lines_do_not_replace_a_file_of_the_run(tmp_path: Path) -> None:
     for name in ("settings.json", "translations.jsonl"):
         with pytest.raises(
             InputError,
-            match="is in the folder out, whose translations.jsonl has the lines: leave save out",
+            match="is in the folder out, whose translations.jsonl has the lines: leave it out",
         ):
             unmask.translate(
                 ["a"], model=tmp_path / "model", save=tmp_path / "run" / name, out=tmp_path / "run"

@@ -241,6 +241,7 @@ def test_the_construction_is_that_of_scores_that_name_none(letters):
     ("options", "message"),
     [
         ({"score": "magic"}, "'magic' is unknown"),
+        ({"score": "pairs:zzz"}, "^score 'pairs:zzz': construction 'zzz' is unknown"),
         ({"score": []}, "is empty"),
         ({"score": "pll", "construction": "mrf"}, "construction was given, and no score that uses"),
         ({"score": "pairs:mrf", "construction": "mrf"}, "construction was given, and no score"),

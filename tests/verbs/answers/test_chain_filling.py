@@ -282,7 +282,7 @@ def test_what_is_printed_as_json_is_plain(small):
         (
             "a [WORD] b",
             {"answers": ["abab"], "pieces": 1},
-            r"has 3 tokens .* takes 1 to 1: use a higher pieces",
+            r"has 3 tokens .* takes 1 to 1: give more pieces",
         ),
         (
             "a [MASK] [MASK] b",

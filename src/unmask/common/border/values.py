@@ -79,7 +79,8 @@ def accepted(name: str, value: Any, annotation: Any) -> Any:
     if loaded is not None:
         return loaded.accepted(name, value)
     method = mark(annotation, TakesMethod)
-    if method is not None and value is not None:
+    none_is_allowed = type(None) in kinds(annotation)
+    if method is not None and not (value is None and none_is_allowed):
         return method.accepted(name, value)
     from pydantic import ValidationError
 

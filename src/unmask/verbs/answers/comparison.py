@@ -273,8 +273,9 @@ def comparisons(
         ranked_by = names[-1]
     if ranked_by not in names:
         raise InputError(
-            f"construction {ranked_by} is not among those compared ({', '.join(names)}): add it, or"
-            " rank by another"
+            f"{ranked_by} is not among those compared ({', '.join(names)})",
+            argument="construction",
+            use="add it, or rank by another",
         )
     where = figure_path(figure, len(texts), (model, grid.alphabet))
     lm = as_model(model)
@@ -297,7 +298,9 @@ def comparisons(
             )
         if where is not None and blanks != 2:
             raise InputError(
-                f"the figure is of two blanks, and the text has {blanks}: leave the figure out"
+                f"is of two blanks, and the text has {blanks}",
+                argument="figure",
+                use="leave it out",
             )
         return blanked
 

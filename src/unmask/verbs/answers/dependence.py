@@ -35,7 +35,7 @@ from torch import Tensor
 
 from unmask.common.batches import grouped
 from unmask.common.cloze import Cloze, blanked, cloze_of_ids, whole_text
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.results import Result
 from unmask.common.texts import for_each
 from unmask.joints.constructions.construction import Construction
@@ -71,6 +71,8 @@ PAIRS_AT_ONCE, CELLS_AT_ONCE = 16, 2**22
 """Pairs whose tables are made and solved together, and the most cells of one of their two
 tables, over all of them.
 """
+FEWEST_ADVISED = 8
+"""Candidates per position below which the advice is to measure fewer positions."""
 DEFAULT_PASSES = 6000
 FEWEST, MOST = 32, 256
 """The candidates of a default answer: as many as keep it within DEFAULT_PASSES, but never fewer
@@ -309,8 +311,8 @@ def dependences(
     allowed = allowed_tokens(lm, alphabet)
     if len(allowed) < 2:
         raise InputError(
-            "one token lets nothing vary, and every dependence would be 0: give two or more"
-            " (alphabet)"
+            "one token lets nothing vary, and every dependence would be 0",
+            use=f"give two or more ({argument_name('alphabet')})",
         )
 
     def read(text: str) -> tuple[Cloze, int]:
@@ -367,8 +369,9 @@ def _cloze(
         )
     if others == "text" and cloze.gold is None:
         raise InputError(
-            "others 'text' needs a whole text, and this one has blanks: leave it out, or write"
-            " words in the blanks"
+            "'text' needs a whole text, and this one has blanks",
+            argument="others",
+            use="leave it out, or write words in the blanks",
         )
     return cloze
 
@@ -389,11 +392,11 @@ def _size(allowed: int, sites: int, candidates: int | None, alphabet: bool, forc
         )
     passes = pairs * pass_count([size, size])
     if not force and passes > MAX_PASSES:
-        advice = (
-            f"use candidates={fits} or fewer, or force=True"
-            if fits >= 8
-            else "measure fewer positions, or use force=True"
-        )
+        force_it = argument_name("force", True)
+        if fits >= FEWEST_ADVISED:
+            advice = f"use {argument_name('candidates', fits)} or fewer, or {force_it}"
+        else:
+            advice = f"measure fewer positions, or use {force_it}"
         grid = f"{pairs:,} pairs of positions with {size:,} x {size:,} candidates"
         raise InputError(
             f"{grid} need {passes:,} passes of the model (limit {MAX_PASSES:,}): {advice}"

@@ -356,9 +356,11 @@ def _readings(
     """
     chosen = grid.positions is not None or grid.targets is not None
     if chosen and cloze is None:
+        given = "positions" if grid.positions is not None else "targets"
         raise InputError(
-            "positions and targets go with [MASK] only: name what may stand in [WORD] or [GAP] as"
-            " answers"
+            "go with [MASK] only",
+            argument=given,
+            use=f"name what may stand in [WORD] or [GAP] as {argument_name('answers')}",
         )
     if chosen and cloze is not None:
         first = len(model.words.around()[0])
@@ -426,7 +428,7 @@ def read_answer(
         if not blank.least <= len(ids) <= blank.most:
             what = {
                 "token": "use [WORD] or [GAP]",
-                "word": "use a higher pieces",
+                "word": f"give more {argument_name('pieces')}",
                 "gap": "widen the gap",
             }[blank.kind]
             tokens = model.words.tokens(ids)
@@ -559,15 +561,17 @@ class Constraints:
         self.blanks: Sequence[Blank] = blanks
         if not all(word.strip() for word in search.forbid or ()):
             raise InputError(
-                f"forbid {list(search.forbid or ())} has an empty word: name the words, or leave"
-                " it out"
+                f"{list(search.forbid or ())} has an empty word",
+                argument="forbid",
+                use="name the words, or leave it out",
             )
         self.forbidden: set[str] = {word.strip().casefold() for word in search.forbid or ()}
         for number in search.allow or ():
             if not 1 <= number <= len(blanks):
                 raise InputError(
-                    f"allow names blank {number}, and the text has {len(blanks)}: number them"
-                    " from 1"
+                    f"names blank {number}, and the text has {len(blanks)}",
+                    argument="allow",
+                    use="number them from 1",
                 )
         self.allowed_ids: dict[int, set[tuple[int, ...]]] = {
             b - 1: self._allowed_ids(b - 1, words) for b, words in (search.allow or {}).items()
@@ -673,7 +677,9 @@ class Constraints:
     def _allowed_ids(self, b: int, words: Sequence[str]) -> set[tuple[int, ...]]:
         blank = self.blanks[b]
         if not words:
-            raise InputError(f"allow at blank {b + 1} names no word: name one or more")
+            raise InputError(
+                f"names no word at blank {b + 1}", argument="allow", use="name one or more"
+            )
         spelled = {
             tuple(self.model.words.encode_word(word, blank.at_start, blank.after_space))
             for word in words
@@ -681,7 +687,9 @@ class Constraints:
         for ids in sorted(ids for ids in spelled if not blank.least <= len(ids) <= blank.most):
             tokens = self.model.words.tokens(ids)
             raise InputError(
-                f"allow at blank {b + 1}: {tokens} is {len(ids)} tokens, and the"
-                f" blank takes {blank.least} to {blank.most}: use [WORD] or [GAP], or more pieces"
+                f"at blank {b + 1}: {tokens} is {len(ids)} tokens, and the blank takes"
+                f" {blank.least} to {blank.most}",
+                argument="allow",
+                use=f"use [WORD] or [GAP], or more {argument_name('pieces')}",
             )
         return spelled

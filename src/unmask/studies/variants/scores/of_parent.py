@@ -17,6 +17,8 @@ from dataclasses import replace
 from typing import Annotated, cast
 
 from unmask.common.border.marks import PYTHON_ONLY
+from unmask.common.checks import shown
+from unmask.common.errors import InputError
 from unmask.common.methods.method import method
 from unmask.joints.constructions.construction import Construction, Rule
 from unmask.joints.registry import named
@@ -75,7 +77,10 @@ class Pairs(VariantScore):
         kind, colon, construction = text.partition(":")
         if kind != cls.name or not colon:
             return None
-        return cls(named(construction, "construction of pairs"))
+        try:
+            return cls(named(construction, "construction"))
+        except InputError as error:
+            raise InputError(f"{shown(text)}: {error.marked}", argument="score") from None
 
     @property
     def construction_of_pairs(self) -> Construction | None:
