@@ -55,6 +55,8 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
     texts.write_text("the cat sat on the mat .\na dog ran under the tree .\n" * 20)
     variants = folder / "variants.csv"
     variants.write_text("mutant,y\ncat2dog,1\ncat2mat,2\ncat2tree,4\n")
+    minimal = folder / "pairs.csv"
+    minimal.write_text("good,bad\nthe cat sat .,cat the sat .\n")
     small = {
         "layers": 1,
         "width": 16,
@@ -103,6 +105,7 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
         "mutants": ["the cat sat", "--positions", "2", "--alphabet", "cat,dog"],
         "assay": ["the cat sat", str(variants), "--alphabet", "cat,dog,mat,tree"],
         "score": ["the cat sat"],
+        "minimal_pairs": [str(minimal)],
         "check": [],
         "evaluate": ["--data", str(texts), "--pairs", "2", "--constructions", "product"],
         "frontier": [
@@ -117,7 +120,9 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
         ],
         "sample": ["--chains", "2", "--sweeps", "2", "--length", "3"],
     }
-    bound = {name: [name, *line, "--model", model] for name, line in lines.items()}
+    bound = {
+        name: [app.command_name(name), *line, "--model", model] for name, line in lines.items()
+    }
     bound["diagnose"] = ["diagnose", str(run)]
     bound["train"] = ["train", str(texts), *own, "--steps", "1", "--out", "new"]
     bound["translate"] = ["translate", str(texts), "--model", str(pairs)]

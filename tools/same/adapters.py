@@ -526,7 +526,28 @@ class Constructions60(Methods60):
     ARGUMENTS: Mapping[str, str] = {"joint": "construction", "joints": "constructions"}
 
 
-class Assay61(Constructions60):
+class Pairs61(Constructions60):
+    """Names of issue 61: minimal pairs are a verb's, `minimal_pairs`."""
+
+    def do_score(self, **options: Any) -> Result:
+        """Scores of texts, or of minimal pairs."""
+        if "minimal_pairs" in options and "texts" not in options:
+            options["data"] = options.pop("minimal_pairs")
+            return self.public("minimal_pairs")(**options)
+        return self.public("score")(**options)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by its name now."""
+        now = list(words)
+        if "--minimal-pairs" in now:
+            now.remove("--minimal-pairs")
+            now[0] = "minimal-pairs"
+        return super().do_command(now, standard_input, process)
+
+
+class Assay61(Pairs61):
     """Names of issue 61: `mutants` with measured values is the verb `assay`.
 
     Its scores over the varying sites are called NAME_sites, for they are other numbers than the
@@ -534,13 +555,13 @@ class Assay61(Constructions60):
     """
 
     ATTRIBUTES: Mapping[str, Sequence[str]] = {
-        **{name: parts for name, parts in Names57.ATTRIBUTES.items() if name != "Measured"},
-        "Assay": Names57.ATTRIBUTES["Measured"],
+        **{name: parts for name, parts in Pairs61.ATTRIBUTES.items() if name != "Measured"},
+        "Assay": Pairs61.ATTRIBUTES["Measured"],
     }
     OVER_SITES = ("pll", "left_to_right", "any_order")
     """Scores that are called NAME_sites now."""
     KEYS: Mapping[str, str] = {
-        **Constructions60.KEYS,
+        **Pairs61.KEYS,
         "pll_sites": "pll",
         "left_to_right_sites": "left_to_right",
         "any_order_sites": "any_order",
@@ -627,6 +648,7 @@ class Assay61(Constructions60):
 
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
     ("unmask:assay", Assay61),
+    ("unmask:minimal_pairs", Pairs61),
     ("unmask:Construction", Constructions60),
     ("unmask:Verified.sets", Methods60),
     ("unmask.surfaces.cli.app:run", Rooms58),
