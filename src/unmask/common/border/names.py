@@ -17,7 +17,7 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "joint": "construction",
     "joints": "constructions",
     "data": "texts",
-    "sentences": "texts",
+    "sentences": ("texts", "limit"),
     "model_name": "model",
     "checkpoint": "model",
     "output": "out",
@@ -42,7 +42,11 @@ OF_OTHER_METHODS = {
     "sets": ("passes",),
 }
 """Options of some methods, and what is meant where a method does not have them."""
-OF_OTHER_VERBS: dict[tuple[str, str], str] = {}
+OF_OTHER_VERBS: dict[tuple[str, str], str] = {
+    ("dependence", "profile"): "profile",
+    ("dependence", "save"): "profile",
+    ("dependence", "sentences"): "profile",
+}
 """A verb and an argument that it does not have, and the verb whose question such a call asks."""
 
 
