@@ -526,7 +526,28 @@ class Constructions60(Methods60):
     ARGUMENTS: Mapping[str, str] = {"joint": "construction", "joints": "constructions"}
 
 
-class Profile61(Constructions60):
+class Pairs61(Constructions60):
+    """Names of issue 61: minimal pairs are a verb's, `minimal_pairs`."""
+
+    def do_score(self, **options: Any) -> Result:
+        """Scores of texts, or of minimal pairs."""
+        if "minimal_pairs" in options and "texts" not in options:
+            options["data"] = options.pop("minimal_pairs")
+            return self.public("minimal_pairs")(**options)
+        return self.public("score")(**options)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by its name now."""
+        now = list(words)
+        if "--minimal-pairs" in now:
+            now.remove("--minimal-pairs")
+            now[0] = "minimal-pairs"
+        return super().do_command(now, standard_input, process)
+
+
+class Profile61(Pairs61):
     """Names of issue 61: a dependence profile is a verb's, `profile`."""
 
     def do_dependence(self, **options: Any) -> Result:
@@ -543,7 +564,7 @@ class Profile61(Constructions60):
     ) -> Result:
         """A command by its name now."""
         now = list(words)
-        if now[0] == "dependence" and "--profile" in now:
+        if "--profile" in now and now[0] == "dependence":
             now[0] = "profile"
             now.remove("--profile")  # its file has a place now
             now = ["--limit" if word == "--sentences" else word for word in now]
@@ -552,6 +573,7 @@ class Profile61(Constructions60):
 
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
     ("unmask:profile", Profile61),
+    ("unmask:minimal_pairs", Pairs61),
     ("unmask:Construction", Constructions60),
     ("unmask:Verified.sets", Methods60),
     ("unmask.surfaces.cli.app:run", Rooms58),

@@ -26,7 +26,9 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "out": "save",
     "steps": "sweeps",
     "batch_size": "memory",
-    "pairs": "minimal_pairs",
+    "pairs": "data",
+    "minimal_pairs": "data",
+    "texts": "data",
     "decoding_steps": "passes",
     "decoder": "kernel",
     "decoding_temperature": "temperature",
@@ -46,6 +48,11 @@ OF_OTHER_VERBS: dict[tuple[str, str], str] = {
     ("dependence", "profile"): "profile",
     ("dependence", "save"): "profile",
     ("dependence", "sentences"): "profile",
+    ("score", "minimal_pairs"): "minimal_pairs",
+    ("score", "pairs"): "minimal_pairs",
+    ("minimal_pairs", "field"): "score",
+    ("minimal_pairs", "rows"): "score",
+    ("minimal_pairs", "sink"): "score",
 }
 """A verb and an argument that it does not have, and the verb whose question such a call asks."""
 
