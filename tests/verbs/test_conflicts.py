@@ -154,4 +154,4 @@ def test_names_are_written_in_two_ways():
     """The negative control: what the two tests above expect differs."""
     write = writer(options(verb("train")))
     assert write("valid_share", None) == "--valid-share" != in_python("valid_share", None)
-    assert len(CONFLICTS) > 45
+    assert len(CONFLICTS) > 20
