@@ -101,6 +101,7 @@ docs: $(VENV)/.installed-docs
 
 refresh: $(VENV)/.installed-docs
 	$(BIN)/python tools/import_graph.py docs/figures/imports.svg
+	$(BIN)/python tools/method_tables.py
 	$(BIN)/python tools/shown.py
 	$(BIN)/python tools/notebooks.py
 	$(BIN)/unmask compare "The [MASK] [MASK] at the casino." --figure docs/figures/joint_of_two_blanks.png

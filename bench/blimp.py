@@ -23,7 +23,7 @@ from unmask.models.load import load
 from unmask.models.masked_lm import MaskedLM
 from unmask.scoring.minimal_pairs import PairScores
 from unmask.scoring.registry import with_names
-from unmask.verbs.corpora import score
+from unmask.verbs.minimal_pairs import minimal_pairs
 
 PHENOMENA = {
     "anaphor": "anaphor agreement",
@@ -140,8 +140,7 @@ def main() -> None:
     given = parser.parse_args()
     model = load(given.model, given.device, given.dtype)
     pairs = pairs_in(given.folder, model, given.most_tokens, given.per_set)
-    found = score(minimal_pairs=pairs, score=given.scores, model=model, out=given.out)
-    assert isinstance(found, PairScores)
+    found = minimal_pairs(pairs, score=given.scores, model=model, out=given.out)
     print(f"{len(pairs)} pairs\n\n{table(found)}\n\n{nats_per_token(found, model)}")
 
 

@@ -57,7 +57,7 @@ from unmask.models.load import ModelSpec, load
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.lines import numbered_lines
 from unmask.scoring.run import CHUNK_TEXTS
-from unmask.verbs.corpora import score
+from unmask.verbs.score import score
 
 FEWEST_WORDS, MOST_WORDS, MOST_LETTERS = 3, 8, 56
 WARM = 4096

@@ -33,7 +33,7 @@ from torch import Tensor
 from unmask.models.encoder import layers
 from unmask.models.encoder.layers import Layer
 from unmask.models.masked_lm import MaskedLM
-from unmask.verbs.corpora import score
+from unmask.verbs.score import score
 
 Product = Callable[[Tensor, Any], Tensor]
 """From vectors and a linear map to what the map makes of them."""

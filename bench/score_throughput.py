@@ -37,7 +37,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.scoring.scored_batch import score_batch
 from unmask.scoring.scores.pll import PLL
 from unmask.scoring.text_batch import TextBatch
-from unmask.verbs.corpora import score
+from unmask.verbs.score import score
 
 Side = Callable[[Sequence[str]], list[list[float]]]
 """From texts to the log-probability of each of their tokens."""

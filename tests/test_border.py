@@ -19,7 +19,7 @@ from unmask.common.border import calls, declarations, marks, values
 from unmask.common.border.marks import PYTHON_ONLY
 from unmask.common.errors import InputError
 from unmask.common.methods.method import Method
-from unmask.verbs import corpora, sampling, texts
+from unmask.verbs import minimal_pairs, sampling, score, texts
 
 
 def check_of_a_call() -> CodeType:
@@ -112,10 +112,14 @@ CALLS: dict[str, tuple[Any, Callable[[], object]]] = {
     "all constructions": (texts.compare, lambda: unmask.compare(TEXT, candidates=8).to_dict()),
     "dependence": (texts.dependence, lambda: unmask.dependence(TEXT, candidates=8).to_dict()),
     "sample": (sampling.sample, lambda: unmask.sample(TEXT, chains=2, sweeps=2).to_dict()),
-    "score": (corpora.score, lambda: unmask.score(["The cat sat.", "A dog."]).to_dict()),
+    "score": (score.score, lambda: unmask.score(["The cat sat.", "A dog."]).to_dict()),
     "many scores": (
-        corpora.score,
+        score.score,
         lambda: unmask.score(["The cat sat."], "pll_word,left_to_right,any_order").to_dict(),
+    ),
+    "minimal pairs": (
+        minimal_pairs.minimal_pairs,
+        lambda: unmask.minimal_pairs([{"good": "The cat sat.", "bad": "Cat the sat."}]).to_dict(),
     ),
 }
 

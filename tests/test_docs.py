@@ -14,6 +14,13 @@ from pathlib import Path
 import pytest
 
 import unmask
+from unmask.common.border.options import options
+from unmask.joints.constructions.construction import CONSTRUCTIONS
+from unmask.sampling.decoders.decoder import DECODERS
+from unmask.sampling.kernels.kernel import KERNELS
+from unmask.sampling.methods import METHODS
+from unmask.scoring.scores.score import SCORES
+from unmask.studies.training.masking.scheme import SCHEMES
 
 ROOT = Path(__file__).parents[1]
 SHOWN = runpy.run_path(str(ROOT / "tools" / "shown.py"), run_name="shown")
@@ -82,6 +89,15 @@ def paste_block(session: Session, block, reasons: tuple[str, ...]) -> None:
         assert block.kind == "bash" or not block.compared or same(output, came), (
             f"$ {command}\n{came}"
         )
+
+
+@pytest.fixture(autouse=True)
+def nothing_brought():
+    """What a page brings of own code is forgotten after it."""
+    yield
+    for registry in (CONSTRUCTIONS, KERNELS, DECODERS, METHODS, SCORES, SCHEMES):
+        registry.brought.clear()
+    options.cache_clear()
 
 
 @pytest.mark.parametrize("document", pages_with(""), ids=name)
@@ -222,6 +238,13 @@ def test_commands_of_a_page_share_a_folder_and_variables(tmp_path, monkeypatch):
     assert session.run(block) == '  "text": "The casino [MASK].",\n'
     with pytest.raises(AssertionError, match="false"):
         session.command("false && true")
+
+
+def test_a_block_can_be_the_content_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (block,) = blocks("<!-- the file: my.py -->\n```python\nraise SystemExit\n```\n")
+    assert Session().run(block) == ""
+    assert Path("my.py").read_text() == "raise SystemExit\n"
 
 
 def test_blocks_are_found_changed_and_left_out():

@@ -19,7 +19,11 @@ import torch
 
 from support import shape_checks
 from unmask.common.cloze import Cloze
+from unmask.sampling.decoders.decoder import DECODERS
+from unmask.sampling.kernels.kernel import KERNELS
 from unmask.sampling.on_target import DecoderOnTarget, KernelOnTarget
+from unmask.scoring.scores.score import SCORES
+from unmask.studies.training.masking.scheme import SCHEMES
 from unmask.studies.training.packed_text import PackedText
 
 ROOT = Path(__file__).parent.parent
@@ -96,8 +100,6 @@ WRONG = {
     "models.text.word_pieces": ("special_id", "tokenizer", (TABLE, "")),
     "sampling.chains.verdict": ("verdict", "diagnosis", (TABLE, None)),
     "sampling.decoders.decoder": ("lowest", "values", (FLAT, TABLE > 0, 1)),
-    "sampling.decoders.ancestral": ("Ancestral.step", "state", (None, DECODER, TABLE, None)),
-    "sampling.decoders.confidence": ("Confidence.step", "state", (None, DECODER, TABLE, None)),
     "sampling.decoders.entropy_bound": ("least_bound", "entropy", (FLAT, 2)),
     "sampling.decoders.in_steps": ("InSteps.blanks_after", "state", (None, DECODER, TABLE)),
     "sampling.decoders.interleaved": ("every_nth", "sites", (FLAT, 2, 0)),
@@ -106,30 +108,14 @@ WRONG = {
         "entropy",
         (FLAT, TABLE > 0, BOX, 0.5),
     ),
-    "sampling.decoders.lowest_entropy": (
-        "LowestEntropy.choose",
-        "observed",
-        (None, DECODER, TABLE),
-    ),
-    "sampling.decoders.mask_predict": ("MaskPredict.step", "state", (None, DECODER, TABLE, None)),
-    "sampling.decoders.random_sets": ("RandomSets.choose", "observed", (None, DECODER, TABLE)),
     "sampling.decoders.revealing": ("law", "ids", (DECODER, FLAT, None)),
-    "sampling.decoders.revise": ("Revise.step", "state", (None, DECODER, TABLE, None)),
     "sampling.decoders.verified": ("_pairs", "wanted", (FLAT > 0, True)),
     "sampling.engine.calls": ("_filled_up", "value", (VECTOR, 3)),
     "sampling.engine.memory": ("free_bytes", "device", (TABLE,)),
     "sampling.engine.passes": ("Passes.as_states", "ids", (None, IDS)),
     "sampling.engine.randomness": ("Randomness.log_uniform", "rows", (None, TABLE)),
     "sampling.engine.token_draw": ("Categoricals.draw", "uniform", (None, TABLE)),
-    "sampling.kernels.block": ("Block.propose", "state", (None, KERNEL, TABLE, None, None)),
-    "sampling.kernels.gibbs": ("Gibbs.step", "state", (None, KERNEL, TABLE, None, None)),
     "sampling.kernels.kernel": ("Kernel.init", "ids", (None, KERNEL, FLAT)),
-    "sampling.kernels.mh": ("MH.propose", "state", (None, KERNEL, TABLE, None, None)),
-    "sampling.kernels.sequential_block": (
-        "SequentialBlock.propose",
-        "state",
-        (None, KERNEL, TABLE, None, None),
-    ),
     "sampling.kernels.state": ("refuse_nan", "terms", (FLAT,)),
     "sampling.kernels.sweep": ("SweepPlan", "sites", (TABLE,)),
     "sampling.kernels.metropolis": ("log_acceptance", "energy", (TABLE, TABLE)),
@@ -186,8 +172,31 @@ WRONG = {
 """A function or class of each checked module, one of its parameters, and what to call it with
 so that this one is wrong: an array with too few or too many axes, or of another kind where the
 module takes none."""
+WRONG_OF_METHODS = (
+    (KERNELS, "propose", "state", (None, KERNEL, TABLE, None, None)),
+    (KERNELS, "step", "state", (None, KERNEL, TABLE, None, None)),
+    (DECODERS, "choose", "observed", (None, DECODER, TABLE)),
+    (DECODERS, "step", "state", (None, DECODER, TABLE, None)),
+    (SCORES, "compute", "model", (None, TABLE, None)),
+    (SCHEMES, "draw", "text", (None, TABLE, None)),
+)
+"""The same of what methods of each kind define, so that the file of a new method is checked without
+an entry.
+"""
 NOTHING_TO_REFUSE = {"unmask.models.input_limits", "unmask.models.loading_turns"}
 """Modules whose functions take objects of any type, or nothing."""
+
+
+def wrong_call(module):
+    """The name of a function of a module, one of its parameters, and what to call it with."""
+    listed = WRONG.get(module.removeprefix("unmask."))
+    if listed is not None:
+        return listed
+    for registry, function, parameter, arguments in WRONG_OF_METHODS:
+        for cls in registry.values():
+            if cls.__module__ == module and function in vars(cls):
+                return f"{cls.__qualname__}.{function}", parameter, arguments
+    raise AssertionError(f"say in WRONG what a function of {module} is called with")
 
 
 def test_shapes_are_checked_while_the_tests_run():
@@ -217,7 +226,7 @@ def test_every_listed_module_is_there_and_checked():
 )
 def test_each_listed_module_refuses_a_wrong_shape(module):
     pytest.importorskip("beartype")
-    name, parameter, arguments = WRONG[module.removeprefix("unmask.")]
+    name, parameter, arguments = wrong_call(module)
     with pytest.raises(jaxtyping.TypeCheckError) as refused:
         attrgetter(name)(import_module(module))(*arguments)
     function, wrong = re.findall(

@@ -18,6 +18,8 @@ of the snippet's last line. A comment on the line before a block says otherwise:
     <!-- in the tests: sweeps=50 -> sweeps=2; n=9 -> n=1 -->
             the tests run it with smaller settings, and compare no output
     <!-- not compared: why -->    runs as it stands; what it prints depends on the machine
+    <!-- the file: my.py -->      the snippet is not run: it is put into this file, which commands
+                                  and snippets below read
     <!-- not run: why -->         one of `REASONS`; its commands are parsed, and the files that
                                   it names must be known
 
@@ -101,6 +103,7 @@ class Block:
     changed   the code as the tests run it
     compared  whether its output must be what is shown
     reason    why it is not run, one of `REASONS`; empty if it is
+    file      the file that it is the content of; empty if it is run
     """
 
     kind: str
@@ -109,6 +112,7 @@ class Block:
     changed: str
     compared: bool
     reason: str
+    file: str = ""
 
 
 def blocks(text: str) -> list[Block]:
@@ -129,7 +133,15 @@ def block_of(match: re.Match[str]) -> Block:
         changed = changed.replace(old, new)
     assert not reason or reason in REASONS, f"{reason!r} is not one of {', '.join(REASONS)}"
     compared = changed == code and "not compared" not in notes
-    return Block(match["kind"], code, shown and textwrap.dedent(shown), changed, compared, reason)
+    return Block(
+        kind=match["kind"],
+        code=code,
+        shown=shown and textwrap.dedent(shown),
+        changed=changed,
+        compared=compared,
+        reason=reason,
+        file=notes.get("the file", ""),
+    )
 
 
 @dataclass(frozen=True)
@@ -224,6 +236,9 @@ class Session:
 
     def run(self, block: Block) -> str:
         """What a block prints."""
+        if block.file:
+            Path(block.file).write_text(block.changed, encoding="utf-8")
+            return ""
         if block.kind == "python":
             return self.snippet(block.changed)
         return "".join(self.command(command) for command, _ in commands(block))

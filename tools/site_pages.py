@@ -1,6 +1,7 @@
 """For mkdocs: pages of the site that are not files in docs/.
 
-Files of the repository become pages, and links to them lead there. `options.md` lists the
+Files of the repository become pages, and links to them lead there. Tables of methods are made from
+the registries (`tools/method_tables.py`). `options.md` lists the
 options of every command, from the signatures of the functions; `schemas/NAME.json` is the JSON
 schema of a result, from its types.
 """
@@ -8,6 +9,7 @@ schema of a result, from its types.
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 from typing import Any, get_type_hints
@@ -62,7 +64,7 @@ def option_tables() -> str:
         f"lab {name}": study for name, study in COMMANDS.items()
     }
     for name, function in functions.items():
-        parts += [f"## unmask {name}", summary(function), option_table(function)]
+        parts += [f"## unmask {name.replace('_', '-')}", summary(function), option_table(function)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -149,9 +151,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn links out of docs/ into links to the pages."""
-    return (
-        markdown
-        if page.file.generated_by
-        else with_links_of_the_site(markdown, f"{DOCS}/{page.file.src_uri}", page.file.src_uri)
-    )
+    """Make the tables of methods, and turn links out of docs/ into links to the pages."""
+    if page.file.generated_by:
+        return markdown
+    tables = runpy.run_path(str(ROOT / "tools" / "method_tables.py"), run_name="method_tables")
+    whole: str = tables["with_tables"](markdown)
+    return with_links_of_the_site(whole, f"{DOCS}/{page.file.src_uri}", page.file.src_uri)

@@ -91,10 +91,11 @@ from .verbs.answers.search import Search as Search
 from .verbs.corpora import check as check
 from .verbs.corpora import evaluate as evaluate
 from .verbs.corpora import frontier as frontier
-from .verbs.corpora import score as score
+from .verbs.minimal_pairs import minimal_pairs as minimal_pairs
 from .verbs.sampling import diagnose as diagnose
 from .verbs.sampling import sample as sample
 from .verbs.sampling import translate as translate
+from .verbs.score import score as score
 from .verbs.serve import serve as serve
 from .verbs.texts import compare as compare
 from .verbs.texts import dependence as dependence

@@ -44,7 +44,7 @@ FOLDERS = {
     "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
     "frontier --out": "frontier --data {input} --model {model} --out {to}",
     "score --out": "score --file {input} --model {model} --out {to}",
-    "score pairs --out": "score --minimal-pairs {input} --model {model} --out {to}",
+    "minimal-pairs --out": "minimal-pairs {input} --model {model} --out {to}",
     "sample --out": "sample --init {input} --alphabet {words} --model {model} --out {to}",
     "train --out": "train {input} --valid {words} --out {to}",
     "train init --out": "train {input} --init {model} --out {to}",

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
@@ -42,17 +41,6 @@ def test_options_are_documented_and_labels_and_colours_tell_kernels_apart():
         == len({entry.colour for entry in METHODS.values()})
         == len(METHODS)
     )
-
-
-def in_a_table(sentence):
-    """A sentence in a cell: it begins small, and has no full stop."""
-    return (sentence[:1].lower() + sentence[1:]).removesuffix(".")
-
-
-def test_the_table_in_the_documentation_is_that_of_the_registry():
-    text = (Path(__file__).parents[2] / "docs" / "sampling.md").read_text()
-    for entry in METHODS.values():
-        assert f"| `{entry.name}` | {in_a_table(entry.meaning())} | {entry.law} |" in text
 
 
 @pytest.mark.parametrize("kernel", METHODS)

@@ -38,13 +38,13 @@ def roberta(roberta_folder):
 
 @pytest.fixture
 def unmask_score(pieces_folder):
-    """Runs `unmask score ...` with the model of `pieces_folder`: exit code, standard output,
-    standard error.
+    """Runs `unmask score ...`, or another command, with the model of `pieces_folder`: exit code,
+    standard output, standard error.
     """
     from support.command_runner import invoke
 
-    def run(*words, stdin=None, model=pieces_folder):
-        done = invoke(["score", *words, "--model", model, "--device", "cpu"], stdin)
+    def run(*words, stdin=None, model=pieces_folder, command="score"):
+        done = invoke([command, *words, "--model", model, "--device", "cpu"], stdin)
         return done.exit_code, done.stdout, done.stderr
 
     return run

@@ -137,7 +137,7 @@ def test_an_object_has_its_options(own, pieces, monkeypatch):
 
 def test_pairs_are_compared_by_it(own, pieces):
     pair = {"good": TEXTS[0], "bad": TEXTS[1]}
-    (row,) = unmask.score(minimal_pairs=[pair], score="my.py:Mine", model=pieces).rows
+    (row,) = unmask.minimal_pairs([pair], score="my.py:Mine", model=pieces).rows
     assert row["mine_correct"] == float(row["good_mine"] > row["bad_mine"])
 
 

@@ -151,7 +151,7 @@ def test_tables_are_read_by_column(pieces, tmp_path, kind, mark):
     [
         ("item,stimulus\n1,a dog\n", "line 2 has no field 'text' (its fields are item, stimulus)"),
         ("a dog\na cat\n", "line 2 has no field 'text' (its fields are a dog)"),
-        ("good,bad\na dog,dog a\n", "--minimal-pairs reads columns good and bad"),
+        ("good,bad\na dog,dog a\n", "unmask minimal-pairs reads columns good and bad"),
         ("id;stimulus\n1;a dog\n", "its fields are id, stimulus"),
         (
             "id,text\n1,a dog, ran\n",
@@ -290,15 +290,25 @@ def test_command_compares_two_sentences(unmask_score):
     assert "--json and --format were both given: give one of them" in message
 
 
+def test_rows_go_to_a_function_or_to_a_folder(pieces, tmp_path):
+    rows = []
+    unmask.score(["the dog sat"], model=pieces, sink=rows.append)
+    assert [row["text"] for row in rows] == ["the dog sat"]
+    with pytest.raises(InputError, match="^sink is not used with out: leave one of the two out$"):
+        unmask.score(["the dog sat"], model=pieces, sink=rows.append, out=tmp_path / "run")
+
+
 def test_command_prints_accuracies(unmask_score, tmp_path):
     file = tmp_path / "agreement.jsonl"
     file.write_text('{"sentence_good": "a cat", "sentence_bad": "a cat"}\n')
-    code, printed, _ = unmask_score(
-        "--minimal-pairs", file, "--score", "pll,left_to_right", "--out", tmp_path / "run"
+    code, printed, message = unmask_score(
+        *(file, "--score", "pll,left_to_right", "--out", tmp_path / "run"),
+        command="minimal-pairs",
     )
     assert code == 0
     assert "agreement" in printed
     assert "50.0 [5, 95]" in printed
+    assert f"rows are in {tmp_path / 'run' / 'scores'}.jsonl" in message
     assert json.loads((tmp_path / "run" / "accuracy.json").read_text())["accuracy"][0]["ties"] == 1
 
 
@@ -325,8 +335,10 @@ def test_exit_code_of_texts_without_a_score(
 ):
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(content)
-    source = ["--minimal-pairs", name] if name.startswith("pairs") else ["--file", name]
-    code, printed, message = unmask_score(*source, *more)
+    if name.startswith("pairs"):
+        code, printed, message = unmask_score(name, *more, command="minimal-pairs")
+    else:
+        code, printed, message = unmask_score("--file", name, *more)
     assert code == expected
     if expected:
         assert "lack" in message + printed

@@ -273,8 +273,10 @@ def test_nothing_to_score(pieces):
             unmask.score(texts, model=pieces)
     with pytest.raises(InputError, match="texts 3 is not a text or a list of texts"):
         unmask.score(3, model=pieces)
-    with pytest.raises(InputError, match="one of the two"):
+    with pytest.raises(InputError, match="missing a required argument: 'texts'"):
         unmask.score(model=pieces)
+    with pytest.raises(InputError, match="texts None is not a text"):
+        unmask.score(None, model=pieces)
 
 
 def test_frame_and_notebook(pieces):
@@ -316,9 +318,9 @@ def test_the_rows_of_a_frame_are_texts_and_not_its_columns(pieces):
         ("8", "A cat sat."),
     ]
     pairs = pandas.DataFrame({"good": ["The dog ran."], "bad": ["The dog a ran."]})
-    assert [
-        row["sentence_good"] for row in unmask.score(minimal_pairs=pairs, model=pieces).rows
-    ] == ["The dog ran."]
+    assert [row["sentence_good"] for row in unmask.minimal_pairs(pairs, model=pieces).rows] == [
+        "The dog ran."
+    ]
     with pytest.raises(InputError, match="no field 'text' .its fields are stimulus"):
         unmask.score(frame[["id"]].rename(columns={"id": "stimulus"}), model=pieces)
 
@@ -388,7 +390,7 @@ def test_columns_that_cannot_be_told_apart_are_refused(pieces, tmp_path):
         unmask.score(file, model=pieces)
     file.write_text("good,bad,bad\na dog,a cat,a cat\n")
     with pytest.raises(InputError, match="names column 'bad' twice"):
-        unmask.score(minimal_pairs=file, model=pieces)
+        unmask.minimal_pairs(file, model=pieces)
     file = tmp_path / "a.jsonl"
     for line in (
         '{"text": "a dog", "text": "a cat"}',
@@ -535,10 +537,10 @@ def test_columns_of_pairs_keep_their_names(pieces, tmp_path, out):
     ]
     pairs += [{"good": "a dog ran", "bad": "zzz qqq", **dict.fromkeys(names, 50)}]
     bare = [{name: pair[name] for name in ("good", "bad")} for pair in pairs]
-    expected = unmask.score(minimal_pairs=bare, model=pieces)
+    expected = unmask.minimal_pairs(bare, model=pieces)
     with pytest.warns(UnmaskWarning, match="called unmask_set, "):
-        scores = unmask.score(
-            minimal_pairs=pairs, model=pieces, **({"out": tmp_path / "run"} if out else {})
+        scores = unmask.minimal_pairs(
+            pairs, model=pieces, **({"out": tmp_path / "run"} if out else {})
         )
     assert [[row[name] for name in names] for row in scores.rows] == [
         [70] * len(names),

@@ -53,6 +53,8 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
     """A command line of each command that works, and is quick."""
     texts = folder / "texts.txt"
     texts.write_text("the cat sat on the mat .\na dog ran under the tree .\n" * 20)
+    minimal = folder / "pairs.csv"
+    minimal.write_text("good,bad\nthe cat sat .,cat the sat .\n")
     small = {
         "layers": 1,
         "width": 16,
@@ -100,6 +102,7 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
         "dependence": ["the cat sat"],
         "mutants": ["the cat sat", "--positions", "2", "--alphabet", "cat,dog"],
         "score": ["the cat sat"],
+        "minimal_pairs": [str(minimal)],
         "check": [],
         "evaluate": ["--data", str(texts), "--pairs", "2", "--constructions", "product"],
         "frontier": [
@@ -114,7 +117,9 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
         ],
         "sample": ["--chains", "2", "--sweeps", "2", "--length", "3"],
     }
-    bound = {name: [name, *line, "--model", model] for name, line in lines.items()}
+    bound = {
+        name: [app.command_name(name), *line, "--model", model] for name, line in lines.items()
+    }
     bound["diagnose"] = ["diagnose", str(run)]
     bound["train"] = ["train", str(texts), *own, "--steps", "1", "--out", "new"]
     bound["translate"] = ["translate", str(texts), "--model", str(pairs)]

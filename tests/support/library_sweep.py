@@ -139,10 +139,10 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
             unmask.score,
             {"texts": ["the cat"], "score": unmask.AnyOrder(orders=2), **work},
         ),
-        "score pairs": (
-            unmask.score,
+        "minimal_pairs": (
+            unmask.minimal_pairs,
             {
-                "minimal_pairs": [{"sentence_good": "the cat", "sentence_bad": "cat the"}],
+                "data": [{"sentence_good": "the cat", "sentence_bad": "cat the"}],
                 "model": lm,
             },
         ),

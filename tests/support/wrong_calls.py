@@ -22,6 +22,7 @@ from support.command_runner import invoke
 from unmask.common.border.marks import Loaded, TakesMethod, kinds, mark, marks
 from unmask.common.border.options import Option, arguments, options
 from unmask.common.errors import NAME
+from unmask.surfaces.cli.app import command_name
 from unmask.surfaces.cli.words import is_kind_of
 from unmask.verbs import VERBS, verb
 
@@ -31,6 +32,7 @@ BASES: dict[str, dict[str, Any]] = {
     "dependence": {"text": "the cat sat ."},
     "mutants": {"sequence": "the cat sat .", "positions": "2"},
     "score": {"texts": ["the cat sat ."]},
+    "minimal_pairs": {"data": ["pairs.jsonl"]},
     "check": {},
     "evaluate": {"data": "texts.txt"},
     "frontier": {"data": "texts.txt", "length": 3},
@@ -165,7 +167,7 @@ def long(name: str) -> str:
 
 def base_words(name: str, but: Sequence[str] = ()) -> list[str]:
     """The right part of a command line, without some options."""
-    words = [name]
+    words = [command_name(name)]
     positional = {option.name for option in options(verb(name)) if option.positional}
     for key, value in BASES[name].items():
         if key in but:

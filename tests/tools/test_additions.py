@@ -1,5 +1,6 @@
 """The additions that CONTRIBUTING.md shows as diffs apply to the source as it is, and what they
-add works.
+add works. A method is one new file: the tests of the laws of its kind then take it up, and a wrong
+twin of it fails them.
 """
 
 import os
@@ -7,12 +8,81 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ADDITIONS = sorted((ROOT / "docs" / "examples" / "additions").glob("*.diff"))
+FOLDER = ROOT / "docs" / "examples" / "additions"
+ADDITIONS = sorted(FOLDER.glob("*.diff"))
+COPIED = ("src", "tests", "docs", "tools", "pyproject.toml", "mkdocs.yml", "README.md")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.png", "*.svg")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A method that CONTRIBUTING.md adds.
+
+    method   its name in the registry
+    law      the test over the registry that holds it to the laws of its kind
+    right    what stands in its file
+    wrong    what stands there in its wrong twin
+    told     what the test of the laws then says
+    """
+
+    method: str
+    law: str
+    right: str
+    wrong: str
+    told: str
+
+
+RECIPES = {
+    "construction": Recipe(
+        method="pooled",
+        law="tests/joints/test_construction_laws.py::test_a_construction_keeps_the_laws",
+        right="    keeps_compatible = False",
+        wrong="    keeps_compatible = True",
+        told="pooled says that it keeps compatible tables, and does not",
+    ),
+    "kernel": Recipe(
+        method="uniform",
+        law="tests/sampling/test_laws.py::test_every_kernel_keeps_the_laws_of_kernels",
+        right="log_ratio=torch.zeros_like(",
+        wrong="log_ratio=torch.ones_like(",
+        told="moves this law by",
+    ),
+    "decoder": Recipe(
+        method="leftmost",
+        law="tests/sampling/test_laws.py::test_every_decoder_keeps_the_laws_of_decoders",
+        right="lowest(place.double()",
+        wrong="lowest(torch.rand(len(place))",
+        told="leftmost draws outside of the given randomness",
+    ),
+    "score": Recipe(
+        method="independent",
+        law="tests/scoring/scores/test_laws.py::test_every_score_keeps_the_laws",
+        right="return Conditionals(",
+        wrong="return 2 * Conditionals(",
+        told="score independent says that it is a probability, but",
+    ),
+    "scheme": Recipe(
+        method="whole",
+        law="tests/studies/training/masking/test_scheme.py::test_each_of_ours_keeps_its_law",
+        right="(of_segment < self.share)",
+        wrong="(of_segment > self.share)",
+        told="and number_law says",
+    ),
+}
+TAKE_UP = (
+    "tests/joints/test_registry.py",
+    "tests/sampling/test_registry.py",
+    "tests/scoring/test_registry.py",
+    "tests/test_shape_checks.py",
+    "tests/test_method_tables.py",
+)
+"""Tests over the registries beside the laws: those of the new methods are run."""
 
 CHECK = """
 import json
@@ -54,8 +124,12 @@ expected = float((torch.softmax(-energies, 0) * energies).sum())
 late = run.samples[run.samples["sweep"] > 10]["energy"]
 assert abs(late.mean() - expected) < 0.35, (late.mean(), expected)
 
-from support.command_runner import invoke
+run = unmask.sample(masked, kernel=METHODS["leftmost"](passes=2), model=model, chains=4, sweeps=1)
+assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
+rows = unmask.score(texts[1:2], "decoder:leftmost@4,left_to_right", model=model).rows
+assert abs(rows[0]["decoder:leftmost@4"] - rows[0]["left_to_right"]) < 1e-4, rows
 
+from support.command_runner import invoke
 
 plain = unmask.fill("the [MASK] sat .", model=model)
 before = unmask.fill("[MASK] sat .", model=model, prefix="the ")
@@ -69,50 +143,95 @@ assert unmask.load(sys.argv[1], device="cpu", title="a title").name == "a title"
 typed = ["surprise", "the cat sat .", "--title", "a title", *loaded]
 printed = json.loads(invoke(typed).stdout)["nats"]
 assert printed == unmask.surprise("the cat sat .", model=model).nats > 0
-
-run = unmask.sample(masked, kernel=METHODS["leftmost"](passes=2), model=model, chains=4, sweeps=1)
-assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
-
-names = ("leftmost", "confidence", "ancestral", "uniform")
-drawn = [METHODS[name]().conditionals_at_once(5) for name in names]
-assert drawn == [5, 5, 1, 1], "decoders draw all of their tokens at once, unless they say otherwise"
 """
 
+pytestmark = pytest.mark.skipif(shutil.which("patch") is None, reason="needs the program patch")
 
-@pytest.mark.skipif(shutil.which("patch") is None, reason="the program patch is not here")
-def test_the_additions_apply_and_work(tmp_path, tiny_folder):
-    shutil.copytree(
-        ROOT / "src",
-        tmp_path / "src",
-        ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "*.safetensors"),
-    )
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory):
+    """A copy of the repository with all additions in it."""
+    root = tmp_path_factory.mktemp("extended")
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, root / name, ignore=LEFT_OUT)
+        else:
+            shutil.copy(ROOT / name, root / name)
     for addition in ADDITIONS:
         words = ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "-i", str(addition)]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        done = subprocess.run(words, cwd=root, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(tmp_path / "src"), str(ROOT / "tests")])
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", CHECK, str(tiny_folder)],
-        capture_output=True,
-        text=True,
-        env=environment,
+    return root
+
+
+def run_python(root, *arguments):
+    """Run the Python of the tests on the copy."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([f"{root}/src", f"{root}/tests"])}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=root, capture_output=True, text=True, env=environment
     )
+
+
+def run_tests(root, *arguments):
+    return run_python(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
+
+
+def test_the_additions_apply_and_work(extended, tiny_folder):
+    done = run_python(extended, "-c", CHECK, str(tiny_folder))
     assert done.returncode == 0, done.stderr
+
+
+def test_the_tests_take_up_a_new_method(extended):
+    laws = [f"{recipe.law}[{recipe.method}]" for recipe in RECIPES.values()]
+    named = " or ".join(recipe.method for recipe in RECIPES.values())
+    done = run_tests(extended, *laws)
+    assert done.returncode == 0, done.stdout
+    assert f"{len(laws)} passed" in done.stdout
+    done = run_tests(extended, *TAKE_UP, "-k", f"{named} or table")
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_wrong_twin_of_each_method_fails_its_laws(extended, tmp_path):
+    shutil.copytree(extended, tmp_path / "wrong")
+    wrong = tmp_path / "wrong"
+    for name, recipe in RECIPES.items():
+        path = wrong / file_of(name)
+        text = path.read_text()
+        assert text.count(recipe.right) == 1, name
+        path.write_text(text.replace(recipe.right, recipe.wrong))
+    laws = [f"{recipe.law}[{recipe.method}]" for recipe in RECIPES.values()]
+    done = run_tests(wrong, *laws)
+    assert f"{len(laws)} failed" in done.stdout, done.stdout
+    untold = [recipe.told for recipe in RECIPES.values() if recipe.told not in done.stdout]
+    assert untold == [], done.stdout
+
+
+def file_of(name):
+    """The file that the addition of a method makes."""
+    (path,) = re.findall(r"^\+\+\+ b/(\S+)", (FOLDER / f"{name}.diff").read_text(), re.MULTILINE)
+    return path
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_method_is_one_new_file(name):
+    text = (FOLDER / f"{name}.diff").read_text()
+    assert file_of(name)
+    assert re.findall(r"^@@.*@@", text, re.MULTILINE)[0].startswith("@@ -0,0 +1,")
+    assert not (ROOT / file_of(name)).exists()
 
 
 def test_contributing_shows_every_addition_as_it_is():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     shown = re.findall(r"```diff\n(.*?)```", text, re.DOTALL)
-    names = ("construction", "kernel", "decoder", "score", "option", "loading", "output", "verb")
+    names = (*RECIPES, "option", "loading", "output", "verb")
     assert len(ADDITIONS) == len(names)
-    assert shown == [
-        (ROOT / "docs/examples/additions" / f"{name}.diff").read_text() for name in names
-    ]
+    assert shown == [(FOLDER / f"{name}.diff").read_text() for name in names]
 
 
 @pytest.mark.parametrize("addition", ADDITIONS, ids=lambda addition: addition.stem)
-def test_an_addition_touches_one_or_two_files(addition):
-    files = len(re.findall(r"^\+\+\+ b/src/", addition.read_text(), re.MULTILINE))
-    assert files == (1 if addition.stem in ("option", "loading", "output") else 2)
+def test_an_addition_touches_one_file_and_a_verb_the_public_names_too(addition):
+    files = re.findall(r"^\+\+\+ b/(\S+)", addition.read_text(), re.MULTILINE)
+    if addition.stem == "verb":
+        assert files == ["src/unmask/__init__.pyi", "src/unmask/verbs/surprise.py"]
+    else:
+        assert len(files) == 1

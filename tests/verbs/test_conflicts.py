@@ -37,7 +37,6 @@ VALUES = {
     "mask_source": (0.1, "0.1"),
     "mass": (0.5, "0.5"),
     "measured": ("values.csv", "values.csv"),
-    "minimal_pairs": ("pairs.jsonl", "pairs.jsonl"),
     "mutations": ("A1G", "A1G"),
     "orders": (8, "8"),
     "others": ("text", "text"),
@@ -47,7 +46,6 @@ VALUES = {
     "positions": ([1], "1"),
     "profile": ("texts.txt", "texts.txt"),
     "refinement": (0.5, "0.5"),
-    "rows": ("texts", "texts"),
     "save": ("profile.json", "profile.json"),
     "scores": ("all", "all"),
     "sentences": (2000, "2000"),
@@ -147,9 +145,6 @@ def test_the_command_refuses(name, culprit, others, words):
     message = refused([name, *line])
     write = writer(list(listed.values()))
     other = others[0] if others else expected_beside(name, culprit)
-    if name == "score" and culprit == "texts":  # the command reads texts from several places
-        assert "'a cat' and --minimal-pairs were both given" in message
-        return
     assert message.startswith(f"{write(culprit, None)} {words} {write(other, None)}"), message
 
 

@@ -526,7 +526,29 @@ class Constructions60(Methods60):
     ARGUMENTS: Mapping[str, str] = {"joint": "construction", "joints": "constructions"}
 
 
+class Pairs61(Constructions60):
+    """Names of issue 61: minimal pairs are a verb's, `minimal_pairs`."""
+
+    def do_score(self, **options: Any) -> Result:
+        """Scores of texts, or of minimal pairs."""
+        if "minimal_pairs" in options and "texts" not in options:
+            options["data"] = options.pop("minimal_pairs")
+            return self.public("minimal_pairs")(**options)
+        return self.public("score")(**options)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by its name now."""
+        now = list(words)
+        if "--minimal-pairs" in now:
+            now.remove("--minimal-pairs")
+            now[0] = "minimal-pairs"
+        return super().do_command(now, standard_input, process)
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask:minimal_pairs", Pairs61),
     ("unmask:Construction", Constructions60),
     ("unmask:Verified.sets", Methods60),
     ("unmask.surfaces.cli.app:run", Rooms58),

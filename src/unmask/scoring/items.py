@@ -193,7 +193,7 @@ def _text_column(record: Mapping[str, Any], where: str, field: str | None) -> st
         raise InputError(
             f"{where} has no field 'text' (its fields are {fields_shown(record)}): give text, or"
             f" before, target and after; {argument_name('field')} names another, and"
-            f" {argument_name('minimal_pairs')} reads columns good and bad"
+            " unmask minimal-pairs reads columns good and bad"
         )
     return found
 

@@ -27,7 +27,7 @@ TIE = 0.5
 
 @dataclass(frozen=True, repr=False)
 class PairScores(OfScores):
-    """Minimal pairs with the scores of both sentences, from `unmask.score` with `pairs`.
+    """Minimal pairs with the scores of both sentences, from `unmask.minimal_pairs`.
 
     shape     the scores and their unit
     rows      one row per pair: set, phenomenon, sentence_good, sentence_bad, and for each score
@@ -36,7 +36,7 @@ class PairScores(OfScores):
     renamed   columns of ours that have another name, because the user has a column of this one
 
     >>> pair = {"sentence_good": "The keys are here.", "sentence_bad": "The keys is here."}
-    >>> unmask.score(minimal_pairs=[pair]).accuracy[-1]["accuracy"]
+    >>> unmask.minimal_pairs([pair]).accuracy[-1]["accuracy"]
     1.0
     """
 

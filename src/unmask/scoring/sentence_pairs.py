@@ -63,14 +63,16 @@ def pairs_of(source: PathLike | Iterable[PathLike | Mapping[str, Any]]) -> Itera
     if isinstance(source, str | os.PathLike):
         entries: Any = [source]
     else:
-        entries = rows_of_frame(source, "pairs")
+        entries = rows_of_frame(source, "data")
     if not isinstance(entries, Iterable) or isinstance(entries, Mapping):
-        raise InputError(f"pairs {shown(source)} is not a file or a list of mappings: give one")
+        raise InputError(
+            f"{shown(source)} is not a file or a list of mappings", argument="data", use="give one"
+        )
     for number, entry in enumerate(entries, 1):
         if isinstance(entry, Mapping):
             yield _pair(entry, f"pair {number}", SET_OF_MAPPINGS)
             continue
-        path = user_path(entry, "minimal_pairs")
+        path = user_path(entry, "data")
         files = [path]
         if path.is_dir():
             files = _pair_files(path)

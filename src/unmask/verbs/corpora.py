@@ -1,25 +1,21 @@
-"""Verbs on a model and many texts: evaluate, frontier, score, check."""
+"""Verbs on a model and many texts: evaluate, frontier, check."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, cast
 
 from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Only, ShownType, TakesMethod, Written
+from unmask.common.border.marks import Only, TakesMethod, Written
 from unmask.common.errors import InputError, argument_name
 from unmask.joints.constructions.construction import Construction, Rules, all_constructions
 from unmask.joints.registry import published
 from unmask.models.load import Model
-from unmask.models.sharing import is_shared
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import Decoder
-from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
-from unmask.scoring.scores.score import Score
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
 
 PAPER_STEPS, MOST_TOKENS = 50, 100_000
@@ -27,22 +23,6 @@ PAPER_STEPS, MOST_TOKENS = 50, 100_000
 Count = Annotated[int, Interval(ge=1, le=10_000_000)]
 OWN_TABLE = Only(without=("paper",))
 """Marks what `paper` chooses itself."""
-OF_TEXTS = Only(without=("minimal_pairs",))
-"""Marks what `score` takes without minimal pairs alone."""
-if TYPE_CHECKING:
-    ScoredTexts = str | Path | Iterable[str | Mapping[str, Any]]
-    Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]
-else:  # lists of any length, iterators, data frames
-    ScoredTexts = Annotated[
-        Any,
-        ShownType("str | Path | Iterable[str | Mapping[str, Any]]"),
-        Written(metavar="TEXT...|-", repeat=True),
-    ]
-    Pairs = Annotated[
-        Any,
-        ShownType("str | PathLike[str] | Iterable[str | PathLike[str] | Mapping[str, Any]]"),
-        Written(metavar="PATH", repeat=True),
-    ]
 
 
 @checked
@@ -197,97 +177,6 @@ def frontier(
         folder=folder,
         progress=progress,
     )
-
-
-@checked
-def score(
-    texts: Annotated[ScoredTexts | None, OF_TEXTS] = None,
-    score: Annotated[str | Score | Iterable[str | Score], SEVERAL, Written(short="-s")] = DEFAULT,
-    *,
-    model: Model = None,
-    minimal_pairs: Pairs | None = None,
-    rows: Annotated[Literal["texts", "words", "tokens", "nested"] | None, OF_TEXTS] = None,
-    unit: Literal["nats", "bits"] = "nats",
-    long: Literal["refuse", "windows"] = "refuse",
-    field: Annotated[str | None, OF_TEXTS] = None,
-    out: Out = None,
-    format: Literal["jsonl", "csv", "parquet"] = "jsonl",
-    engine: Engine = "local",
-    sink: Annotated[Callable[[Mapping[str, Any]], None] | None, OF_TEXTS] = None,
-    progress: Progress | None = None,
-) -> unmask.Scores | unmask.PairScores:
-    """Score sentences: pseudo-likelihoods, chain rules over orders, energies.
-
-    With out, rows are kept in that folder as they come, the same call continues after an
-    interrupt, and at the end there is scores.jsonl, scores.csv or scores.parquet (format); for
-    pairs also accuracy.json.
-
-    Parameters:
-        texts: Sentences, of which two are compared token by token; - for standard input. In
-            Python a Path is a file with one text per line, .jsonl, .csv, .tsv or .fasta, and
-            everything else texts: one, several, mappings, a data frame.
-        score: Names: {names}; or a class of your own,
-            my.py:Mine. In Python also objects, such as unmask.AnyOrder(orders=32).
-        minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and
-            sentence_bad; or a folder.
-        rows: A row per text (texts), word (words) or token (tokens), or a text with its words
-            and tokens (nested) [default: texts].
-        unit: nats or bits.
-        long: Texts longer than the model: refuse (a row with a reason) or windows.
-        field: The column of a table or frame, or the key of JSON lines, that holds the text;
-            with it, standard input has JSON lines [default: text, or sentence].
-        format: jsonl, csv, or (with out) parquet.
-        sink: Called with each row as it comes; rows are then not kept in memory.
-
-    Returns:
-        `Scores`, a row for each text, word or token; with minimal_pairs, `PairScores`.
-
-    >>> texts = ["The cats sit here.", "The cats sits here."]
-    >>> scores = unmask.score(texts, ["pll", unmask.AnyOrder(orders=32)])
-    >>> scores.rows[0]["pll"] > scores.rows[1]["pll"]
-    True
-    """
-    from unmask.runs.folder import output_folder
-    from unmask.scoring.items import items_again
-    from unmask.scoring.minimal_pairs import compare_pairs
-    from unmask.scoring.row_files import check_format
-    from unmask.scoring.row_shape import RowShape, check_rows
-    from unmask.scoring.run import KIND, score_items
-    from unmask.scoring.sentence_pairs import pairs_of, sentences_of
-
-    # `checked` has made methods of the names.
-    scores_once = each_once(cast("Sequence[Score]", score))
-    row_of = "texts" if rows is None else rows
-    shape = RowShape(scores_once, row_of, unit, long == "windows")
-    if texts is None and minimal_pairs is None:
-        raise InputError(
-            f"neither {argument_name('texts')} nor {argument_name('minimal_pairs')} was given",
-            use="give one of the two",
-        )
-    if is_shared(model, engine) and out is None:
-        raise InputError(
-            "workers need a folder, where their rows are kept", use=f"give {argument_name('out')}"
-        )
-    check_rows(shape.scores, row_of)
-    check_format(format, row_of, on_stream=False)
-    folder = None if out is None else output_folder(out, KIND)
-    if minimal_pairs is not None:
-        pairs = list(pairs_of(minimal_pairs))
-        sentences = sentences_of(pairs)
-        scores = score_items(
-            model,
-            shape,
-            sentences,
-            folder,
-            format,
-            engine,
-            progress=progress,
-            warns=folder is not None,
-        )
-        return compare_pairs(pairs, scores)
-    assert texts is not None
-    items = items_again(texts, field, keep=out is not None)
-    return score_items(model, shape, items, folder, format, engine, sink, progress)
 
 
 @checked

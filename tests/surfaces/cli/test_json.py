@@ -24,6 +24,7 @@ COMMANDS = {
     "mutants": ["a b c", "--positions", "all"],
     "check": [],
     "score": ["a b"],
+    "minimal-pairs": ["pairs.csv"],
     "sample": [],
     "diagnose": ["."],
     "evaluate": ["--data", "texts.txt", "--out", "out"],
@@ -60,7 +61,7 @@ def test_every_command_prints_the_words_of_files(verb, monkeypatch, tmp_path):
     else:
         answers_each = SimpleNamespace(of_text=lambda text, **options: iter([answers()]))
         several = verb in ("fill", "compare", "dependence", "mutants")
-        monkeypatch.setattr(unmask, verb, answers_each if several else answers)
+        monkeypatch.setattr(unmask, verb.replace("-", "_"), answers_each if several else answers)
     done = invoke([verb, *COMMANDS[verb], "--json"])
     assert json.loads(done.stdout) == WORDS, done.output
     assert done.stdout == as_json(VALUES) + "\n"

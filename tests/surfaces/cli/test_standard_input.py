@@ -19,8 +19,8 @@ CASES = {
         "cat2dog\ncat2tree+sat3ran\n",
     ),
     "score": ("score --file {file} --score pll,any_order", "\n".join(TEXTS) + "\n"),
-    "score pairs": (
-        "score --minimal-pairs {file} --json",
+    "minimal-pairs": (
+        "minimal-pairs {file} --json",
         '{"sentence_good": "the cat sat", "sentence_bad": "cat the sat"}\n' * 2,
     ),
     "evaluate": ("evaluate --data {file} --pairs 3 --json --out {new}", "\n".join(TEXTS)),
@@ -79,4 +79,4 @@ def test_a_run_goes_on_with_the_same_lines_and_refuses_others(tiny_folder, tmp_p
     assert told(run(line, tiny_folder, "\n".join(TEXTS)).stdout) == told(first.stdout)
     other = run(line, tiny_folder, "\n".join(TEXTS[:2]))
     assert other.exit_code == 2
-    assert "holds a run with data" in other.stderr
+    assert "holds a run with --data" in other.stderr

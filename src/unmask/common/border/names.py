@@ -26,7 +26,9 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "out": "save",
     "steps": "sweeps",
     "batch_size": "memory",
-    "pairs": "minimal_pairs",
+    "pairs": "data",
+    "minimal_pairs": "data",
+    "texts": "data",
     "decoding_steps": "passes",
     "decoder": "kernel",
     "decoding_temperature": "temperature",
@@ -42,7 +44,13 @@ OF_OTHER_METHODS = {
     "sets": ("passes",),
 }
 """Options of some methods, and what is meant where a method does not have them."""
-OF_OTHER_VERBS: dict[tuple[str, str], str] = {}
+OF_OTHER_VERBS: dict[tuple[str, str], str] = {
+    ("score", "minimal_pairs"): "minimal_pairs",
+    ("score", "pairs"): "minimal_pairs",
+    ("minimal_pairs", "field"): "score",
+    ("minimal_pairs", "rows"): "score",
+    ("minimal_pairs", "sink"): "score",
+}
 """A verb and an argument that it does not have, and the verb whose question such a call asks."""
 
 

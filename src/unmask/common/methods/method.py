@@ -86,16 +86,18 @@ def method(cls: Class) -> Class:
     Returns:
         The class.
 
-    >>> from unmask.common.methods.method import Method
-    >>> from unmask.common.methods.registry import Registry
-    >>> class Rule(Method, registry=Registry("rule", folders=())):
-    ...     "A rule of numbers."
     >>> @unmask.method
-    ... class TimesTwo(Rule):
-    ...     "x -> k x"
-    ...     factor: float = 2.0
-    >>> TimesTwo(factor=3.0).name
-    'times-two'
+    ... class SharpProduct(unmask.Construction):
+    ...     "mu(x, y) proportional to (m_1(x) m_2(y))^power, of two blanks."
+    ...     power: float = 2.0
+    ...     def derive(self, tables):
+    ...         first, second = tables.log_masked
+    ...         log_mu = self.power * (first.unsqueeze(1) + second)
+    ...         return log_mu - log_mu.logsumexp((0, 1))
+    >>> rule = SharpProduct(power=1.5)
+    >>> filling = unmask.fill("The [MASK] [MASK].", construction=rule, candidates=8)
+    >>> filling.construction
+    'sharp-product'
     """
     if not issubclass(cls, Method):
         raise TypeError(
@@ -105,6 +107,7 @@ def method(cls: Class) -> Class:
     made = cast(Any, settings(cls))
     if not is_ours(made):  # a name that it inherits is that of another method
         _give_own(made, "name", _name_of(made))
+    if isinstance(vars(made).get("name"), str):
         _give_own(made, "label", made.name)
     made.registry.register(made)
     return cast(Class, made)

@@ -43,6 +43,7 @@ class Ancestral(Decoder):
     label = "ancestral sampling"
     colour = "#117733"
     place = 5
+    step_passes = "T per text"
     law = "an explicit distribution, with log_prob"
     verdict = (
         "Independent draws with exact log-probabilities, given each text's order; no chain, so"

@@ -36,6 +36,7 @@ class Confidence(InSteps):
     label = "most confident first"
     colour = "#555555"
     place = 7
+    step_passes = "`passes` per text"
 
     def step(
         self, on: DecoderOnTarget, state: DecodeState, rng: Randomness

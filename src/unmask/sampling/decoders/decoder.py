@@ -105,6 +105,8 @@ class Decoder(Method, ABC, registry=DECODERS):
     """In figures."""
     law: ClassVar[str] = "nothing named"
     """The law of its texts, in a few words."""
+    step_passes: ClassVar[str] = "not stated"
+    """Passes of a text with T free tokens, in a few words, for tables."""
     verdict: ClassVar[str] = (
         "Decoded texts, independent of each other; they are samples of no named distribution."
     )

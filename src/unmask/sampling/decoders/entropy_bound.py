@@ -40,6 +40,7 @@ class EntropyBound(Bounded):
     label = "entropy-bound"
     colour = "#44AA99"
     place = 9
+    step_passes = "`passes`, or as many as `gamma` needs, at most T"
     chooses = (
         "the blanks of lowest entropy whose entropies without the largest sum to gamma at most"
     )

@@ -35,6 +35,7 @@ class Interleaved(RevealingInSteps):
     label = "interleaved"
     colour = "#88CCEE"
     place = 12
+    step_passes = "`passes` per text"
     chooses = "every m-th blank, m the number of passes, in bit-reversed order"
 
     def choose(self, on: DecoderOnTarget, observed: Observed) -> Bool[Tensor, "n F"]:

@@ -76,6 +76,7 @@ class LeastDependent(Profiled, Bounded):
     label = "least dependent"
     colour = "#004488"
     place = 13
+    step_passes = "`passes`, or as many as `gamma` needs, at most T"
     chooses = (
         "blanks whose estimated dependence on each other sums to gamma at most, least dependent"
         " next"

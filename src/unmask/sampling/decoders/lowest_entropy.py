@@ -35,6 +35,7 @@ class LowestEntropy(RevealingInSteps):
     label = "lowest entropies"
     colour = "#BB5566"
     place = 10
+    step_passes = "`passes` per text"
     chooses = "the blanks of lowest entropy, equal numbers per pass"
 
     def choose(self, on: DecoderOnTarget, observed: Observed) -> Bool[Tensor, "n F"]:

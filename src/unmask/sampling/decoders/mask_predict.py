@@ -38,6 +38,7 @@ class MaskPredict(InSteps):
     label = "mask-predict"
     colour = "#882255"
     place = 6
+    step_passes = "`passes` per text"
 
     def step(
         self, on: DecoderOnTarget, state: DecodeState, rng: Randomness

@@ -34,6 +34,7 @@ class RandomSets(RevealingInSteps):
     label = "random sets"
     colour = "#999933"
     place = 11
+    step_passes = "`passes` per text"
     chooses = "blanks in a random order that the seed draws, equal numbers per pass"
 
     def init(self, on: DecoderOnTarget, n: int, rng: Randomness) -> DecodeState:

@@ -40,6 +40,7 @@ class Revise(InSteps):
     label = "revision"
     colour = "#332288"
     place = 8
+    step_passes = "at most `passes` per text"
     corrects = True
 
     def step(

@@ -105,6 +105,7 @@ class Verified(Profiled, Revealing):
     label = "verified sets"
     colour = "#225522"
     place = 14
+    step_passes = "about 2 T rows in T / 3 rounds"
     law = OWN_LAW
     verdict = (
         "Independent draws with exact log-probabilities (at temperature 0 the law is one text); no"

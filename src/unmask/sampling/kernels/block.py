@@ -44,6 +44,7 @@ class Block(Metropolis):
     label = "product blocks"
     colour = "#009E73"
     place = 3
+    step_passes = "1 + up to T"
     block_size: Annotated[int, Interval(ge=1, le=LONGEST)] = 2
 
     @property

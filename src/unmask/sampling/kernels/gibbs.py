@@ -40,6 +40,7 @@ class Gibbs(Kernel):
     label = "pseudo-Gibbs"
     colour = "#D55E00"
     place = 2
+    step_passes = "1, or 0 if nothing changed since"
     law = "a law of its own, which depends on the scan"
     verdict = (
         "Pseudo-Gibbs accepts everything: its law is not exp(-E) of either energy and depends on"

@@ -55,6 +55,8 @@ class Kernel(Method, ABC, registry=KERNELS):
     """In figures."""
     law: ClassVar[str] = "nothing named"
     """What the steps leave invariant, in a few words."""
+    step_passes: ClassVar[str] = "not stated"
+    """Passes of a step with T free tokens, in a few words, for tables."""
     verdict: ClassVar[str] = (
         "Nothing is known about the law of this kernel but what its author says. R-hat shows"
         " whether the chains agree with each other."

@@ -39,6 +39,7 @@ class MH(Metropolis):
     label = "Metropolis-Hastings"
     colour = "#0072B2"
     place = 1
+    step_passes = "0 for the token that is there, else up to T - 1"
 
     def propose(
         self, on: KernelOnTarget, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]

@@ -44,6 +44,7 @@ class SequentialBlock(Block):
     label = "sequential blocks"
     colour = "#CC79A7"
     place = 4
+    step_passes = "up to 2k - 3 + T; for a pair as `block`"
     conditionals = 1
 
     def propose(

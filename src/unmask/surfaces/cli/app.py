@@ -35,6 +35,8 @@ FAMILIAR_COMMANDS = {
     "generate": "sample",
     "predict": "fill",
     "pll": "score",
+    "blimp": "minimal-pairs",
+    "pairs": "minimal-pairs",
 }
 FILE = Option(
     name="file",
@@ -56,6 +58,15 @@ WITHOUT_JSON = ("translate", "serve")
 """They print JSON lines, or nothing that JSON could hold."""
 
 
+def command_name(verb: str) -> str:
+    """How the command line writes the name of a verb: minimal-pairs for minimal_pairs."""
+    return verb.replace("_", "-")
+
+
+OF_COMMANDS = {command_name(name): name for name in VERBS}
+"""The verb of each command."""
+
+
 class Called(NamedTuple):
     """The command that the user calls.
 
@@ -74,8 +85,8 @@ def called(words: Sequence[str]) -> Called | None:
     names = [word for word in words if not word.startswith("-")]
     if not names:
         return None
-    if names[0] in VERBS:
-        return _of_verb(names[0])
+    if names[0] in OF_COMMANDS:
+        return _of_verb(OF_COMMANDS[names[0]])
     if names[0] == LAB and len(names) > 1:
         from unmask.surfaces.cli import lab
 
@@ -96,7 +107,7 @@ def _of_verb(name: str) -> Called:
         extra += [FILE, TEXT]
     if name not in WITHOUT_JSON:
         extra.append(JSON)
-    return Called(name=name, function=function, extra=tuple(extra))
+    return Called(name=command_name(name), function=function, extra=tuple(extra))
 
 
 def verb_command(name: str, words: Sequence[str] = ()) -> App:
@@ -108,7 +119,7 @@ def verb_command(name: str, words: Sequence[str] = ()) -> App:
     one = _of_verb(name)
     bring_own_methods(words, one.function, one.extra)
     prints = getattr(printing, name, None) or partial(printing.frame, name)
-    return command(name, one.function, prints, one.extra)
+    return command(one.name, one.function, prints, one.extra)
 
 
 def parsed(words: Sequence[str]) -> App:
@@ -121,14 +132,14 @@ def parsed(words: Sequence[str]) -> App:
         from unmask.surfaces.cli import lab
 
         app.command(lab.app())
-    elif name in VERBS:
-        app.command(verb_command(name, words))
+    elif name in OF_COMMANDS:
+        app.command(verb_command(OF_COMMANDS[name], words))
     elif name:
         raise _no_command(name)
     else:
         for one in VERBS:
             first_line = summary(verb(one))
-            app.command(App(name=one, help=first_line))
+            app.command(App(name=command_name(one), help=first_line))
         about_lab = "The theory of generative masked language models, computed exactly."
         app.command(App(name=LAB, help=about_lab))
     return app
@@ -138,7 +149,7 @@ def _no_command(name: str) -> InputError:
     """The error of a command that is none; it suggests what may be meant."""
     near = FAMILIAR_COMMANDS.get(name)
     if near is None:
-        close = get_close_matches(name, (*VERBS, LAB), n=1)
+        close = get_close_matches(name, (*OF_COMMANDS, LAB), n=1)
         near = close[0] if close else None
     use = "see unmask --help" if near is None else f"use unmask {near}"
     return InputError(f"{name} is not a command", use=use)

@@ -13,10 +13,10 @@ from functools import partial
 from math import isnan
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import unmask
-from unmask.common.checks import shown
+from unmask.common.checks import one_of, shown
 from unmask.common.errors import InputError, argument_name
 from unmask.common.files import output_file, user_path
 from unmask.common.formats import count_at_most, percent_at_least
@@ -37,6 +37,8 @@ from unmask.verbs import Unanswered
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from unmask.scoring.row_files import LineWriter
 
 WIDEST, LISTED, SHOWN = 10, 20, 5
 """Positions whose matrix fits into 80 columns, pairs that are listed instead, texts printed at
@@ -632,48 +634,28 @@ def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
         console.print(f"- {sentence}")
 
 
-# ---- score ----
+# ---- score, minimal_pairs ----
 
 
 def score(options: dict[str, Any]) -> int:
-    """Print tables of sentences, accuracies of pairs, or rows as they come; 1 if a text lacks a
-    score.
+    """Print tables of sentences, or rows as they come; 1 if a text lacks a score.
 
     Sentences that were typed, and files at a terminal, get tables, unless --format asks for rows.
     """
-    from unmask.scoring.row_files import LineWriter, check_format
-
     json, words = options.pop("json", False), options.pop("texts", [])
-    pairs, out, format = (options.get(name) for name in ("minimal_pairs", "out", "format"))
-    if json and format and out is None:
-        raise InputError(
-            f"and {argument_name('format')} were both given",
-            argument="json",
-            use=f"give one of them, or {argument_name('out')} for a file in this format",
-        )
-    if pairs:
-        for name in ("file", "text_"):
-            typed = options.pop(name, [])
-            words = [*words, *(typed if isinstance(typed, list) else [typed])]
-        if words:
-            raise InputError(
-                f"{shown(words[0])} and {argument_name('minimal_pairs')} were both given",
-                use="give one of the two",
-            )
-    texts = None if pairs else _source(words, options)
+    out = options.get("out")
+    texts = _source(words, options)
     if isinstance(texts, list) and not all(text.strip() for text in texts):
         raise InputError(
             "a text is empty",
             use=f"give a sentence, or {argument_name('file')} with one text per line",
         )
+    format = options.get("format")
     tables = format is None and (isinstance(texts, list) or terminal.is_terminal())
     if tables and isinstance(texts, list):
         options.setdefault("rows", "nested")
-    check_format(format or "jsonl", options.get("rows", "texts"), on_stream=out is None)
-    write, lines = (
-        LineWriter(terminal.rows_stream(), format or "jsonl"),
-        not (json or pairs or out or tables),
-    )
+    write = _row_writer(options, json)
+    lines = not (json or out or tables)
     missing, complete = dict[int, str](), set[bool]()
 
     def note(place: int, reason: str | None) -> None:
@@ -691,20 +673,63 @@ def score(options: dict[str, Any]) -> int:
         scores = unmask.score(texts, **options, sink=sink if lines else None, progress=report)
     if json:
         terminal.print_json(scores.to_dict())
-    elif pairs and out is None and format:
-        for row in scores.rows:
-            write(row)
-    elif isinstance(scores, unmask.PairScores):
-        _show_pairs(scores)
     elif tables and out is None:
         _show_sentences(scores)
     for place, why in () if lines else scores.reasons():
         note(place, why)
-    what = "pair" if pairs else "text"
-    failed = _report_missing(missing, f"{what} lacks a score", f"{what}s lack a score", what)
+    failed = _report_missing(missing, "text lacks a score", "texts lack a score", "text")
+    _report_rows(out, format)
+    return int(True not in complete or bool(failed))
+
+
+def minimal_pairs(options: dict[str, Any]) -> int:
+    """Print accuracies, or with --format the pairs; 1 if a pair lacks a score."""
+    json, format = options.pop("json", False), options.get("format")
+    out = options.get("out")
+    write = _row_writer(options, json)
+    with terminal.progress() as report:
+        pairs = unmask.minimal_pairs(**options, progress=report)
+    if json:
+        terminal.print_json(pairs.to_dict())
+    elif format is not None and out is None:
+        for row in pairs.rows:
+            write(row)
+    else:
+        _show_pairs(pairs)
+    missing = {place: reason for place, reason in pairs.reasons() if reason is not None}
+    failed = _report_missing(missing, "pair lacks a score", "pairs lack a score", "pair")
+    _report_rows(out, format)
+    return int(len(missing) == len(pairs) or bool(failed))
+
+
+def _row_writer(options: dict[str, Any], json: bool) -> LineWriter:
+    """What prints rows in the format that was typed.
+
+    Without --out, the format is taken out of the options: the verb writes no file.
+    """
+    from unmask.scoring.row_files import LineWriter, check_format
+    from unmask.verbs.score import Format
+
+    out, format = options.get("out"), options.get("format")
+    if out is None:
+        options.pop("format", None)
+    if json and format and out is None:
+        raise InputError(
+            f"and {argument_name('format')} were both given",
+            argument="json",
+            use=f"give one of them, or {argument_name('out')} for a file in this format",
+        )
+    written_as = "jsonl"
+    if format is not None:
+        written_as = one_of("format", format, get_args(Format))
+    check_format(written_as, options.get("rows", "texts"), on_stream=out is None)
+    return LineWriter(terminal.rows_stream(), written_as)
+
+
+def _report_rows(out: str | None, format: str | None) -> None:
+    """Say where the rows of a folder are."""
     if out is not None:
         _message(f"rows are in {Path(out) / 'scores'}.{format or 'jsonl'}")
-    return int(True not in complete or bool(failed))
 
 
 def _show_sentences(scores: unmask.Scores) -> None:

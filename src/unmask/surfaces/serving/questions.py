@@ -575,7 +575,7 @@ class Answers:
                 count = sum(1 for _ in pairs_of(path))
                 limits.refuse_more(count, limits.MOST_ROWS, "the file has {} pairs", COMMAND)
                 compared = self._result(
-                    "score", {"minimal_pairs": path, **options}, progress=progress
+                    "minimal_pairs", {"data": path, **options}, progress=progress
                 )
                 overall = [
                     row for row in compared.accuracy if row["level"] == "all" and row["pairs"]
