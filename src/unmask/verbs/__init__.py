@@ -29,6 +29,7 @@ from typing import (
 from annotated_types import Interval
 
 import unmask
+from unmask.common.border.declarations import first_paragraph
 from unmask.common.border.marks import Written
 from unmask.common.border.readable import signature_of_many
 from unmask.common.checks import shown
@@ -92,6 +93,24 @@ def verb(name: str) -> Callable[..., Any]:
     """The function of this name."""
     function: Callable[..., Any] = getattr(import_module(VERBS[name]), name)
     return function
+
+
+def first_lines() -> dict[str, str]:
+    """The first paragraph of each verb's docstring, in one line, by the verb's name.
+
+    The files are read, and not imported: the help of `unmask` needs no more of the verbs.
+    """
+    found: dict[str, str] = {}
+    for module in set(VERBS.values()):
+        _, _, file = module.rpartition(".")
+        source = Path(__file__).with_name(f"{file}.py").read_text(encoding="utf-8")
+        for statement in ast.parse(source).body:
+            if not isinstance(statement, ast.FunctionDef):
+                continue
+            docstring = ast.get_docstring(statement)
+            if docstring is not None:  # an overload has none
+                found[statement.name] = first_paragraph(docstring)
+    return {name: found[name] for name in VERBS}
 
 
 class Unanswered(NamedTuple):

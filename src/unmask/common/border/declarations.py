@@ -96,8 +96,13 @@ def _documented(docstring: str | None) -> dict[str, str]:
 
 
 def summary(declared: Declared) -> str:
-    """The first paragraph of a docstring, in one line."""
-    first, _, _ = (inspect.getdoc(declared) or "").partition("\n\n")
+    """The first paragraph of the docstring, in one line."""
+    return first_paragraph(inspect.getdoc(declared) or "")
+
+
+def first_paragraph(docstring: str) -> str:
+    """The first paragraph of a docstring without its indentation, in one line."""
+    first, _, _ = docstring.partition("\n\n")
     return " ".join(first.split())
 
 

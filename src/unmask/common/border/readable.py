@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -17,25 +16,25 @@ from unmask.common.border.declarations import Declared, hints
 from unmask.common.border.marks import UNIONS, ShownType
 
 
-@dataclass(frozen=True, repr=False)
 class ReadableType:
     """An annotation that `inspect` shows as `text`, without quotation marks."""
 
-    text: str
+    def __init__(self, text: str) -> None:
+        self.text = text
 
     def __repr__(self) -> str:
         return self.text
 
 
-@dataclass(frozen=True, repr=False)
 class _TypeOfParameter:
     """The type of a parameter, or of a field, as a reader sees it. Its annotation is evaluated
     when it is shown: at import this would take time, and classes below the function are not there
     yet.
     """
 
-    declared: Declared
-    name: str
+    def __init__(self, declared: Declared, name: str) -> None:
+        self.declared = declared
+        self.name = name
 
     def __repr__(self) -> str:
         return type_text(hints(self.declared)[self.name])

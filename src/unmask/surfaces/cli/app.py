@@ -17,7 +17,6 @@ from typing import Annotated, Any, NamedTuple
 from cyclopts import App, CycloptsError
 
 from unmask import __version__
-from unmask.common.border.declarations import summary
 from unmask.common.border.marks import Written
 from unmask.common.border.options import Option, options
 from unmask.common.errors import InputError, in_python
@@ -26,7 +25,7 @@ from unmask.surfaces.cli.command import APP, JSON, command, writer
 from unmask.surfaces.cli.misread import line_of_misreading
 from unmask.surfaces.cli.own_methods import bring_own_methods
 from unmask.surfaces.cli.words import with_stand_ins
-from unmask.verbs import VERBS, verb
+from unmask.verbs import VERBS, first_lines, verb
 
 LAB = "lab"
 FAMILIAR_COMMANDS = {
@@ -114,11 +113,15 @@ def verb_command(name: str, words: Sequence[str] = ()) -> App:
     """The command of a verb, with its options, and those of the methods of own code that the words
     name.
     """
-    from unmask.surfaces.cli import printing
-
     one = _of_verb(name)
     bring_own_methods(words, one.function, one.extra)
-    prints = getattr(printing, name, None) or partial(printing.frame, name)
+
+    def prints(typed: dict[str, Any]) -> Any:
+        from unmask.surfaces.cli import printing  # the help of a command prints no result
+
+        of_verb = getattr(printing, name, None) or partial(printing.frame, name)
+        return of_verb(typed)
+
     return command(one.name, one.function, prints, one.extra)
 
 
@@ -137,8 +140,7 @@ def parsed(words: Sequence[str]) -> App:
     elif name:
         raise _no_command(name)
     else:
-        for one in VERBS:
-            first_line = summary(verb(one))
+        for one, first_line in first_lines().items():
             app.command(App(name=command_name(one), help=first_line))
         about_lab = "The theory of generative masked language models, computed exactly."
         app.command(App(name=LAB, help=about_lab))
