@@ -39,10 +39,8 @@ VALUES = {
     "parallel": (["a.txt", "b.txt"], "a.txt b.txt"),
     "passes": (1000, "1000"),
     "positions": ([1], "1"),
-    "profile": ("texts.txt", "texts.txt"),
     "refinement": (0.5, "0.5"),
     "save": ("profile.json", "profile.json"),
-    "sentences": (2000, "2000"),
     "size": ("mini", "mini"),
     "steps": (3, "3"),
     "support": ("regular", "regular"),
@@ -95,8 +93,6 @@ CONFLICTS = list(conflicts())
 def given_of(name, culprit, others):
     """The values of a call, in Python and as typed."""
     needed = [one for one in NEEDED.get(name, ()) if one not in (culprit, *others)]
-    if name == "dependence" and "profile" not in others:  # it takes a text, or a profile
-        needed = ["text"]
     values = {one: VALUES[one] for one in (culprit, *others)}
     return {one: RIGHT[one] for one in needed} | values
 

@@ -547,7 +547,31 @@ class Pairs61(Constructions60):
         return super().do_command(now, standard_input, process)
 
 
-class Assay61(Pairs61):
+class Profile61(Pairs61):
+    """Names of issue 61: a dependence profile is a verb's, `profile`."""
+
+    def do_dependence(self, **options: Any) -> Result:
+        """The dependence of a text's positions, or a model's profile."""
+        if "profile" not in options:
+            return self.public("dependence")(**options)
+        options["data"] = options.pop("profile")
+        if "sentences" in options:
+            options["limit"] = options.pop("sentences")
+        return self.public("profile")(**options)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by its name now."""
+        now = list(words)
+        if "--profile" in now and now[0] == "dependence":
+            now[0] = "profile"
+            now.remove("--profile")  # its file has a place now
+            now = ["--limit" if word == "--sentences" else word for word in now]
+        return super().do_command(now, standard_input, process)
+
+
+class Assay61(Profile61):
     """Names of issue 61: `mutants` with measured values is the verb `assay`.
 
     Its scores over the varying sites are called NAME_sites, for they are other numbers than the
@@ -555,13 +579,13 @@ class Assay61(Pairs61):
     """
 
     ATTRIBUTES: Mapping[str, Sequence[str]] = {
-        **{name: parts for name, parts in Pairs61.ATTRIBUTES.items() if name != "Measured"},
-        "Assay": Pairs61.ATTRIBUTES["Measured"],
+        **{name: parts for name, parts in Profile61.ATTRIBUTES.items() if name != "Measured"},
+        "Assay": Profile61.ATTRIBUTES["Measured"],
     }
     OVER_SITES = ("pll", "left_to_right", "any_order")
     """Scores that are called NAME_sites now."""
     KEYS: Mapping[str, str] = {
-        **Pairs61.KEYS,
+        **Profile61.KEYS,
         "pll_sites": "pll",
         "left_to_right_sites": "left_to_right",
         "any_order_sites": "any_order",
@@ -648,6 +672,7 @@ class Assay61(Pairs61):
 
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
     ("unmask:assay", Assay61),
+    ("unmask:profile", Profile61),
     ("unmask:minimal_pairs", Pairs61),
     ("unmask:Construction", Constructions60),
     ("unmask:Verified.sets", Methods60),
@@ -770,9 +795,8 @@ def measured_profile(adapter: Names57, model: str) -> str:
     file = KEPT / f"{model}-profile.json"
     file.parent.mkdir(exist_ok=True)
     texts = Path("materials/many.txt")
-    adapter.public("dependence")(
-        profile=texts, model=adapter.mark_model(model), candidates=8, save=str(file)
-    )
+    options = {"model": adapter.mark_model(model), "candidates": 8, "save": str(file)}
+    adapter.call("dependence", {"profile": texts, **options})
     return str(file)
 
 

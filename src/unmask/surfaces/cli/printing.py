@@ -335,6 +335,7 @@ def _show_assay(result: unmask.Assay) -> None:
 
 fill: partial[int] = partial(_answers, "fill", _show_filling)
 compare: partial[int] = partial(_answers, "compare", _show_comparison)
+dependence: partial[int] = partial(_answers, "dependence", _show_dependence)
 mutants: partial[int] = partial(_answers, "mutants", _show_mutants)
 
 
@@ -362,19 +363,9 @@ def assay(options: dict[str, Any]) -> None:
     answered("assay", options, _show_assay)
 
 
-def dependence(options: dict[str, Any]) -> int:
-    """Print informations of pairs, or measure a profile."""
-    if "profile" not in options:
-        return _answers("dependence", _show_dependence, options)
-    for name in ("file", "text_"):
-        if name in options:
-            raise InputError(
-                f"is not used with {argument_name('profile')}",
-                argument=name,
-                use="leave one of the two out",
-            )
-    answered("dependence", options, _show_profile)
-    return 0
+def profile(options: dict[str, Any]) -> None:
+    """Measure a model's profile, and print it."""
+    answered("profile", options, _show_profile)
 
 
 def check(options: dict[str, Any]) -> None:
@@ -738,7 +729,7 @@ def _row_writer(options: dict[str, Any], json: bool) -> LineWriter:
     Without --out, the format is taken out of the options: the verb writes no file.
     """
     from unmask.scoring.row_files import LineWriter, check_format
-    from unmask.verbs.score import Format
+    from unmask.verbs.score_options import Format
 
     out, format = options.get("out"), options.get("format")
     if out is None:
