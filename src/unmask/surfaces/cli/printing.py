@@ -708,7 +708,7 @@ def _row_writer(options: dict[str, Any], json: bool) -> LineWriter:
     Without --out, the format is taken out of the options: the verb writes no file.
     """
     from unmask.scoring.row_files import LineWriter, check_format
-    from unmask.verbs.score import Format
+    from unmask.verbs.score_options import Format
 
     out, format = options.get("out"), options.get("format")
     if out is None:
