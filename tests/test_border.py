@@ -19,7 +19,7 @@ from unmask.common.border import calls, declarations, marks, values
 from unmask.common.border.marks import PYTHON_ONLY
 from unmask.common.errors import InputError
 from unmask.common.methods.method import Method
-from unmask.verbs import minimal_pairs, sampling, score, texts
+from unmask.verbs import dependence, minimal_pairs, profile, sampling, score, texts
 
 
 def check_of_a_call() -> CodeType:
@@ -110,7 +110,14 @@ CALLS: dict[str, tuple[Any, Callable[[], object]]] = {
         lambda: unmask.fill("The cat sat.", positions=[2, 3], candidates=8).to_frame(),
     ),
     "all constructions": (texts.compare, lambda: unmask.compare(TEXT, candidates=8).to_dict()),
-    "dependence": (texts.dependence, lambda: unmask.dependence(TEXT, candidates=8).to_dict()),
+    "dependence": (
+        dependence.dependence,
+        lambda: unmask.dependence(TEXT, candidates=8).to_dict(),
+    ),
+    "profile": (
+        profile.profile,
+        lambda: unmask.profile(["The cat sat."] * 40, candidates=2).to_dict(),
+    ),
     "sample": (sampling.sample, lambda: unmask.sample(TEXT, chains=2, sweeps=2).to_dict()),
     "score": (score.score, lambda: unmask.score(["The cat sat.", "A dog."]).to_dict()),
     "many scores": (

@@ -23,7 +23,7 @@ FILES = {
         "dependence --file {input} --alphabet {words} --model {model} --figure {to}",
         ".svg",
     ),
-    "dependence --save": ("dependence --profile {input} --model {model} --save {to}", ".json"),
+    "profile --save": ("profile {input} --model {model} --save {to}", ".json"),
     "mutants --figure": (
         "mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --figure {to}",
         ".pdf",

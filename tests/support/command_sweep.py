@@ -100,6 +100,7 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
         "fill": ["the [MASK] [MASK]", "--top", "2"],
         "compare": ["the [MASK] [MASK]", "--constructions", "product,chain"],
         "dependence": ["the cat sat"],
+        "profile": [str(texts), "--candidates", "2"],
         "mutants": ["the cat sat", "--positions", "2", "--alphabet", "cat,dog"],
         "score": ["the cat sat"],
         "minimal_pairs": [str(minimal)],

@@ -128,6 +128,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "fill.each": (each, {**asks, "text": [two]}),
         "compare": (unmask.compare, {**asks, "constructions": "product,chain"}),
         "dependence": (unmask.dependence, asks),
+        "profile": (unmask.profile, {"data": ["the cat sat"] * 40, "candidates": 2, **work}),
         "mutants": (
             unmask.mutants,
             {"sequence": "the cat sat", "positions": [2], "alphabet": ["cat", "dog"], **work},

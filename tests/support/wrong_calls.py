@@ -30,6 +30,7 @@ BASES: dict[str, dict[str, Any]] = {
     "fill": {"text": "the [MASK] [MASK] ."},
     "compare": {"text": "the [MASK] [MASK] ."},
     "dependence": {"text": "the cat sat ."},
+    "profile": {"data": "texts.txt"},
     "mutants": {"sequence": "the cat sat .", "positions": "2"},
     "score": {"texts": ["the cat sat ."]},
     "minimal_pairs": {"data": ["pairs.jsonl"]},

@@ -44,11 +44,9 @@ VALUES = {
     "parallel": (["a.txt", "b.txt"], "a.txt b.txt"),
     "passes": (1000, "1000"),
     "positions": ([1], "1"),
-    "profile": ("texts.txt", "texts.txt"),
     "refinement": (0.5, "0.5"),
     "save": ("profile.json", "profile.json"),
     "scores": ("all", "all"),
-    "sentences": (2000, "2000"),
     "size": ("mini", "mini"),
     "skip_bad": (True, None),
     "steps": (3, "3"),
@@ -103,8 +101,6 @@ CONFLICTS = list(conflicts())
 def given_of(name, culprit, others):
     """The values of a call, in Python and as typed."""
     needed = [one for one in NEEDED.get(name, ()) if one not in (culprit, *others)]
-    if name == "dependence" and "profile" not in others:  # it takes a text, or a profile
-        needed = ["text"]
     values = {one: VALUES[one] for one in (culprit, *others)}
     return {one: RIGHT[one] for one in needed} | values
 
@@ -158,4 +154,4 @@ def test_names_are_written_in_two_ways():
     """The negative control: what the two tests above expect differs."""
     write = writer(options(verb("train")))
     assert write("valid_share", None) == "--valid-share" != in_python("valid_share", None)
-    assert len(CONFLICTS) > 45
+    assert len(CONFLICTS) > 20

@@ -547,7 +547,32 @@ class Pairs61(Constructions60):
         return super().do_command(now, standard_input, process)
 
 
+class Profile61(Pairs61):
+    """Names of issue 61: a dependence profile is a verb's, `profile`."""
+
+    def do_dependence(self, **options: Any) -> Result:
+        """The dependence of a text's positions, or a model's profile."""
+        if "profile" not in options:
+            return self.public("dependence")(**options)
+        options["data"] = options.pop("profile")
+        if "sentences" in options:
+            options["limit"] = options.pop("sentences")
+        return self.public("profile")(**options)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by its name now."""
+        now = list(words)
+        if "--profile" in now and now[0] == "dependence":
+            now[0] = "profile"
+            now.remove("--profile")  # its file has a place now
+            now = ["--limit" if word == "--sentences" else word for word in now]
+        return super().do_command(now, standard_input, process)
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask:profile", Profile61),
     ("unmask:minimal_pairs", Pairs61),
     ("unmask:Construction", Constructions60),
     ("unmask:Verified.sets", Methods60),
@@ -670,9 +695,8 @@ def measured_profile(adapter: Names57, model: str) -> str:
     file = KEPT / f"{model}-profile.json"
     file.parent.mkdir(exist_ok=True)
     texts = Path("materials/many.txt")
-    adapter.public("dependence")(
-        profile=texts, model=adapter.mark_model(model), candidates=8, save=str(file)
-    )
+    options = {"model": adapter.mark_model(model), "candidates": 8, "save": str(file)}
+    adapter.call("dependence", {"profile": texts, **options})
     return str(file)
 
 

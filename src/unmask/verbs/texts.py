@@ -1,4 +1,4 @@
-"""Verbs on one text, or on each of many: fill, compare, dependence, mutants."""
+"""Verbs on one text, or on each of many: fill, compare, mutants."""
 
 from __future__ import annotations
 
@@ -39,14 +39,8 @@ Words = Annotated[
 Shown = Annotated[
     int, Interval(ge=1, le=1_000_000), Written(short="-t", help="How many completions to show.")
 ]
-OF_TEXT = Only(without=("profile",))
-"""Marks what `dependence` takes with a text alone, and `OF_PROFILE` what it takes with a profile
-alone.
-"""
-OF_PROFILE = Only(beside=("profile",))
 OF_SCAN = Only(without=("measured",))
 """Marks what `mutants` takes without measured values alone."""
-TEXTS_OF_PROFILE = 2_000
 MUTANTS_SHOWN = 20
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -158,80 +152,6 @@ def compare(
     grid = Grid(positions, targets, candidates, exact, alphabet, force)
     rules = cast("tuple[Construction, ...]", constructions)
     yield from comparisons(text, model, rules, construction, grid, top, figure, progress)
-
-
-@one_or_many
-@checked
-def dependence(
-    text: Annotated[Texts | None, OF_TEXT] = None,
-    model: Model = None,
-    *,
-    positions: Annotated[Positions, OF_TEXT] = None,
-    construction: Annotated[Rule | None, OF_TEXT] = None,
-    others: Annotated[Literal["masked", "text"] | None, OF_TEXT] = None,
-    candidates: Annotated[
-        Annotated[int, Interval(ge=2, le=10**7)] | None, Written(short="-n")
-    ] = None,
-    alphabet: Annotated[Alphabet, OF_TEXT] = None,
-    figure: Annotated[PathLike | None, OF_TEXT] = None,
-    force: Annotated[Force, OF_TEXT] = False,
-    profile: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None,
-    sentences: Annotated[Count | None, OF_PROFILE] = None,
-    save: Annotated[PathLike | None, OF_PROFILE] = None,
-    progress: Progress | None = None,
-) -> Iterator[unmask.Dependence | unmask.Profile]:
-    """Measure how much blanks, or tokens, depend on each other: the mutual information of every
-    pair.
-
-    One text gives one answer, a list of texts or a file (in Python a Path) a list of them. With
-    profile in the place of a text, the answer is the model's profile: how much two blanks
-    depend on each other by their distance, which the decoder least-dependent reads.
-
-    Parameters:
-        text: Text with [MASK] at two blanks or more, or a whole text.
-        positions: Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0
-            [default: all but special ones].
-        construction: How the joint of each pair is derived: a construction of `fill` [default:
-            pseudo_gibbs].
-        others: What stands at the other positions while a pair is measured: masked, or the text
-            itself (text) [default: masked for blanks, text for a whole text].
-        candidates: Tokens to consider at each position, two or more [default: 32 to 256, by how
-            many positions; 16 of a profile].
-        figure: Draw the matrix as a heat map to this file (png, pdf, svg).
-        profile: Measure how blanks depend on each other by distance, on the texts of this file,
-            one per line; or a list of texts.
-        sentences: The most texts to measure a profile on [default: 2,000].
-        save: File for the profile, JSON; least-dependent decoding reads it (profile).
-
-    Returns:
-        A `Dependence`; of a list of texts, or of a file, a list of them. With profile, a `Profile`.
-
-    >>> unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16).tokens
-    ('[MASK]', '[MASK]')
-    """
-    if profile is not None:
-        from unmask.tables.profile_measurement import written_profile
-
-        most = TEXTS_OF_PROFILE if sentences is None else sentences
-        yield written_profile(model, profile, most, candidates, save, progress)
-        return
-    if text is None:
-        use = f"give a text, or texts to measure a profile on ({argument_name('profile')})"
-        raise InputError("no text was given", use=use)
-    from unmask.verbs.answers.dependence import dependences
-
-    yield from dependences(
-        text,
-        model,
-        positions,
-        cast(Construction, construction),
-        others,
-        candidates,
-        alphabet,
-        figure,
-        force,
-        progress,
-    )
 
 
 @one_or_many

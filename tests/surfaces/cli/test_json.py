@@ -21,6 +21,7 @@ COMMANDS = {
     "fill": ["a [MASK]."],
     "compare": ["a [MASK] [MASK]."],
     "dependence": ["a b c"],
+    "profile": ["texts.txt"],
     "mutants": ["a b c", "--positions", "all"],
     "check": [],
     "score": ["a b"],

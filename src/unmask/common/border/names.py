@@ -17,7 +17,7 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "joint": "construction",
     "joints": "constructions",
     "data": "texts",
-    "sentences": "texts",
+    "sentences": ("texts", "limit"),
     "model_name": "model",
     "checkpoint": "model",
     "output": "out",
@@ -45,6 +45,9 @@ OF_OTHER_METHODS = {
 }
 """Options of some methods, and what is meant where a method does not have them."""
 OF_OTHER_VERBS: dict[tuple[str, str], str] = {
+    ("dependence", "profile"): "profile",
+    ("dependence", "save"): "profile",
+    ("dependence", "sentences"): "profile",
     ("score", "minimal_pairs"): "minimal_pairs",
     ("score", "pairs"): "minimal_pairs",
     ("minimal_pairs", "field"): "score",

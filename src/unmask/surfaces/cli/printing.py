@@ -329,22 +329,13 @@ def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -
 
 fill: partial[int] = partial(_answers, "fill", _show_filling)
 compare: partial[int] = partial(_answers, "compare", _show_comparison)
+dependence: partial[int] = partial(_answers, "dependence", _show_dependence)
 mutants: partial[int] = partial(_answers, "mutants", _show_variants)
 
 
-def dependence(options: dict[str, Any]) -> int:
-    """Print informations of pairs, or measure a profile."""
-    if "profile" not in options:
-        return _answers("dependence", _show_dependence, options)
-    for name in ("file", "text_"):
-        if name in options:
-            raise InputError(
-                f"is not used with {argument_name('profile')}",
-                argument=name,
-                use="leave one of the two out",
-            )
-    answered("dependence", options, _show_profile)
-    return 0
+def profile(options: dict[str, Any]) -> None:
+    """Measure a model's profile, and print it."""
+    answered("profile", options, _show_profile)
 
 
 def check(options: dict[str, Any]) -> None:
