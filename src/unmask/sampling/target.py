@@ -75,11 +75,20 @@ class Target:
         allowed: Mapping[int, Sequence[int]] | None = None,
         given: Sequence[int] = (),
     ) -> None:
+        self._set(model, template, energy or Energy(), dict(allowed or {}), given)
+
+    def _set(
+        self,
+        model: ConditionalModel,
+        template: Sequence[int],
+        energy: Energy,
+        allowed: Mapping[int, Sequence[int]],
+        given: Sequence[int],
+    ) -> None:
         self.model = model
         self.device: torch.device = model.device
         self.template: tuple[int, ...] = tuple(template)
-        self.energy: Energy = (energy or Energy()).on(model)
-        allowed = dict(allowed or {})
+        self.energy: Energy = energy.on(model)
         refuse_too_long(len(self.template), model.max_length)
         for ids in (self.template, *allowed.values()):
             _refuse_unknown_ids(ids, model)
@@ -112,7 +121,7 @@ class Target:
     def _tensor(self, values: Sequence[int]) -> Int[Tensor, " n"]:
         return torch.tensor(values, dtype=torch.long, device=self.device)
 
-    def _support(self, allowed: dict[int, Sequence[int]]) -> Bool[Tensor, "F V"]:
+    def _support(self, allowed: Mapping[int, Sequence[int]]) -> Bool[Tensor, "F V"]:
         """Which tokens are allowed at each site: regular ones, of those in `allowed`."""
         special = {*self.model.special_ids, self.model.mask_id}
         regular = ~self._marked(special)
@@ -171,6 +180,23 @@ class Target:
                 f" {int(self.free_positions[site])}, which is special or not allowed there: a chain"
                 " cannot start where its target is zero"
             )
+
+
+NORM = Energy()
+"""The norm energy, with no terms of a user."""
+
+
+def target_of(
+    model: ConditionalModel,
+    template: Sequence[int],
+    energy: Energy = NORM,
+    allowed: Mapping[int, Sequence[int]] | None = None,
+    given: Sequence[int] = (),
+) -> Target:
+    """A `Target` of ids that this process made itself: their types are not checked again."""
+    target = object.__new__(Target)
+    target._set(model, template, energy, allowed or {}, given)
+    return target
 
 
 def _refuse_unknown_ids(ids: Iterable[int], model: ConditionalModel) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, overload
 from annotated_types import Interval
 
 import unmask
-from unmask.common.border.calls import checked
+from unmask.common.border.calls import checked, trusted
 from unmask.common.border.marks import Only, ShownType, TakesMethod, Written
 from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, model_name
@@ -100,7 +100,7 @@ def sample(
     6
     """
     # `checked` turned names and functions into objects
-    whole = energy if isinstance(energy, Energy) else Energy(energy)  # type: ignore[arg-type]
+    whole = energy if isinstance(energy, Energy) else trusted(Energy, kind=energy)
     settings = SampleSettings(
         kernel=kernel,  # type: ignore[arg-type]  # `checked` turned a name into an object
         energy=whole.of_model,

@@ -6,11 +6,11 @@ E(x) = sum_t e(x_t; f_t) + sum_j g_j(x)        e: a `ModelEnergy`;  g_j: functio
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from unmask.common.border.calls import settings
+from unmask.common.border.calls import changed, settings, trusted
 from unmask.common.border.marks import TakesMethod
 from unmask.common.checks import shown
 from unmask.common.errors import InputError
@@ -85,7 +85,7 @@ class Energy:
 
         # `partial` binds each term now: a closure of the loop would see the last one only.
         terms_of_ids = [partial(of_ids, term) for term in self.text_terms]
-        return replace(self, user_terms=(*self.user_terms, *terms_of_ids), text_terms=())
+        return changed(self, user_terms=(*self.user_terms, *terms_of_ids), text_terms=())
 
     def term(self, logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """The model's terms of `tokens`, whose positions have these logits, in float64."""
@@ -134,7 +134,7 @@ class _WithTerms(Together):
             return value
         is_function = callable(value) and not isinstance(value, type)
         if is_function and not self.is_method(value):
-            return Energy(user_terms=(value,))
+            return trusted(Energy, user_terms=(value,))
         found: ModelEnergy | Energy = super().taken(argument, value)
         return found
 
@@ -153,7 +153,7 @@ class _WithTerms(Together):
                 argument=argument,
                 use="name a function, or a class derived from unmask.ModelEnergy",
             )
-        return Energy(user_terms=(OwnTerm(named, code_spelled(argument, text)),))
+        return trusted(Energy, user_terms=(OwnTerm(named, code_spelled(argument, text)),))
 
 
 SAMPLED = _WithTerms(ENERGIES)
