@@ -35,13 +35,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.joints.registry import DEFAULT_OF_MUTANTS
+from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.checkpoint import resolve_dtype
 from unmask.models.float32_logits import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.devices import resolve_device
 from unmask.studies.variants.contexts import Contexts
-from unmask.studies.variants.scores.score import chosen_variant_scores
+from unmask.studies.variants.scores.chains import AnyOrderSites
+from unmask.studies.variants.scores.score import VARIANT_SCORES
 from unmask.tables.lattice import random_orders
 
 RESIDUES = "ACDEFGHIKLMNPQRSTVWY"
@@ -112,8 +113,8 @@ def landscape(options: argparse.Namespace) -> tuple[str, str, list[int], Tensor]
 def plain_rows(
     ids: Tensor, sites: list[int], variants: Tensor, mask: int, orders: list[list[int]]
 ) -> tuple[Tensor, Tensor]:
-    """Texts (order, step, variant, tokens) and the site that each step predicts: of pll, or of
-    every order.
+    """Texts (order, step, variant, tokens) and the site that each step predicts: of pll_sites, or
+    of every order.
     """
     filled = ids.repeat(len(variants), 1)
     filled[:, sites] = variants
@@ -184,7 +185,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1024, help="rows of the plain script's batches")
     parser.add_argument("--orders", type=int, default=8)
     parser.add_argument(
-        "--scores", default="pll,any_order", help="pll, any_order, or both with a comma"
+        "--scores",
+        default="pll_sites,any_order_sites",
+        help="pll_sites, any_order_sites, or both with a comma",
     )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
@@ -211,12 +214,17 @@ def main() -> None:
         0
     ].tolist()
     for name in options.scores.split(","):
-        scores = chosen_variant_scores(name, DEFAULT_OF_MUTANTS)
-        ours = Contexts(model, ids.tolist(), places, scores, allowed.tolist(), options.orders)
+        score = VARIANT_SCORES[name]()
+        if isinstance(score, AnyOrderSites):
+            score = AnyOrderSites(orders=options.orders)
+        score = score.for_construction(named(DEFAULT_OF_MUTANTS))
+        ours = Contexts(model, ids.tolist(), places, [score], allowed.tolist())
         ours.scores(variants[: options.warm])
         ours.passes = 0
         seconds, found = timed(model, partial(ours.scores, variants))
-        rows = plain_rows(ids, places, some, model.mask_id, drawn if name == "any_order" else [])
+        rows = plain_rows(
+            ids, places, some, model.mask_id, drawn if name == AnyOrderSites.name else []
+        )
         plain(model, (rows[0][:1, :1], rows[1][:1, :1]), places, some, on_device, options.rows)
         plain_seconds, expected = timed(
             model, partial(plain, model, rows, places, some, on_device, options.rows)

@@ -12,7 +12,7 @@ import unmask
 from unmask.common.errors import UnmaskWarning
 
 ROOT = Path(__file__).parents[1]
-VALUES = {"CONSTRUCTIONS", "SCORES", "__version__"}
+VALUES = {"ASSAY_SCORES", "CONSTRUCTIONS", "SCORES", "__version__"}
 """Public names that are no functions or classes: they have no docstring, and an example in
 docs/reference.
 """

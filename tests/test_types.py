@@ -20,10 +20,12 @@ TYPES = {
     'unmask.fill("A [MASK].").completions[0].text': "str",
     'unmask.compare("A [MASK] [MASK].")': "Comparison",
     'unmask.compare(["A [MASK] [MASK]."])': "list[Comparison]",
-    'unmask.dependence("A [MASK] [MASK].")': "Dependence | Profile",
-    'unmask.dependence(["A [MASK] [MASK]."])': "list[Dependence | Profile]",
-    'unmask.mutants("ACD", "A1C")': "Mutants | Measured",
-    'unmask.mutants(["ACD"], "A1C")': "list[Mutants | Measured]",
+    'unmask.dependence("A [MASK] [MASK].")': "Dependence",
+    'unmask.dependence(["A [MASK] [MASK]."])': "list[Dependence]",
+    'unmask.profile("texts.txt")': "Profile",
+    'unmask.mutants("ACD", "A1C")': "Mutants",
+    'unmask.mutants(["ACD"], "A1C")': "list[Mutants]",
+    'unmask.assay("ACD", "variants.csv")': "Assay",
     'unmask.evaluate("texts.txt")': "Evaluation",
     'unmask.frontier("texts.txt")': "Frontier",
     'unmask.score(["A text."])': "Scores",
@@ -97,7 +99,9 @@ def test_help_shows_one_text_and_many():
     assert shown.startswith("(text: str | list[str] | Path, model: MaskedLM | ModelSpec | str |")
     assert "exact: bool = False, top: int = 10, " in shown
     assert shown.endswith("-> Filling | list[Filling]")
-    assert "text: str | list[str] | Path | None = None" in str(inspect.signature(unmask.dependence))
+    of_dependence = str(inspect.signature(unmask.dependence))
+    assert of_dependence.startswith("(text: str | list[str] | Path, model: ")
+    assert of_dependence.endswith("-> Dependence | list[Dependence]")
 
 
 def test_options_show_plain_types():

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import re
 import runpy
+import sys
+from inspect import get_annotations
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
+from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 ROOT = Path(__file__).parents[1]
@@ -125,16 +128,27 @@ def type_in_json(kind: type, name: str) -> Any:
         attribute, "func", None
     )  # of a property, or a cached one
     try:
-        hint = (
-            get_type_hints(function)["return"]
-            if function is not None
-            else get_type_hints(kind)[name]
-        )
+        if function is not None:
+            hint = get_type_hints(function)["return"]
+        else:
+            hint = type_of_field(kind, name)
     except (NameError, KeyError):
         return Any
     return (
         hint if getattr(hint, "__module__", "builtins") in ("builtins", "typing", "types") else Any
     )
+
+
+def type_of_field(kind: type, name: str) -> Any:
+    """The type of one field; those of the others may name classes that are imported for type
+    checkers alone.
+    """
+    for cls in kind.__mro__:
+        annotations = get_annotations(cls)
+        if name in annotations:
+            alone = SimpleNamespace(__annotations__={name: annotations[name]})
+            return get_type_hints(alone, vars(sys.modules[cls.__module__]))[name]
+    raise KeyError(name)
 
 
 def on_files(files: Any, config: Any) -> Any:

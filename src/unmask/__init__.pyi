@@ -76,9 +76,10 @@ from .studies.translation.recipe import Beam as Beam
 from .studies.translation.recipe import TranslatorSpec as TranslatorSpec
 from .studies.translation.recipe import load_translator as load_translator
 from .studies.translation.result import Translations as Translations
-from .studies.variants.measured import Measured as Measured
+from .studies.variants.assay import Assay as Assay
+from .studies.variants.assay_scores import ASSAY_SCORES as ASSAY_SCORES
 from .studies.variants.mutants import Mutants as Mutants
-from .studies.variants.ranking import Ranking as Ranking
+from .studies.variants.scores.chains import AnyOrderSites as AnyOrderSites
 from .tables.profile import Profile as Profile
 from .tables.unary import Tables as Tables
 from .tables.unary import unary_tables as unary_tables
@@ -86,21 +87,23 @@ from .verbs.answers.blanked_text import Completion as Completion
 from .verbs.answers.blanked_text import Filling as Filling
 from .verbs.answers.checking import Check as Check
 from .verbs.answers.comparison import Comparison as Comparison
-from .verbs.answers.dependence import Dependence as Dependence
 from .verbs.answers.search import Search as Search
+from .verbs.assay import assay as assay
 from .verbs.corpora import check as check
 from .verbs.corpora import evaluate as evaluate
 from .verbs.corpora import frontier as frontier
+from .verbs.dependence import Dependence as Dependence
+from .verbs.dependence import dependence as dependence
 from .verbs.minimal_pairs import minimal_pairs as minimal_pairs
+from .verbs.mutants import mutants as mutants
+from .verbs.profile import profile as profile
 from .verbs.sampling import diagnose as diagnose
 from .verbs.sampling import sample as sample
 from .verbs.sampling import translate as translate
 from .verbs.score import score as score
 from .verbs.serve import serve as serve
 from .verbs.texts import compare as compare
-from .verbs.texts import dependence as dependence
 from .verbs.texts import fill as fill
-from .verbs.texts import mutants as mutants
 from .verbs.train import train as train
 
 __version__: str

@@ -53,7 +53,7 @@ TEXTS: list[tuple[str, str]] = [
     ),
     ("fill 'the [MASK]' --top", "top"),
 ]
-NEEDS_MODEL = ("fill", "compare", "dependence", "mutants", "score", "evaluate", "sample")
+NEEDS_MODEL = ("fill", "compare", "dependence", "mutants", "assay", "score", "evaluate", "sample")
 
 
 def with_model(line):

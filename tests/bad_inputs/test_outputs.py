@@ -23,7 +23,7 @@ FILES = {
         "dependence --file {input} --alphabet {words} --model {model} --figure {to}",
         ".svg",
     ),
-    "dependence --save": ("dependence --profile {input} --model {model} --save {to}", ".json"),
+    "profile --save": ("profile {input} --model {model} --save {to}", ".json"),
     "mutants --figure": (
         "mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --figure {to}",
         ".pdf",
@@ -31,6 +31,10 @@ FILES = {
     "mutants --save": (
         "mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --save {to}",
         ".parquet",
+    ),
+    "assay --save": (
+        "assay 'the cat' {input} --alphabet {words} --model {model} --save {to}",
+        ".csv",
     ),
     "translate --save": (
         "translate {input} --reference {words} --model {model} --save {to}",

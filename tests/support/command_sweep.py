@@ -53,6 +53,8 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
     """A command line of each command that works, and is quick."""
     texts = folder / "texts.txt"
     texts.write_text("the cat sat on the mat .\na dog ran under the tree .\n" * 20)
+    variants = folder / "variants.csv"
+    variants.write_text("mutant,y\ncat2dog,1\ncat2mat,2\ncat2tree,4\n")
     minimal = folder / "pairs.csv"
     minimal.write_text("good,bad\nthe cat sat .,cat the sat .\n")
     small = {
@@ -100,7 +102,9 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
         "fill": ["the [MASK] [MASK]", "--top", "2"],
         "compare": ["the [MASK] [MASK]", "--constructions", "product,chain"],
         "dependence": ["the cat sat"],
+        "profile": [str(texts), "--candidates", "2"],
         "mutants": ["the cat sat", "--positions", "2", "--alphabet", "cat,dog"],
+        "assay": ["the cat sat", str(variants), "--alphabet", "cat,dog,mat,tree"],
         "score": ["the cat sat"],
         "minimal_pairs": [str(minimal)],
         "check": [],

@@ -93,8 +93,8 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "measured": listed,
         "alphabet": ["cat", "dog", "mat", "tree"],
     }
-    against["ranking"] = unmask.Ranking(scores="singles")
-    measured = unmask.mutants(**against, model=lm)
+    against["score"] = "singles"
+    assay = unmask.assay(**against, model=lm)
     run = unmask.sample(model=lm, chains=2, sweeps=2, length=3)
     evaluation = unmask.evaluate(
         ["the cat sat on the mat ."], model=lm, pairs=2, constructions="product"
@@ -128,11 +128,12 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "fill.each": (each, {**asks, "text": [two]}),
         "compare": (unmask.compare, {**asks, "constructions": "product,chain"}),
         "dependence": (unmask.dependence, asks),
+        "profile": (unmask.profile, {"data": ["the cat sat"] * 40, "candidates": 2, **work}),
         "mutants": (
             unmask.mutants,
             {"sequence": "the cat sat", "positions": [2], "alphabet": ["cat", "dog"], **work},
         ),
-        "mutants measured": (unmask.mutants, {**against, **work}),
+        "assay": (unmask.assay, {**against, **work}),
         "check": (unmask.check, work),
         "score": (unmask.score, {"texts": ["the cat sat"], **work}),
         "score any_order": (
@@ -221,7 +222,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "Joint.to_frame": (joint.to_frame, {}),
         "Scores.difference": (scores.difference, {}),
         "Mutants.write": (mutants.write, {"path": folder / "mutants.parquet"}),
-        "Measured.write": (measured.write, {"path": folder / "measured.parquet"}),
+        "Assay.write": (assay.write, {"path": folder / "assay.parquet"}),
         "Evaluation.save": (evaluation.save, {"folder": folder / "evaluation"}),
         "SpinModel": (unmask.SpinModel, {}),
         "lab.SpinModel": (unmask.lab.SpinModel, {}),
@@ -234,7 +235,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
             if option in inspect.signature(study).parameters
         }
         calls[f"lab.{name}"] = (study, small | {"progress": begun})
-    for answer in (filling, comparison, mutants, measured, run, evaluation, translated):
+    for answer in (filling, comparison, mutants, assay, run, evaluation, translated):
         for name in ("to_dict", "to_frame", "_repr_html_", "__repr__"):
             getattr(answer, name)()
     return calls

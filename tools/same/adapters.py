@@ -547,7 +547,132 @@ class Pairs61(Constructions60):
         return super().do_command(now, standard_input, process)
 
 
+class Profile61(Pairs61):
+    """Names of issue 61: a dependence profile is a verb's, `profile`."""
+
+    def do_dependence(self, **options: Any) -> Result:
+        """The dependence of a text's positions, or a model's profile."""
+        if "profile" not in options:
+            return self.public("dependence")(**options)
+        options["data"] = options.pop("profile")
+        if "sentences" in options:
+            options["limit"] = options.pop("sentences")
+        return self.public("profile")(**options)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by its name now."""
+        now = list(words)
+        if "--profile" in now and now[0] == "dependence":
+            now[0] = "profile"
+            now.remove("--profile")  # its file has a place now
+            now = ["--limit" if word == "--sentences" else word for word in now]
+        return super().do_command(now, standard_input, process)
+
+
+class Assay61(Profile61):
+    """Names of issue 61: `mutants` with measured values is the verb `assay`.
+
+    Its scores over the varying sites are called NAME_sites, for they are other numbers than the
+    scores of texts; here they have their old names.
+    """
+
+    ATTRIBUTES: Mapping[str, Sequence[str]] = {
+        **{name: parts for name, parts in Profile61.ATTRIBUTES.items() if name != "Measured"},
+        "Assay": Profile61.ATTRIBUTES["Measured"],
+    }
+    OVER_SITES = ("pll", "left_to_right", "any_order")
+    """Scores that are called NAME_sites now."""
+    KEYS: Mapping[str, str] = {
+        **Profile61.KEYS,
+        "pll_sites": "pll",
+        "left_to_right_sites": "left_to_right",
+        "any_order_sites": "any_order",
+        "any_order_sites_mean_log": "any_order_mean_log",
+    }
+    SCORES_OF_VARIANTS = ("singles", "product", *OVER_SITES, "epistasis", "pairs")
+
+    def mark_method(self, name: str, **options: Any) -> Any:
+        """An object of a public class; the former options of a ranking as they are."""
+        if name == "Ranking":
+            return options
+        return super().mark_method(name, **options)
+
+    def do_mutants(
+        self,
+        ranking: Mapping[str, Any] | None = None,
+        top: int | None = None,
+        by: str | None = None,
+        **options: Any,
+    ) -> Result:
+        """Mutants, or measured variants. `top` and `by` were of print alone."""
+        if "measured" not in options:
+            return self.public("mutants")(**options)
+        more = dict(ranking or {})
+        scores = more.pop("scores", "all")
+        orders = more.pop("orders", 8)
+        score = self.scores_now(scores, orders)
+        return self.public("assay")(score=score, **more, **options)
+
+    def scores_now(self, scores: str, orders: int) -> list[Any]:
+        """The scores of variants by their names now, any_order with its orders."""
+        listed = self.SCORES_OF_VARIANTS if scores == "all" else scores.split(",")
+        now: list[Any] = []
+        for name in listed:
+            if name == "any_order":
+                now.append(self.public("AnyOrderSites")(orders=orders))
+            elif name in self.OVER_SITES:
+                now.append(f"{name}_sites")
+            else:
+                now.append(name)
+        return now
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by its name now, which prints the old names of scores."""
+        now = list(words)
+        if "--measured" not in now:
+            return super().do_command(now, standard_input, process)
+        place = now.index("--measured")
+        _, measured = now[place : place + 2]
+        del now[place : place + 2]
+        now[:2] = ["assay", now[1], measured]
+        if "--scores" in now:
+            place = now.index("--scores")
+            names = [
+                f"{name}_sites" if name in self.OVER_SITES else name
+                for name in now[place + 1].split(",")
+            ]
+            now[place : place + 2] = ["--score", ",".join(names)]
+        return self.with_old_scores(super().do_command(now, standard_input, process))
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name."""
+        parts = super().parts(result)
+        if parts is None or type(result).__name__ != "Assay":
+            return parts
+        return {name: self.with_old_scores(value) for name, value in parts.items()}
+
+    def with_old_scores(self, value: Any) -> Any:
+        """The value with the old names of scores in all its texts."""
+        if isinstance(value, str):
+            return value.replace("_sites", "")
+        if isinstance(value, Mapping):
+            return {
+                self.with_old_scores(key): self.with_old_scores(one) for key, one in value.items()
+            }
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.with_old_scores(one) for one in value)
+        if hasattr(value, "columns"):  # a data frame
+            return value.rename(columns=self.with_old_scores)
+        return value
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask:assay", Assay61),
+    ("unmask:profile", Profile61),
     ("unmask:minimal_pairs", Pairs61),
     ("unmask:Construction", Constructions60),
     ("unmask:Verified.sets", Methods60),
@@ -670,9 +795,8 @@ def measured_profile(adapter: Names57, model: str) -> str:
     file = KEPT / f"{model}-profile.json"
     file.parent.mkdir(exist_ok=True)
     texts = Path("materials/many.txt")
-    adapter.public("dependence")(
-        profile=texts, model=adapter.mark_model(model), candidates=8, save=str(file)
-    )
+    options = {"model": adapter.mark_model(model), "candidates": 8, "save": str(file)}
+    adapter.call("dependence", {"profile": texts, **options})
     return str(file)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from annotated_types import Interval
 
@@ -11,6 +11,10 @@ from unmask.common import checks
 from unmask.common.border.calls import checked, settings, trusted
 from unmask.common.errors import InputError
 
+Others = Literal["masked", "text"]
+"""What stands at the other positions of a block while two of them are looked at: blanks, or the
+tokens of the whole text.
+"""
 TokenId = Annotated[int, Interval(ge=0, le=checks.MOST_TOKENS)]
 
 
@@ -99,3 +103,16 @@ def blanked(ids: Sequence[int], block: Sequence[int], mask_id: int) -> Cloze:
         masked[position] = mask_id
     gold = [ids[position] for position in block]
     return cloze_of_ids(masked, block, gold)
+
+
+def pair_cloze(cloze: Cloze, a: int, b: int, others: Others) -> Cloze:
+    """The text with places a and b of the block blank, and the block's other positions as
+    `others` says. Where the cloze has no gold tokens, these are blank.
+    """
+    block = (cloze.block[a], cloze.block[b])
+    if cloze.gold is None:
+        return cloze_of_ids(cloze.ids, block)
+    if others == "masked":
+        return cloze_of_ids(cloze.ids, block, (cloze.gold[a], cloze.gold[b]))
+    mask_id = cloze.ids[block[0]]
+    return blanked(whole_text(cloze), block, mask_id)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
 
-from unmask.common.border.calls import settings
+from unmask.common.border.calls import checked, settings
 from unmask.common.border.marks import ShownType, Written
 from unmask.common.checks import texts_in_order
 from unmask.common.errors import InputError, argument_name
@@ -177,6 +177,7 @@ class SampleSettings:
         return dict(json.loads(as_json))
 
     @classmethod
+    @checked
     def from_dict(cls, stored: Mapping[str, Any]) -> SampleSettings:
         """The inverse of `to_dict`; names that are not settings are ignored, and a missing one
         is a KeyError.

@@ -24,7 +24,7 @@ fixed as well, may differ from text to text, and have no term.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
 
@@ -32,7 +32,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.common.border.calls import checked, settings
+from unmask.common.border.calls import changed, checked, settings, trusted
 from unmask.common.checks import one_of, shown
 from unmask.common.errors import InputError
 from unmask.common.methods.own_code import OwnCode, code_spelled, names_code
@@ -41,6 +41,7 @@ from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.sampling.engine.token_draw import Drawn
 from unmask.sampling.settings import EnergyKind
 
+KINDS = get_args(EnergyKind)
 UserTerm = Callable[[Tensor], Tensor]
 """From token ids (n, T), special tokens included, to n numbers that are added to the energy;
 inf forbids a text.
@@ -90,7 +91,7 @@ class Energy:
         if isinstance(value, Energy):
             return value
         if callable(value):
-            return cls(user_terms=(value,))
+            return trusted(cls, user_terms=(value,))
         if isinstance(value, str) and names_code(value):
             code = code_spelled(argument, value)
             function = code.load(argument)
@@ -102,8 +103,10 @@ class Energy:
                     argument=argument,
                     use="name a function",
                 )
-            return cls(user_terms=(OwnTerm(function, code),))
-        return cls(one_of(argument, value, get_args(EnergyKind)))  # type: ignore[arg-type]
+            return trusted(cls, user_terms=(OwnTerm(function, code),))
+        if isinstance(value, str) and value in KINDS:
+            return trusted(cls, kind=value)
+        return cls(one_of(argument, value, KINDS))  # type: ignore[arg-type]  # raises
 
     def on(self, model: ConditionalModel) -> Energy:
         """The energy for a model: terms of texts become terms of token ids, which the model
@@ -116,7 +119,7 @@ class Energy:
 
         # `partial` binds each term now: a closure of the loop would see the last one only.
         terms_of_ids = [partial(of_ids, term) for term in self.text_terms]
-        return replace(self, user_terms=(*self.user_terms, *terms_of_ids), text_terms=())
+        return changed(self, user_terms=(*self.user_terms, *terms_of_ids), text_terms=())
 
     def term(self, logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """The energy's terms of `tokens`, whose positions have these logits, in float64; those
@@ -256,11 +259,20 @@ class Target:
         allowed: Mapping[int, Sequence[int]] | None = None,
         given: Sequence[int] = (),
     ) -> None:
+        self._set(model, template, energy or Energy(), dict(allowed or {}), given)
+
+    def _set(
+        self,
+        model: ConditionalModel,
+        template: Sequence[int],
+        energy: Energy,
+        allowed: Mapping[int, Sequence[int]],
+        given: Sequence[int],
+    ) -> None:
         self.model = model
         self.device: torch.device = model.device
         self.template: tuple[int, ...] = tuple(template)
-        self.energy: Energy = (energy or Energy()).on(model)
-        allowed = dict(allowed or {})
+        self.energy: Energy = energy.on(model)
         refuse_too_long(len(self.template), model.max_length)
         for ids in (self.template, *allowed.values()):
             _refuse_unknown_ids(ids, model)
@@ -293,7 +305,7 @@ class Target:
     def _tensor(self, values: Sequence[int]) -> Int[Tensor, " n"]:
         return torch.tensor(values, dtype=torch.long, device=self.device)
 
-    def _support(self, allowed: dict[int, Sequence[int]]) -> Bool[Tensor, "F V"]:
+    def _support(self, allowed: Mapping[int, Sequence[int]]) -> Bool[Tensor, "F V"]:
         """Which tokens are allowed at each site: regular ones, of those in `allowed`."""
         special = {*self.model.special_ids, self.model.mask_id}
         regular = ~self._marked(special)
@@ -352,6 +364,23 @@ class Target:
                 f" {int(self.free_positions[site])}, which is special or not allowed there: a chain"
                 " cannot start where its target is zero"
             )
+
+
+NORM = Energy()
+"""The norm energy, with no terms of a user."""
+
+
+def target_of(
+    model: ConditionalModel,
+    template: Sequence[int],
+    energy: Energy = NORM,
+    allowed: Mapping[int, Sequence[int]] | None = None,
+    given: Sequence[int] = (),
+) -> Target:
+    """A `Target` of ids that this process made itself: their types are not checked again."""
+    target = object.__new__(Target)
+    target._set(model, template, energy, allowed or {}, given)
+    return target
 
 
 def _refuse_unknown_ids(ids: Iterable[int], model: ConditionalModel) -> None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from unmask.common.border.marks import TakesMethod
 from unmask.common.errors import InputError
+from unmask.common.methods.method import Method
 from unmask.scoring.scores.any_order import AnyOrder
 from unmask.scoring.scores.pll import PLL
 from unmask.scoring.scores.score import SCORES, Computation, Score
 
+OfKind = TypeVar("OfKind", bound=Method)
 DEFAULT = PLL.name
 DEFAULT_OF_HARNESS = AnyOrder.name
 """A probability: answers of the LM Evaluation Harness are compared by it."""
@@ -36,12 +38,12 @@ def with_names() -> dict[str, type[Score]]:
     return named
 
 
-def each_once(scores: Iterable[Score]) -> tuple[Score, ...]:
+def each_once(scores: Iterable[OfKind]) -> tuple[OfKind, ...]:
     """The scores, each once.
 
     Raises for a score with two sets of options, whose columns would have the same names.
     """
-    by_name: dict[str, Score] = {}
+    by_name: dict[str, OfKind] = {}
     for score in scores:
         if by_name.setdefault(score.name, score) != score:
             raise InputError(

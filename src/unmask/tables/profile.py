@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.common import checks
 from unmask.common.border.calls import checked
-from unmask.common.errors import InputError, argument_name
+from unmask.common.errors import InputError
 from unmask.common.files import read_object, user_path, write_json
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 FILE = "dependence_profile.json"  # in the model's folder
 KEYS = ("by_distance", "fingerprint", "texts")  # that a profile's file must have
-MEASURE = f"measure one (unmask dependence with {argument_name('profile')})"
+MEASURE = "measure one (unmask profile)"
+USUAL_CANDIDATES = 16  # tokens that are put at a site when a profile is measured
 LARGEST = 1e3  # value of f that a file may hold
 MOST_TEXTS = 10**12
 

@@ -21,8 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from os import PathLike
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -32,17 +30,12 @@ from torch import Tensor
 from unmask import __version__
 from unmask.common.batches import of_one_key
 from unmask.common.errors import InputError
-from unmask.common.files import output_file, user_path
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.first_look import look_at_first
-from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
 from unmask.tables.conditionals import Conditionals, logit_rows, regular_tokens
-from unmask.tables.profile import Profile
+from unmask.tables.profile import USUAL_CANDIDATES, Profile
 
-USUAL_CANDIDATES = 16  # tokens that are put at a site, by default
 NEAR = 4  # sites j up to this many tokens from i come first
 MOST_OTHERS = 16  # sites j of one site i; beyond the near ones they are random
 LEAST_LOG_Q = -1e4  # bounds log q from below, so that q log q is 0 where q is 0
@@ -61,43 +54,7 @@ class Row(NamedTuple):
     free: list[bool]
 
 
-def written_profile(
-    model: Model,
-    data: str | PathLike[str] | Sequence[str],
-    sentences: int,
-    candidates: int | None,
-    out: str | PathLike[str] | None,
-    progress: Progress | None,
-) -> Profile:
-    """The profile of a model on the first `sentences` texts that have two known tokens or more,
-    written to `out`.
-    """
-    file = None
-    if out is not None:
-        # A file that begins as a profile does, whatever its ending, may be overwritten
-        own = {"": (b'{\n  "by_distance"',)}
-        file = output_file("save", out, (data, model), own)
-    lm = as_model(model)
-    if isinstance(data, str | PathLike):
-        path = user_path(data, "profile")
-        rows, skipped = _readable(lm, plain_texts(path), sentences)
-        name = Path(source_name(path)).name
-    else:
-        rows, skipped = _readable(lm, data, sentences)
-        name = f"{len(data):,} texts given"
-    if not rows:
-        raise InputError(
-            f"{name} has no text of two known tokens: give texts of the kind that the model was"
-            " trained on"
-        )
-    look_at_first(lm, (row.ids for row in rows))
-    profile = profile_of(lm, rows, name, candidates, progress=progress, skipped=skipped)
-    if file is not None:
-        profile.save(file)
-    return profile
-
-
-def _readable(model: MaskedLM, texts: Iterable[str], most: int) -> tuple[list[Row], int]:
+def readable_rows(model: MaskedLM, texts: Iterable[str], most: int) -> tuple[list[Row], int]:
     """Up to `most` texts with 2 regular tokens or more, cut to what the model takes; and the
     number of texts that were passed over.
     """
@@ -127,17 +84,17 @@ def profile_of(
     model: MaskedLM,
     rows: Sequence[Row],
     name: str,
-    candidates: int | None = None,
+    candidates: int = USUAL_CANDIDATES,
     progress: Progress | None = None,
     skipped: int = 0,
 ) -> Profile:
     """The profile of a model on texts.
 
     name        of the texts
-    candidates  tokens that are put at a site [default: USUAL_CANDIDATES]
+    candidates  tokens that are put at a site
     skipped     texts that were left out
     """
-    tried = min(candidates or USUAL_CANDIDATES, len(model.regular_ids))
+    tried = min(candidates, len(model.regular_ids))
     sums = SumsByDistance.zeros(max(len(row.ids) for row in rows))
     draw = torch.Generator().manual_seed(SEED)
     most = min(TEXTS_AT_ONCE, logit_rows(model, tried * MOST_OTHERS))

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from importlib import import_module
-from inspect import Parameter, signature
+from inspect import signature
 from pathlib import Path
 from typing import (
     Annotated,
@@ -131,10 +131,6 @@ class OneOrMany(Protocol[Answer, Options]):
     of_text: Callable[..., Iterator[Any]]
 
     @overload
-    def __call__(
-        self, text: None = None, *args: Options.args, **options: Options.kwargs
-    ) -> Answer: ...
-    @overload
     def __call__(self, text: str, *args: Options.args, **options: Options.kwargs) -> Answer: ...
     @overload
     def __call__(
@@ -160,8 +156,7 @@ def one_or_many(
               place
     of_text   the one answer of a text, also if it looks like the name of a file
     """
-    first, parameter = next(iter(signature(each).parameters.items()))
-    left_out = () if parameter.default is Parameter.empty else parameter.default
+    first = next(iter(signature(each).parameters))
     answers_of: Callable[..., Iterator[Answer]] = each
 
     def answered(texts: Any, rest: tuple[Any, ...], options: dict[str, Any]) -> Iterator[Answer]:
@@ -176,17 +171,19 @@ def one_or_many(
             refuse_file_name(texts, f"Path({shown(texts)})", f"[{shown(texts)}]")
             yield from answers_of([texts], *rest, **options)
         else:
-            answers = answers_of(texts, *rest, **options)
-            yield from answers if texts is None else _numbered(answers)
+            yield from _numbered(answers_of(texts, *rest, **options))
 
     def split(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
-        return (args[0], args[1:]) if args else (options.pop(first, left_out), ())
+        """The texts, none if the call has none, and the other arguments by place."""
+        if args:
+            return args[0], args[1:]
+        return options.pop(first, ()), ()
 
     @wraps(each)
     def function(*args: Any, **options: Any) -> Answer | list[Answer]:
         texts, rest = split(args, options)
         answers = answered(texts, rest, options)
-        if texts is None or isinstance(texts, str):
+        if isinstance(texts, str):
             (answer,) = answers
             return answer
         return list(answers)

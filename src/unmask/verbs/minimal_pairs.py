@@ -14,7 +14,7 @@ from unmask.runs.progress import Progress
 from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
 from unmask.scoring.scores.score import Score
 from unmask.verbs import Engine, Out, PathLike
-from unmask.verbs.score import Format, Long, Unit, refuse_without_folder
+from unmask.verbs.score_options import Format, Long, Unit, refuse_without_folder
 
 if TYPE_CHECKING:
     Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]

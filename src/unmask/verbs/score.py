@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Only, ShownType, Written
-from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
 from unmask.scoring.scores.score import Score
 from unmask.verbs import Engine, Out
+from unmask.verbs.score_options import Format, Long, Unit, refuse_without_folder
 
-Unit = Literal["nats", "bits"]
-Long = Literal["refuse", "windows"]
-Format = Literal["jsonl", "csv", "parquet"]
 Sink = Callable[[Mapping[str, Any]], None]
 if TYPE_CHECKING:
     ScoredTexts = str | Path | Iterable[str | Mapping[str, Any]]
@@ -97,21 +94,3 @@ def score(
         sink,
         progress,
     )
-
-
-def refuse_without_folder(model: Any, engine: str, out: Any, format: str | None) -> None:
-    """Raise for workers, or the format of a file, where no folder keeps what they write."""
-    from unmask.models.sharing import is_shared
-
-    if out is not None:
-        return
-    if is_shared(model, engine):
-        raise InputError(
-            "workers need a folder, where their rows are kept", use=f"give {argument_name('out')}"
-        )
-    if format is not None:
-        raise InputError(
-            f"is used only with {argument_name('out')}",
-            argument="format",
-            use=f"give {argument_name('out')}, or leave it out",
-        )

@@ -1,20 +1,18 @@
-"""Verbs on one text, or on each of many: fill, compare, dependence, mutants."""
+"""Verbs on one text, or on each of many: fill, compare."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from collections.abc import Iterator, Sequence
+from typing import Annotated, cast
 
 from annotated_types import Interval
 
 import unmask
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Only, ShownType, Written
-from unmask.common.errors import InputError, argument_name
+from unmask.common.border.marks import Only, Written
 from unmask.joints.constructions.construction import Construction, Rule, Rules
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
-from unmask.studies.variants.ranking import Ranking
 from unmask.verbs import Alphabet, Force, PathLike, Texts, one_or_many
 from unmask.verbs.answers.search import Search
 
@@ -39,25 +37,6 @@ Words = Annotated[
 Shown = Annotated[
     int, Interval(ge=1, le=1_000_000), Written(short="-t", help="How many completions to show.")
 ]
-OF_TEXT = Only(without=("profile",))
-"""Marks what `dependence` takes with a text alone, and `OF_PROFILE` what it takes with a profile
-alone.
-"""
-OF_PROFILE = Only(beside=("profile",))
-OF_SCAN = Only(without=("measured",))
-"""Marks what `mutants` takes without measured values alone."""
-TEXTS_OF_PROFILE = 2_000
-MUTANTS_SHOWN = 20
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    Measurements: TypeAlias = PathLike | DataFrame | Sequence[Mapping[str, Any]] | None
-else:
-    Measurements = Annotated[
-        Any,
-        ShownType("str | PathLike[str] | DataFrame | Sequence[Mapping[str, Any]] | None"),
-        Written(metavar="PATH"),
-    ]
 
 
 @one_or_many
@@ -158,192 +137,3 @@ def compare(
     grid = Grid(positions, targets, candidates, exact, alphabet, force)
     rules = cast("tuple[Construction, ...]", constructions)
     yield from comparisons(text, model, rules, construction, grid, top, figure, progress)
-
-
-@one_or_many
-@checked
-def dependence(
-    text: Annotated[Texts | None, OF_TEXT] = None,
-    model: Model = None,
-    *,
-    positions: Annotated[Positions, OF_TEXT] = None,
-    construction: Annotated[Rule | None, OF_TEXT] = None,
-    others: Annotated[Literal["masked", "text"] | None, OF_TEXT] = None,
-    candidates: Annotated[
-        Annotated[int, Interval(ge=2, le=10**7)] | None, Written(short="-n")
-    ] = None,
-    alphabet: Annotated[Alphabet, OF_TEXT] = None,
-    figure: Annotated[PathLike | None, OF_TEXT] = None,
-    force: Annotated[Force, OF_TEXT] = False,
-    profile: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None,
-    sentences: Annotated[Count | None, OF_PROFILE] = None,
-    save: Annotated[PathLike | None, OF_PROFILE] = None,
-    progress: Progress | None = None,
-) -> Iterator[unmask.Dependence | unmask.Profile]:
-    """Measure how much blanks, or tokens, depend on each other: the mutual information of every
-    pair.
-
-    One text gives one answer, a list of texts or a file (in Python a Path) a list of them. With
-    profile in the place of a text, the answer is the model's profile: how much two blanks
-    depend on each other by their distance, which the decoder least-dependent reads.
-
-    Parameters:
-        text: Text with [MASK] at two blanks or more, or a whole text.
-        positions: Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0
-            [default: all but special ones].
-        construction: How the joint of each pair is derived: a construction of `fill` [default:
-            pseudo_gibbs].
-        others: What stands at the other positions while a pair is measured: masked, or the text
-            itself (text) [default: masked for blanks, text for a whole text].
-        candidates: Tokens to consider at each position, two or more [default: 32 to 256, by how
-            many positions; 16 of a profile].
-        figure: Draw the matrix as a heat map to this file (png, pdf, svg).
-        profile: Measure how blanks depend on each other by distance, on the texts of this file,
-            one per line; or a list of texts.
-        sentences: The most texts to measure a profile on [default: 2,000].
-        save: File for the profile, JSON; least-dependent decoding reads it (profile).
-
-    Returns:
-        A `Dependence`; of a list of texts, or of a file, a list of them. With profile, a `Profile`.
-
-    >>> unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16).tokens
-    ('[MASK]', '[MASK]')
-    """
-    if profile is not None:
-        from unmask.tables.profile_measurement import written_profile
-
-        most = TEXTS_OF_PROFILE if sentences is None else sentences
-        yield written_profile(model, profile, most, candidates, save, progress)
-        return
-    if text is None:
-        use = f"give a text, or texts to measure a profile on ({argument_name('profile')})"
-        raise InputError("no text was given", use=use)
-    from unmask.verbs.answers.dependence import dependences
-
-    yield from dependences(
-        text,
-        model,
-        positions,
-        cast(Construction, construction),
-        others,
-        candidates,
-        alphabet,
-        figure,
-        force,
-        progress,
-    )
-
-
-@one_or_many
-@checked
-def mutants(
-    sequence: Texts,
-    mutations: Annotated[
-        PathLike | Sequence[str] | None,
-        Only(without=("positions", "measured")),
-        Written(metavar="NAMES"),
-    ] = None,
-    model: Model = None,
-    *,
-    positions: Annotated[str | Sequence[int] | None, Written(metavar="PLACES")] = None,
-    changes: Annotated[
-        Annotated[int, Interval(ge=1, le=4)] | None,
-        Only(beside=("positions",), without=("measured",)),
-    ] = None,
-    measured: Measurements = None,
-    ranking: Annotated[Ranking, Only(beside=("measured",))] = Ranking(),  # noqa: B008
-    construction: Rule = "balanced",
-    alphabet: Alphabet = None,
-    top: Annotated[Shown | None, OF_SCAN] = None,
-    by: Annotated[
-        Literal["log_prob", "effect", "singles", "epistasis", "interaction"] | None, OF_SCAN
-    ] = None,
-    save: PathLike | None = None,
-    figure: Annotated[PathLike | None, OF_SCAN] = None,
-    force: Force = False,
-    progress: Progress | None = None,
-) -> Iterator[unmask.Mutants | unmask.Measured]:
-    """Score mutants of a sequence: their log-probabilities, the sum of their single effects,
-    and the difference, epistasis.
-
-    One sequence gives one answer, a list of sequences or a file (in Python a Path) a list. Give
-    mutations or positions. Exact over the alphabet for up to four changes. With measured, a
-    list of variants with measured values, the answer says which score ranks them best, and how
-    sure that is.
-
-    Parameters:
-        sequence: A sequence, such as a protein.
-        mutations: Mutants, such as A24G,A24G+L30V (or A24G:L30V), or a file of them, one per
-            line; or a list of names.
-        positions: Or residues to scan, such as 24,30-33 (the first is 1), or all; of measured,
-            those that vary.
-        changes: How many residues of a scan change together, 1 to 4 [default: 1].
-        measured: CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at
-            positions) with measured values; or a pandas frame, or a list of rows.
-        ranking: How scores are compared with measured values.
-        alphabet: The tokens that may stand at a position: letters such as ACDEFGHIKLMNPQRSTVWY,
-            words with commas, or a file of either [default: every regular token of a small
-            vocabulary].
-        top: How many mutants to print, best first [default: 20].
-        by: The number that ranks them [default: effect].
-        save: File for all mutants and their numbers: Parquet, CSV or TSV, by its ending.
-        figure: Draw effects or epistasis as a heat map to this file (png, pdf, svg).
-
-    Returns:
-        `Mutants`; with measured, `Measured`. Of a list of sequences, or of a file, a list.
-
-    >>> mutants = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
-    >>> mutants.to_frame()["mutant"].tolist()
-    ['cat2dog']
-    """
-    if measured is not None and len(sequence) > 1:
-        raise InputError(
-            f"is of one sequence, and {len(sequence)} were given",
-            argument="measured",
-            use="give one sequence",
-        )
-    from unmask.common.files import output_file
-    from unmask.studies.variants.saved_table import TABLES
-    from unmask.studies.variants.scan import scans
-    from unmask.verbs.answers.plots import figure_path, save_figure
-
-    reads = (model, mutations, alphabet, measured)
-    figure_file = figure_path(figure, len(sequence), reads)
-    save_file = None if save is None else output_file("save", save, reads, TABLES, len(sequence))
-    if save_file and figure_file and save_file.resolve() == figure_file.resolve():
-        raise InputError(
-            f"and {argument_name('figure')} are one file, {str(save_file)!r}",
-            argument="save",
-            use="name two",
-        )
-    answers: Iterator[unmask.Mutants | unmask.Measured]
-    rule = cast(Construction, construction)
-    if measured is None:
-        drawn = figure_file is not None
-        answers = scans(
-            sequence,
-            model,
-            mutations,
-            positions,
-            1 if changes is None else changes,
-            rule,
-            alphabet,
-            MUTANTS_SHOWN if top is None else top,
-            "effect" if by is None else by,
-            force,
-            progress,
-            drawn,
-        )
-    else:
-        from unmask.studies.variants.score_comparison import measure
-
-        answers = (
-            measure(one, model, measured, positions, ranking, rule, alphabet, force, progress)
-            for one in sequence
-        )
-    for answer in answers:
-        yield answer
-        if save_file is not None:
-            answer.write(save_file)
-        if hasattr(answer, "figure"):
-            save_figure(answer.figure, figure_file)

@@ -75,12 +75,13 @@ def by_hand(
     return {
         "singles": singles,
         "product": sum(q(t, {})[new[t]] for t in sites),
-        "pll": sum(q(t, {s: new[s] for s in sites if s != t})[new[t]] for t in sites),
-        "left_to_right": sum(
+        "pll_sites": sum(q(t, {s: new[s] for s in sites if s != t})[new[t]] for t in sites),
+        "left_to_right_sites": sum(
             q(t, {s: new[s] for s in left[:j]})[new[t]] for j, t in enumerate(left)
         ),
-        "any_order": float(torch.tensor(chain, dtype=torch.float64).logsumexp(0)) - log(len(chain)),
-        "any_order_mean_log": sum(chain) / len(chain),
+        "any_order_sites": float(torch.tensor(chain, dtype=torch.float64).logsumexp(0))
+        - log(len(chain)),
+        "any_order_sites_mean_log": sum(chain) / len(chain),
         "epistasis": epistasis(construction),
         "pairs:balanced": singles + epistasis("balanced"),
         "pairs:mrf": singles + epistasis("mrf"),
@@ -105,7 +106,7 @@ def test_every_score_is_that_summed_by_hand(seed, positions, k, construction):
     scores = variant_scores(
         model, ids, sites, variants, ALL, allowed, orders=3, seed=seed, construction=construction
     )
-    assert [name for name in scores if name != "any_order_mean_log"] == ALL
+    assert [name for name in scores if name != "any_order_sites_mean_log"] == ALL
     drawn = random_orders(1, 3, k, torch.Generator().manual_seed(seed))[0].tolist()
     left = sorted(range(k), key=lambda i: sites[i])
     orders = [[left[s] for s in order] for order in drawn]
@@ -125,7 +126,7 @@ def test_probabilities_sum_to_one_and_pseudo_likelihoods_do_not():
     for name in NAMES:
         is_probability = totals[name] == pytest.approx(1, abs=1e-12)
         assert is_probability is VARIANT_SCORES[name].probability, name
-    assert totals["any_order_mean_log"] < 1
+    assert totals["any_order_sites_mean_log"] < 1
 
 
 def test_passes_are_the_distinct_contexts_exactly():
@@ -138,8 +139,8 @@ def test_passes_are_the_distinct_contexts_exactly():
     )
     variants = everything([0, 1], k)
     expected = {
-        "pll": k * 2 ** (k - 1),
-        "left_to_right": 2**k - 1,
+        "pll_sites": k * 2 ** (k - 1),
+        "left_to_right_sites": 2**k - 1,
         "product": 1,
         "singles": k,
         "epistasis": k + 10 * 5,
@@ -151,7 +152,7 @@ def test_passes_are_the_distinct_contexts_exactly():
         contexts.scores(variants)
         assert contexts.passes == passes
         assert sum(rows) >= passes
-    several = contexts_of(model, [0] * 6, range(k), "pll,left_to_right,product", [0, 1])
+    several = contexts_of(model, [0] * 6, range(k), "pll_sites,left_to_right_sites,product", [0, 1])
     shared = (
         k * 2 ** (k - 1) + 2**k - 1 - 2 ** (k - 1)
     )  # the last step of the chain is a term of pll, the first the product's
@@ -163,7 +164,7 @@ def test_passes_are_the_distinct_contexts_exactly():
 def test_any_orders_share_prefixes():
     k = 4
     contexts = contexts_of(
-        TabularMLM.random(2, k, 3), [0] * k, range(k), "any_order", [0, 1], orders=5, seed=2
+        TabularMLM.random(2, k, 3), [0] * k, range(k), "any_order_sites", [0, 1], orders=5, seed=2
     )
     prefixes = {
         frozenset(order[:j])
@@ -198,7 +199,9 @@ def test_many_sites_have_keys_too(monkeypatch):
 
 def test_a_parent_outside_the_alphabet_has_its_contexts_still():
     model = TabularMLM.random(3, 3, 1)
-    scores = variant_scores(model, [2, 0, 0], [0, 1], everything([0, 1], 2), "product,pll", [0, 1])
+    scores = variant_scores(
+        model, [2, 0, 0], [0, 1], everything([0, 1], 2), "product,pll_sites", [0, 1]
+    )
     assert float(scores["product"].logsumexp(0)) == pytest.approx(0, abs=1e-12)
 
 
@@ -206,7 +209,7 @@ def test_nan_is_an_error():
     model = TabularMLM.random(2, 3, 1)
     model.table[0] = torch.nan
     with pytest.raises(ModelError, match="not finite"):
-        variant_scores(model, [0] * 3, [0, 1], everything([0, 1], 2), "pll", [0, 1])
+        variant_scores(model, [0] * 3, [0, 1], everything([0, 1], 2), "pll_sites", [0, 1])
 
 
 @pytest.mark.parametrize("enough", [1, 4, 1000])
@@ -222,14 +225,16 @@ def test_batches_do_not_change_the_numbers(letters_folder, enough, monkeypatch):
     monkeypatch.setattr(MaskedLM, "rows_at_once", lambda *_: 7)
     sites, allowed = [2, 5, 6], ids[1:6]
     variants = torch.tensor(ids[1:4])[everything([0, 1, 2], 3)]
-    scores = variant_scores(model, ids, sites, variants, "pll,left_to_right,product", allowed)
+    scores = variant_scores(
+        model, ids, sites, variants, "pll_sites,left_to_right_sites,product", allowed
+    )
     place = {token: i for i, token in enumerate(allowed)}
     for row, x in enumerate(variants.tolist()):
         sums = dict.fromkeys(scores, 0.0)
         for t, site in enumerate(sites):
             for name, shown in {
-                "pll": {0, 1, 2} - {t},
-                "left_to_right": set(range(t)),
+                "pll_sites": {0, 1, 2} - {t},
+                "left_to_right_sites": set(range(t)),
                 "product": set(),
             }.items():
                 text = list(ids)

@@ -62,7 +62,7 @@ def test_four_changes_and_lists_and_objects(letters):
     best = both[0].best().numbers["effect"]
     assert len(best) == 3
     assert best == sorted(both[0].numbers["effect"], reverse=True)[:3]
-    assert both[0].to_dict()["mutants"][0]["mutant"] == "A1C"
+    assert both[0].to_frame()["mutant"].tolist() == ["A1C", "A1D", "C2A", "C2D"]
     assert "A1D" in both[0]._repr_html_()
 
 
@@ -158,7 +158,7 @@ def test_the_most_mutants_of_a_scan(letters, monkeypatch):
         ({"mutations": "A1C+A1D"}, "twice"),
         (
             {"mutations": "A1C+C2A+D3A+E4A+G5A"},
-            r"up to 4 are exact: .* with measured values",
+            r"up to 4 are exact: change fewer; the scores that assay compares",
         ),
         (
             {"mutations": "A1C C2A"},
@@ -235,3 +235,50 @@ def test_two_outputs_are_two_files(letters, tmp_path):
         unmask.mutants(
             SEQUENCE, "A1C", letters, save=tmp_path / "m.parquet", figure=tmp_path / "m.png"
         )
+
+
+@pytest.mark.parametrize("rank_by", ["epistasis", "singles", None])
+def test_top_and_rank_by_choose_what_is_shown(letters, letters_folder, rank_by, capsys):
+    """In Python's rows, in JSON and in print; the frame, and files, have all."""
+    scan = {"positions": [2, 5], "changes": 2}
+    every = unmask.mutants(SEQUENCE, model=letters, **scan)
+    assert every.to_dict()["mutants"] == every.to_frame().to_dict("records")
+    best = unmask.mutants(SEQUENCE, model=letters, **scan, top=3, rank_by=rank_by)
+    by = rank_by or "effect"
+    numbers = [row[by] for row in best.to_dict()["mutants"]]
+    assert numbers == sorted(every.numbers[by], reverse=True)[:3]
+    assert best.to_frame().equals(every.to_frame())
+    line = ["mutants", SEQUENCE, "--model", str(letters_folder), "--positions", "2,5"]
+    line += ["--changes", "2", "--top", "3", *(["--rank-by", rank_by] if rank_by else [])]
+    assert run([*line, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)["mutants"]
+    assert [row[by] for row in printed] == pytest.approx(numbers, abs=1e-4)
+    assert run(line) == 0
+    out = capsys.readouterr().out
+    _, table, _ = out.rsplit("\n\n", 2)
+    names = [line.split()[0] for line in table.splitlines()[2:]]
+    assert names == [row["mutant"] for row in printed]
+    assert f"the 3 of largest {by}; --save has all" in out
+
+
+def test_rank_by_alone_orders_all(letters):
+    scan = {"positions": [2, 5], "changes": 2, "rank_by": "singles"}
+    ranked = unmask.mutants(SEQUENCE, model=letters, **scan)
+    singles = [row["singles"] for row in ranked.to_dict()["mutants"]]
+    assert singles == sorted(ranked.numbers["singles"], reverse=True)
+    assert len(singles) == 24
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mutations": "A1C", "changes": 3}, "changes is used only with positions"),
+        ({"mutations": "A1C", "positions": "1"}, "mutations is not used with positions"),
+        ({"positions": "1", "by": "effect"}, "did you mean rank_by"),
+        ({"positions": "1", "measured": "x.csv"}, "measured is not .*: use unmask.assay"),
+        ({"positions": "1", "ranking": None}, "ranking is not .*: use unmask.assay"),
+    ],
+)
+def test_options_that_would_have_no_effect_are_refused(letters, options, message):
+    with pytest.raises(InputError, match=message):
+        unmask.mutants(SEQUENCE, model=letters, **options)

@@ -1,4 +1,4 @@
-"""`mutants` with measured variants: columns, verdicts and files against known scores."""
+"""`assay`: columns, verdicts and files against known scores."""
 
 import json
 from itertools import product
@@ -37,9 +37,9 @@ def frame(values):
     return pandas.DataFrame({"sequence": VARIANTS, "y": values})
 
 
-@pytest.mark.parametrize("name", ["singles", "left_to_right", "pairs:balanced"])
+@pytest.mark.parametrize("name", ["singles", "left_to_right_sites", "pairs:balanced"])
 def test_values_that_are_a_score_are_ranked_perfectly_by_it(letters, scored, name):
-    ranked = unmask.mutants(SEQUENCE, measured=frame(np.exp(scored[name])), model=letters)
+    ranked = unmask.assay(SEQUENCE, frame(np.exp(scored[name])), model=letters)
     best = ranked.scores[0]
     assert best["score"] == name
     assert best["value"] == pytest.approx(1)
@@ -50,17 +50,12 @@ def test_values_that_are_a_score_are_ranked_perfectly_by_it(letters, scored, nam
     assert ranked.statistic == "spearman"
     assert ranked.places == SITES
     assert len(ranked) == len(VARIANTS)
-    worst = unmask.mutants(
-        SEQUENCE,
-        measured=frame(np.exp(scored[name])),
-        model=letters,
-        ranking=unmask.Ranking(better="lower"),
-    )
+    worst = unmask.assay(SEQUENCE, frame(np.exp(scored[name])), letters, better="lower")
     assert {row["score"]: row["value"] for row in worst.scores}[name] == pytest.approx(-1)
 
 
 def test_columns_are_effects_per_change_and_fewer_changes(letters, scored):
-    columns = unmask.mutants(SEQUENCE, measured=frame(scored["pll"]), model=letters).to_frame()
+    columns = unmask.assay(SEQUENCE, frame(scored["pll_sites"]), model=letters).to_frame()
     parent = VARIANTS.index(SEQUENCE)
     changes = np.array([sum(a != b for a, b in zip(v, SEQUENCE, strict=True)) for v in VARIANTS])
     assert columns["changes"].tolist() == changes.tolist()
@@ -68,9 +63,9 @@ def test_columns_are_effects_per_change_and_fewer_changes(letters, scored):
     for name in (
         "singles",
         "product",
-        "pll",
-        "left_to_right",
-        "any_order",
+        "pll_sites",
+        "left_to_right_sites",
+        "any_order_sites",
         "epistasis",
         "pairs:balanced",
     ):
@@ -86,10 +81,10 @@ def test_columns_that_rank_nothing_or_equal_another_are_left_out(letters):
     singles = [
         {"mutant": f"C2{letter}", "y": y} for letter, y in zip("ADEG", (1, 2, 3, 5), strict=True)
     ]
-    ranked = unmask.mutants(SEQUENCE, measured=singles, model=letters)
+    ranked = unmask.assay(SEQUENCE, singles, model=letters)
     assert [row["score"] for row in ranked.scores] == ["singles"]
     assert "epistasis is the same for all variants: left out" in ranked.notes
-    assert "pll equals singles here: left out" in ranked.notes
+    assert "pll_sites equals singles here: left out" in ranked.notes
     assert "fewer_changes" not in ranked.to_frame()
 
 
@@ -163,13 +158,11 @@ def test_the_command_prints_and_writes_what_python_returns(
 ):
     monkeypatch.setenv("COLUMNS", "80")
     path = tmp_path / "list.csv"
-    frame(scored["pll"]).to_csv(path, index=False)
-    ranking = unmask.Ranking(scores="singles,product,any_order")
-    ranked = unmask.mutants(
-        SEQUENCE, measured=path, model=letters, ranking=ranking, save=tmp_path / "m.parquet"
-    )
-    typed = ["mutants", SEQUENCE, "--model", str(letters_folder), "--measured", str(path)]
-    scores = ["--scores", "singles,product,any_order"]
+    frame(scored["pll_sites"]).to_csv(path, index=False)
+    names = "singles,product,any_order_sites,pll"
+    ranked = unmask.assay(SEQUENCE, path, letters, score=names, save=tmp_path / "m.parquet")
+    typed = ["assay", SEQUENCE, str(path), "--model", str(letters_folder)]
+    scores = ["--score", names]
     assert run([*typed, *scores, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(ranked.to_dict()))
     assert run([*typed, *scores]) == 0
@@ -177,63 +170,145 @@ def test_the_command_prints_and_writes_what_python_returns(
     assert ranked.sentence in printed
     assert max(len(line) for line in printed.splitlines()[:-3]) <= 80
     assert pandas.read_parquet(tmp_path / "m.parquet").equals(ranked.to_frame())
-    assert repr(ranked).startswith("Measured(36 variants at 3 sites, best ")
+    assert repr(ranked).startswith("Assay(36 variants at 3 sites, best ")
     assert ranked.sentence[:20] in ranked._repr_html_()
-    assert run([*typed, "--mutations", "A1C"]) == 2
-    assert "--mutations is not used with --measured" in capsys.readouterr().err
+
+
+def test_a_score_of_texts_is_the_one_that_score_gives(letters):
+    """And those over the sites and the alphabet have other names, since they are other numbers."""
+    rows = frame(np.arange(len(VARIANTS)))
+    # The sampled orders of any_order depend on the text alone, so that even these agree.
+    of_texts = ["pll", unmask.AnyOrder(exact_tokens=2, orders=3)]
+    columns = unmask.assay(SEQUENCE, rows, letters, score=[*of_texts, "pll_sites"]).to_frame()
+    scored = unmask.score([*VARIANTS, SEQUENCE], of_texts, model=letters).to_frame()
+    for name in ("pll", "any_order", "any_order_mean_log"):
+        values = scored[name].to_numpy()
+        assert columns[name].to_numpy() == pytest.approx(values[:-1] - values[-1], abs=1e-5), name
+    assert "any_order_se" not in columns
+    pll, of_sites = columns["pll"].to_numpy(), columns["pll_sites"].to_numpy()
+    assert not np.allclose(pll, of_sites, atol=1e-3)  # the control: they are two scores
+
+
+def test_a_score_where_lower_is_better_ranks_by_its_negative(letters):
+    rows = frame(np.arange(len(VARIANTS)))
+    columns = unmask.assay(SEQUENCE, rows, letters, score="energy_raw").to_frame()
+    energies = unmask.score([*VARIANTS, SEQUENCE], "energy_raw", model=letters).to_frame()
+    of_texts = energies["energy_raw"].to_numpy()
+    assert columns["energy_raw"].to_numpy() == pytest.approx(of_texts[-1] - of_texts[:-1], abs=1e-4)
+
+
+@unmask.method
+class First(unmask.Score):
+    """log q(x_1 | all other tokens): a score of a user"""
+
+    def compute(self, model, batch, progress=None):
+        hidden = batch.ids.clone()
+        hidden[:, batch.sites[0, 0]] = model.mask_id
+        logits = model.logits_at(hidden, batch.sites[:, :1])[:, 0]
+        return logits.double().log_softmax(-1).gather(1, batch.ids[:, batch.sites[0, :1]])[:, 0]
+
+
+def test_a_score_of_a_user_is_compared_too(letters):
+    assay = unmask.assay(SEQUENCE, frame(np.arange(len(VARIANTS))), letters, score=[First()])
+    assert "first" in assay.to_frame()
+
+
+def test_options_of_the_scores_are_theirs(letters):
+    rows = frame(np.arange(len(VARIANTS)))
+    by_default, fewer, eight = (
+        unmask.assay(SEQUENCE, rows, letters, score=score).to_frame()["any_order_sites"]
+        for score in (
+            "any_order_sites",
+            unmask.AnyOrderSites(orders=2),
+            unmask.AnyOrderSites(orders=8),
+        )
+    )
+    assert by_default.tolist() == eight.tolist()
+    assert by_default.tolist() != fewer.tolist()
+
+
+def test_the_construction_is_that_of_scores_that_name_none(letters):
+    rows = frame(np.arange(len(VARIANTS)))
+    given = unmask.assay(SEQUENCE, rows, letters, score="epistasis,pairs", construction="mrf")
+    spelled = unmask.assay(SEQUENCE, rows, letters, score="pairs:mrf")
+    assert given.construction == "mrf"
+    assert given.numbers["pairs:mrf"] == spelled.numbers["pairs:mrf"]
+    balanced = unmask.assay(SEQUENCE, rows, letters, score="pairs")
+    assert balanced.numbers["pairs:balanced"] != given.numbers["pairs:mrf"]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"score": "magic"}, "'magic' is unknown"),
+        ({"score": "pairs:zzz"}, "^score 'pairs:zzz': construction 'zzz' is unknown"),
+        ({"score": []}, "is empty"),
+        ({"score": "pll", "construction": "mrf"}, "construction was given, and no score that uses"),
+        ({"score": "pairs:mrf", "construction": "mrf"}, "construction was given, and no score"),
+        ({"score": "pll", "construction": "zzz"}, "'zzz' is unknown"),
         (
-            {"positions": [1], "ranking": {"column": "y"}},
-            "column is used only with measured",
+            {"score": [unmask.AnyOrder(orders=2), "any_order"]},
+            "any_order was given twice, with different options",
         ),
-        (
-            {"measured": [{"m": "C2D", "y": 1}], "changes": 2},
-            "changes is not used with measured",
-        ),
-        (
-            {"measured": [{"m": "C2D", "y": 1}], "ranking": {"scores": "magic"}},
-            "'magic' is unknown",
-        ),
-        (
-            {"measured": [{"m": "C2D", "y": 1}], "ranking": {"scores": "pairs:zzz"}},
-            "^scores 'pairs:zzz': construction 'zzz' is unknown: use one of product",
-        ),
-        (
-            {"measured": [{"m": v, "y": i} for i, v in enumerate(VARIANTS)], "save": "m.txt"},
-            "ends in .parquet, .csv, .tsv",
-        ),
+        ({"save": "m.txt"}, r"ends in .parquet, .csv, .tsv"),
+        ({"mutations": "A1C"}, r"mutations is not an argument of assay: use unmask\.mutants"),
+        ({"scores": "pll"}, "did you mean score"),
     ],
 )
 def test_what_is_refused(letters, options, message):
+    rows = [{"m": variant, "y": y} for y, variant in enumerate(VARIANTS)]
     with pytest.raises(InputError, match=message):
-        unmask.mutants(
-            SEQUENCE,
-            model=letters,
-            **options | {"ranking": unmask.Ranking(**options.get("ranking", {}))},
-        )
+        unmask.assay(SEQUENCE, rows, letters, **options)
 
 
-def test_too_many_passes_are_refused_with_their_count(letters, monkeypatch):
-    rows, options = (
-        [{"mutant": m, "y": y} for y, m in enumerate(("A1C", "C2D", "A1D+C2A"))],
-        {"ranking": unmask.Ranking(scores="pll")},
-    )
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("mutants ACD --measured x.csv", "--measured is not an option: use unmask assay"),
+        ("mutants ACD --better lower", "--better is not an option: use unmask assay"),
+        ("assay ACD x.csv --score pll --orders 3", "--orders was given, which --score pll does"),
+        ("assay ACD x.csv --mutations A1C", "--mutations is not an option: use unmask mutants"),
+        ("assay ACD --measured x.csv", "give MEASURED without a name"),
+        ("assay ACD", "MEASURED is missing"),
+        ("assay", "no sequence was given"),
+        ("assay ACD x.csv more.csv", "no place for 'more.csv'"),
+        ("assay wild.fasta x.csv", "looks like the name of a file: give --file wild.fasta"),
+        ("assay --file wild.fasta ACD x.csv", "a sequence and --file were both given"),
+    ],
+)
+def test_what_the_command_refuses_in_one_line(typed, message, capsys):
+    assert run(typed.split()) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_the_sequence_may_be_in_a_file(letters, letters_folder, tmp_path, capsys):
+    listed = tmp_path / "list.csv"
+    frame(np.arange(len(VARIANTS))).to_csv(listed, index=False)
+    wild = tmp_path / "wild.fasta"
+    wild.write_text(f">wild type\n{SEQUENCE}\n")
+    known = unmask.assay(SEQUENCE, listed, letters, score="singles")
+    assert unmask.assay(wild, listed, letters, score="singles").to_dict() == known.to_dict()
+    words = ["assay", "--file", str(wild), str(listed), "--model", str(letters_folder)]
+    assert run([*words, "--score", "singles", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sequence"] == SEQUENCE
+    wild.write_text(f">one\n{SEQUENCE}\n>two\n{SEQUENCE}\n")
+    with pytest.raises(InputError, match="has 2 sequences"):
+        unmask.assay(wild, listed, letters)
+
+
+@pytest.mark.parametrize("name", ["pll_sites", "pll"])
+def test_too_many_passes_are_refused_with_their_count(letters, monkeypatch, name):
+    rows = [{"mutant": m, "y": y} for y, m in enumerate(("A1C", "C2D", "A1D+C2A"))]
+    passes = {"pll_sites": 6, "pll": 12}[name]  # of two sites, and of three tokens
     monkeypatch.setattr("unmask.studies.variants.score_comparison.MAX_PASSES", 3)
     with pytest.raises(
         InputError,
         match=(
-            r"scores of 4 variants need 6 passes of the model \(limit 3\): ask for"
+            rf"scores of 4 variants need {passes} passes of the model \(limit 3\): ask for"
             r" fewer.*force=True"
         ),
     ):
-        unmask.mutants("A C D", model=letters, measured=rows, **options)
-    assert len(unmask.mutants("A C D", model=letters, measured=rows, force=True, **options)) == 3
-
-
-def test_several_sequences_have_no_common_list(letters):
-    with pytest.raises(InputError, match="measured is of one sequence, and 2 were given"):
-        unmask.mutants([SEQUENCE, SEQUENCE], model=letters, measured=[{"m": "C2D", "y": 1}])
+        unmask.assay("A C D", rows, letters, score=name)
+    assert len(unmask.assay("A C D", rows, letters, score=name, force=True)) == 3

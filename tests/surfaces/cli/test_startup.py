@@ -61,6 +61,13 @@ def test_help_loads_no_command():
     assert not names & (HEAVY | set(VERBS.values()) | {"unmask.surfaces.cli.printing"})
 
 
+@pytest.mark.parametrize("command", ["lab", "lab masking"])
+def test_the_help_of_the_lab_reads_its_signatures_only(command):
+    names = loaded(*command.split(), "--help")
+    assert "unmask.studies.lab" in names
+    assert not names & (HEAVY | {"unmask.surfaces.cli.printing", "unmask.studies.lab.model"})
+
+
 def test_the_help_of_unmask_has_the_first_line_of_every_verb():
     lines = first_lines()
     assert list(lines) == list(VERBS)

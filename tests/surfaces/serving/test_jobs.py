@@ -73,7 +73,7 @@ def test_stopped_scores_are_those_done(model, monkeypatch):
 def test_stopped_dependence_has_the_pairs_done(model, monkeypatch):
     known = unmask.dependence(WHOLE, model, candidates=4)
     EndsAfter(model, known.passes - 20, monkeypatch)
-    monkeypatch.setattr("unmask.verbs.answers.dependence.PAIRS_AT_ONCE", 4)
+    monkeypatch.setattr("unmask.joints.pair_information.PAIRS_AT_ONCE", 4)
     dependence = unmask.dependence(WHOLE, model, candidates=4)
     assert 0 < len(dependence.pairs()) < len(known.pairs()) == comb(7, 2)
     for i, j, value in dependence.pairs():

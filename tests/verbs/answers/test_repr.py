@@ -18,6 +18,13 @@ MADE = {
     "mutants": lambda lm: unmask.mutants(
         "the cat sat", positions=[2], alphabet=["cat", "dog"], model=lm
     ),
+    "assay": lambda lm: unmask.assay(
+        "the cat sat",
+        [{"mutant": f"cat2{word}", "y": y} for y, word in enumerate(("dog", "mat", "tree"))],
+        lm,
+        score="singles",
+        alphabet="cat,dog,mat,tree",
+    ),
     "scores": lambda lm: unmask.score(["the cat"], model=lm),
     "sampled": lambda lm: unmask.sample(model=lm, chains=2, sweeps=2, length=3),
 }

@@ -228,6 +228,7 @@ class Written:
     words     how many words the option takes
     short     a one-letter name
     named     the first parameter, too, has a name and no place
+    placed    a later parameter, too, has a place and no name
     help      of every parameter with this annotation whose docstring says nothing of it
     """
 
@@ -236,6 +237,7 @@ class Written:
     words: int = 1
     short: str = ""
     named: bool = False
+    placed: bool = False
     help: str = ""
 
 

@@ -111,8 +111,8 @@ def options(function: Declared) -> tuple[Option, ...]:
 def _of_parameter(
     parameter: inspect.Parameter, place: int, annotation: Any, help_text: str
 ) -> Option:
-    """The option of a parameter. The first one has a place and no name, unless its annotation or
-    the signature says otherwise.
+    """The option of a parameter. The first one has a place and no name, the others a name and no
+    place, unless the annotation or the signature says otherwise.
     """
     written = mark(annotation, Written) or Written()
     by_name = parameter.kind is parameter.KEYWORD_ONLY or written.named
@@ -123,7 +123,7 @@ def _of_parameter(
         default=None if required else parameter.default,
         help=help_text,
         parameter=parameter.name,
-        positional=place == 0 and not by_name,
+        positional=(place == 0 or written.placed) and not by_name,
         required=required,
         only=mark(annotation, Only),
         loading=mark(annotation, Loaded) is not None,

@@ -81,8 +81,6 @@ def signature_of_many(of_each: Signature) -> Signature:
     """
     first, *others = of_each.parameters.values()
     texts = "str | list[str] | Path"
-    if first.default is None:
-        texts += " | None"
     answer = re.sub(r"^Iterator\[(.*)\]$", r"\1", repr(of_each.return_annotation))
     return of_each.replace(
         parameters=[first.replace(annotation=ReadableType(texts)), *others],

@@ -23,7 +23,7 @@ from unmask.sampling.chains.snapshot import COUNTS, DeviceSnapshot, OtherTerms, 
 from unmask.sampling.chains.starts import drawn_starts
 from unmask.sampling.decoders.decoder import DecodeState, decoding
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.engine.randomness import ChainStreams, streams_of
 from unmask.sampling.kernels.state import ChainState, StepInfo
 from unmask.sampling.kernels.sweep import SweepPlan
 from unmask.sampling.on_target import DecoderOnTarget, KernelOnTarget
@@ -70,7 +70,7 @@ class GroupRun(ABC):
         self.counts: Tensor = torch.zeros(
             (len(COUNTS), target.sites), dtype=torch.long, device=target.device
         )
-        self.streams: ChainStreams = ChainStreams(settings.seed, group.chains, target.device)
+        self.streams: ChainStreams = streams_of(settings.seed, group.chains, target.device)
         self.done: int = 0
         self.scoring_passes: int = 0
 

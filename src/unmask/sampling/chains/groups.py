@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from unmask.common.border.calls import trusted
 from unmask.common.errors import InputError
 from unmask.models.first_look import look_at_first
 from unmask.models.masked_lm import MaskedLM
@@ -25,7 +26,7 @@ from unmask.sampling.engine.memory import (
 )
 from unmask.sampling.engine.passes import OutputForm, Passes, rows_for
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.target import Energy, Target, blank_template
+from unmask.sampling.target import Energy, Target, blank_template, target_of
 
 BYTES_PER_SAMPLE = 300  # In memory at the end of a run, about, besides its tokens
 BYTES_PER_TOKEN = 12  # Of a sample, about
@@ -60,9 +61,9 @@ def group_runs(
         chains_of_template.setdefault(template, []).append(chain)
     _refuse_too_many_samples(settings, longest=max(map(len, templates)))
     if energy is None:
-        energy = Energy(settings.energy)
+        energy = trusted(Energy, kind=settings.energy)
     targets = [
-        Target(model, template, energy, _allowed_tokens(settings, model, template))
+        target_of(model, template, energy, _allowed_tokens(settings, model, template))
         for template in chains_of_template
     ]
     if form is None:

@@ -8,12 +8,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from unmask.common.border.calls import trusted
 from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams, Randomness
+from unmask.sampling.engine.randomness import Randomness, streams_of
 from unmask.sampling.kernels.kernel import Kernel
 from unmask.sampling.on_target import DecoderOnTarget
 from unmask.sampling.settings import SampleSettings
@@ -64,12 +65,12 @@ def drawn_starts(
     pass for each of the F blanks. With `random_start` tokens are uniform, and take no pass.
     """
     n = len(chains)
-    rng = ChainStreams(settings.seed, chains, target.device).of(sweep=0, step=0)
+    rng = streams_of(settings.seed, chains, target.device).of(sweep=0, step=0)
     if settings.start.random_start:
         no_passes = torch.zeros(n, dtype=torch.long, device=target.device)
         return random_texts(target, n, rng), no_passes
     assert isinstance(settings.kernel, Kernel)  # a decoder starts from blanks
-    ancestral = Ancestral(temperature=settings.kernel.proposal_temperature)
+    ancestral = trusted(Ancestral, temperature=settings.kernel.proposal_temperature)
     # Not `ancestral.on`, which refuses terms of the user: a start may be any text.
     state, spent = decode(DecoderOnTarget(ancestral, target, passes), n, rng)
     return state.ids, spent

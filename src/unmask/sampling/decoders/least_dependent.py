@@ -30,8 +30,7 @@ class Profiled(Decoder):
     """A decoder that reads a dependence profile.
 
     Parameters:
-        profile: Dependence by distance: a file of `unmask dependence --profile` [default: the
-            model's own].
+        profile: Dependence by distance: a file of `unmask profile` [default: the model's own].
     """
 
     profile: Annotated[Any, Written(metavar="PATH")] = None

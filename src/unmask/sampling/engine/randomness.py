@@ -189,10 +189,11 @@ class ChainStreams:
     def __init__(
         self, seed: Seed, chains: Sequence[Number], device: torch.device | str = "cpu"
     ) -> None:
+        self._set(seed, chains, resolve_device(device))
+
+    def _set(self, seed: int, chains: Sequence[int], device: torch.device) -> None:
         self.seed = seed
-        self.chains: Tensor = torch.tensor(
-            list(chains), dtype=torch.long, device=resolve_device(device)
-        )
+        self.chains: Tensor = torch.tensor(list(chains), dtype=torch.long, device=device)
 
     @checked
     def at(self, sweep: Number, step: Number) -> Randomness:
@@ -202,3 +203,10 @@ class ChainStreams:
     def of(self, sweep: int, step: int) -> Randomness:
         """`at` for numbers that this process made itself."""
         return Randomness(seed=self.seed, chains=self.chains, sweep=sweep, step=step)
+
+
+def streams_of(seed: int, chains: Sequence[int], device: torch.device) -> ChainStreams:
+    """`ChainStreams` of numbers that this process made itself, which nothing checks again."""
+    streams = object.__new__(ChainStreams)
+    streams._set(seed, chains, device)
+    return streams

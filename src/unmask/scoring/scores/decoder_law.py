@@ -191,7 +191,7 @@ class DecoderLaw(Score):
         """The law of every text; as many passes per text as the decoder makes."""
         from unmask.sampling.decoders.revealing import law
         from unmask.sampling.engine.passes import Passes
-        from unmask.sampling.engine.randomness import ChainStreams
+        from unmask.sampling.engine.randomness import streams_of
         from unmask.scoring.text_batch import GPU_LOGITS
         from unmask.tables.conditionals import logit_rows
 
@@ -203,7 +203,7 @@ class DecoderLaw(Score):
             decoder = self.reveals.on(target, passes)
             for part in rows.split(at_once):
                 # Every text has the randomness of chain 0, so that orders are the same.
-                randomness = ChainStreams(self.seed, [0] * len(part), model.device).of(0, 0)
+                randomness = streams_of(self.seed, [0] * len(part), model.device).of(0, 0)
                 by_site[part] = law(decoder, batch.ids[part], randomness).log_q
         return Scored(by_site.sum(1), by_site)
 
@@ -212,7 +212,7 @@ def _by_sites(
     model: ConditionalModel, batch: TextBatch
 ) -> Iterator[tuple[Int[Tensor, " m"], Target]]:
     """The texts with the same sites, and their target, in which all other tokens are given."""
-    from unmask.sampling.target import Target
+    from unmask.sampling.target import target_of
 
     distinct, number_of_text = batch.sites.unique(dim=0, return_inverse=True)
     for number, sites in enumerate(distinct):
@@ -220,4 +220,4 @@ def _by_sites(
         template = batch.ids[rows[0]].index_fill(0, sites, model.mask_id)
         free = set(sites.tolist())
         fixed = [t for t in range(len(template)) if t not in free]
-        yield rows, Target(model, template.tolist(), given=fixed)
+        yield rows, target_of(model, template.tolist(), given=fixed)

@@ -44,10 +44,10 @@ from unmask.sampling.decoders.random_sets import RandomSets
 from unmask.sampling.decoders.revealing import Observed, Revealing, RevealingInSteps, law
 from unmask.sampling.decoders.verified import Verified, VerifiedState
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.engine.randomness import streams_of
 from unmask.sampling.methods import decoder_class, refuse_no_law, with_law
 from unmask.sampling.on_target import DecoderOnTarget
-from unmask.sampling.target import Target, blank_template
+from unmask.sampling.target import Target, blank_template, target_of
 from unmask.studies.evaluation.frontier import COUNTED, Frontier, write_frontier
 from unmask.studies.evaluation.sources import read_texts
 from unmask.tables.conditionals import logit_rows
@@ -334,7 +334,7 @@ def _measured(
     """
     before, after = model.around()
     length = ids.shape[1] - len(before) - len(after)
-    target = Target(model, blank_template(model, length))
+    target = target_of(model, blank_template(model, length))
     network = Passes(model, form="logits")
     texts_at_once = logit_rows(model, length)
     passes_in_all = len(ids) * sum(point.parts or length for point in points)
@@ -364,7 +364,7 @@ def _rows_of(
     seed: int,
 ) -> list[Row]:
     """The rows of some texts, given by their numbers and their token ids."""
-    laws = law(decoder, ids, ChainStreams(seed, texts, ids.device).of(0, 0))
+    laws = law(decoder, ids, streams_of(seed, texts, ids.device).of(0, 0))
     passes = laws.passes.tolist()
     rounds = network_rows = passes
     if isinstance(decoder.method, Verified):
@@ -394,7 +394,7 @@ def _counted(
     not_counted: list[int | None] = [None] * (len(texts) - len(counted))
     if not counted:
         return not_counted, not_counted
-    streams = ChainStreams(seed, counted, decoder.target.device).of(0, 1)
+    streams = streams_of(seed, counted, decoder.target.device).of(0, 1)
     state, rows = decode(decoder, len(counted), streams)
     assert isinstance(state, VerifiedState)
     return [*state.rounds.tolist(), *not_counted], [*rows.tolist(), *not_counted]

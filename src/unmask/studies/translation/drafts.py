@@ -26,13 +26,13 @@ from unmask.sampling.chains.starts import random_texts
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.engine.memory import CPU_BYTES, chains_that_fit
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.engine.randomness import streams_of
 from unmask.sampling.kernels.block import Block
 from unmask.sampling.kernels.mh import MH
 from unmask.sampling.kernels.state import ChainState
 from unmask.sampling.methods import SampleMethod
 from unmask.sampling.settings import EnergyKind, SampleSettings
-from unmask.sampling.target import Energy, Target
+from unmask.sampling.target import Energy, Target, target_of
 from unmask.studies.translation.masked_pairs import PairModel
 from unmask.studies.translation.recipe import Beam, TranslateSettings
 
@@ -103,7 +103,7 @@ class Drafting:
         drawn = list(drafts)
         for batch in self._batches(drafts, MH(), "norm"):
             n = len(batch.places)
-            rng = ChainStreams(self.seed, batch.group.chains).of(0, 0)
+            rng = streams_of(self.seed, batch.group.chains, torch.device("cpu")).of(0, 0)
             texts = random_texts(batch.target, n, rng)
             _put(drawn, batch, texts, passes=[0] * n)
         return drawn
@@ -124,7 +124,7 @@ class Drafting:
         for batch in self._batches(drafts, MH(), "norm"):
             rows = torch.arange(len(batch.places), device=batch.target.device)
             # Step 0 is that of `at_random`
-            rng = ChainStreams(self.seed, batch.group.chains).of(0, 1)
+            rng = streams_of(self.seed, batch.group.chains, torch.device("cpu")).of(0, 1)
             order = rng.permutation(rows, batch.target.sites)
             ancestral = Ancestral()
             on_target = ancestral.on(batch.target, batch.passes)
@@ -174,7 +174,7 @@ class Drafting:
         for (length, room), places in sorted(places_of.items()):
             any_source = drafts[places[0]].source
             pair = self.pair.in_room(any_source)
-            target = Target(
+            target = target_of(
                 pair.model,
                 pair.layout.template(any_source, length),
                 Energy(kind),

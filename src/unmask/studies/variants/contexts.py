@@ -33,7 +33,6 @@ from unmask.runs.progress import Progress
 from unmask.studies.variants.parent_scores import ParentScores
 from unmask.studies.variants.scores.score import Chain, VariantScore
 from unmask.tables.conditional_table import ROWS, enough_rows
-from unmask.tables.lattice import random_orders
 
 SiteSet = int
 """A set of sites as a number: bit i is 1 if site i is in it."""
@@ -54,10 +53,9 @@ class Contexts:
 
     ids       the parent's token ids
     sites     the positions that vary, each once
-    scores    the scores, each once
+    scores    the scores of variants, each once
     allowed   the token ids that q is normalised over; the variants' are among them, and for
               singles and pairs the parent's
-    orders    sampled orders of `any_order`, from `seed`
     passes    rows passed so far
     """
 
@@ -68,8 +66,6 @@ class Contexts:
         sites: Sequence[int],
         scores: Sequence[VariantScore],
         allowed: Sequence[int],
-        orders: int = 8,
-        seed: int = 0,
     ) -> None:
         self.model = model
         self.ids: list[int] = list(ids)
@@ -85,15 +81,13 @@ class Contexts:
         )
         self.place[self.allowed] = torch.arange(len(self.allowed), device=model.device)
 
-        generator = torch.Generator().manual_seed(seed)
-        (sampled,) = random_orders(1, orders, len(self.sites), generator)
         self.chains: dict[str, list[Chain]] = {}
         self.score_columns: list[str] = []
         for score in scores:
             self.score_columns.append(score.name)
             if MEAN_LOG in score.extra:
                 self.score_columns.append(f"{score.name}_{MEAN_LOG}")
-            chains = score.chains(len(self.sites), sampled.tolist())
+            chains = score.chains(len(self.sites))
             if chains:
                 self.chains[score.name] = chains
 
@@ -117,8 +111,8 @@ class Contexts:
     def scores(
         self, variants: Int[Tensor, "n k"], progress: Progress | None = None
     ) -> dict[str, Float[Tensor, " n"]]:
-        """The scores of each variant, in nats and float64 on the CPU, by column; `any_order`
-        has two.
+        """The scores of each variant, in nats and float64 on the CPU, by column;
+        `any_order_sites` has two.
 
         variants  the token id of each variant at each site; equal variants get the same numbers
         progress  variants done, in proportion to the passes

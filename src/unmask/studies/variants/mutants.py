@@ -7,19 +7,23 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from unmask.common.border.calls import checked
 from unmask.common.excerpts import excerpt
 from unmask.common.files import output_file
 from unmask.common.results import Result
-from unmask.studies.variants.mutant_map import mutant_map
 from unmask.studies.variants.saved_table import TABLES, save_table
 
 if TYPE_CHECKING:
     import pandas
 
     from unmask.common.figures import Figure
+
+Ranked = Literal["log_prob", "effect", "singles", "epistasis", "interaction"]
+"""The numbers that can rank mutants."""
+PRINTED = 20
+"""Mutants that are printed, unless the caller asks for another number."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,8 @@ class Mutants(Result):
     construction  how the joint of the changed places was derived
     changes       for each mutant its (place, token) pairs, places counted from 1
     numbers       log_prob, effect, singles, epistasis and interaction (see `effects`), by name
-    top, by       how many are shown, of all that are there, and the number by which they are
-                  ranked, largest first
+    top, rank_by  how many were asked for, and the number by which they are ranked, largest
+                  first; None where the caller left it to the surface
 
     >>> mutants = unmask.mutants("the cat sat", positions=[2], alphabet="cat,dog,man")
     >>> mutants.wild_type, len(mutants.changes)
@@ -48,8 +52,8 @@ class Mutants(Result):
     construction: str
     changes: list[tuple[tuple[int, str], ...]]
     numbers: Mapping[str, list[float]] = field(repr=False)
-    top: int = 20
-    by: str = "effect"
+    top: int | None = None
+    rank_by: Ranked | None = None
 
     def __len__(self) -> int:
         return len(self.changes)
@@ -64,8 +68,13 @@ class Mutants(Result):
 
     @property
     def mutants(self) -> list[dict[str, Any]]:
-        """The rows of the data frame."""
-        return self.to_frame().to_dict("records")
+        """The rows that were asked for: those of the data frame; with `rank_by` the largest first,
+        with `top` no more than these.
+        """
+        if self.top is None and self.rank_by is None:
+            return self.to_frame().to_dict("records")
+        asked = len(self) if self.top is None else self.top
+        return self._largest(asked).to_frame().to_dict("records")
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per mutant: its name, how many changes, the five numbers."""
@@ -76,9 +85,20 @@ class Mutants(Result):
         )
 
     def best(self) -> Mutants:
-        """The `top` mutants with the largest number `by`, largest first."""
-        ranked_by = self.numbers[self.by]
-        order = sorted(range(len(self)), key=lambda i: -ranked_by[i])[: self.top]
+        """The mutants that are printed: the `top` (20 by default) with the largest number
+        `rank_by` (effect by default), largest first.
+        """
+        return self._largest(PRINTED if self.top is None else self.top)
+
+    @property
+    def ranked_by(self) -> Ranked:
+        """The number that ranks them."""
+        return "effect" if self.rank_by is None else self.rank_by
+
+    def _largest(self, most: int) -> Mutants:
+        """As many mutants, those with the largest number first."""
+        ranked_by = self.numbers[self.ranked_by]
+        order = sorted(range(len(self)), key=lambda i: -ranked_by[i])[:most]
         changes = [self.changes[i] for i in order]
         numbers = {}
         for name, values in self.numbers.items():
@@ -95,13 +115,15 @@ class Mutants(Result):
         """A heat map: of single mutants their effects; of one pair of places its epistasis by
         token; of several the largest.
         """
+        from unmask.studies.variants.mutant_map import mutant_map
+
         return mutant_map(self)
 
     def __repr__(self) -> str:
         best = self.best()
         return (
             f"Mutants({len(self)} of {len(self.wild_type)} residues, best {best.names[0]}"
-            f" {best.numbers[self.by][0]:+.3f})"
+            f" {best.numbers[self.ranked_by][0]:+.3f})"
         )
 
     def _repr_html_(self) -> str:

@@ -1,11 +1,11 @@
-"""The sentence that recommends a score, from the rows of `Measured`."""
+"""The sentence that recommends a score, from the rows of `Assay`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unmask.studies.variants.measured import STATISTICS
+from unmask.studies.variants.assay import STATISTICS
 from unmask.studies.variants.rank_statistics import Target
 
 FEWER_CHANGES = "fewer_changes"
@@ -18,8 +18,8 @@ Row = Mapping[str, Any]
 def recommendation(rows: Sequence[Row], behind: Sequence[Row], target: Target, column: str) -> str:
     """A sentence that recommends a score and says how sure that is, or recommends none.
 
-    rows     one per column, best first (`Measured.scores`)
-    behind   how far each but the best is below it (`Measured.behind`)
+    rows     one per column, best first (`Assay.scores`)
+    behind   how far each but the best is below it (`Assay.behind`)
     column   the name of the measured values
     """
     statistic = STATISTICS[target.statistic]

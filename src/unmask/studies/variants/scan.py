@@ -29,7 +29,7 @@ from unmask.runs.progress import Enough, Progress
 from unmask.studies.variants.effects import NUMBERS, effects
 from unmask.studies.variants.limits import refuse_more
 from unmask.studies.variants.mutant_map import refuse_undrawable
-from unmask.studies.variants.mutants import Mutants
+from unmask.studies.variants.mutants import Mutants, Ranked
 from unmask.studies.variants.naming import changes_of, listed, places_of, refuse_twice
 from unmask.studies.variants.parent import Parent, refuse_english, residue_ids
 from unmask.tables.joint_limits import MAX_PASSES
@@ -57,8 +57,8 @@ def scans(
     changes: int,
     construction: Construction,
     alphabet: str | PathLike[str] | Sequence[str] | None,
-    top: int,
-    by: str,
+    top: int | None,
+    rank_by: Ranked | None,
     force: bool,
     progress: Progress | None,
     drawn: bool = False,
@@ -91,11 +91,11 @@ def scans(
     look_at_first(lm, (of_sequence.parent.ids for of_sequence in chosen))
     if len(chosen) == 1:  # its own passes are the progress
         mutants = chosen[0].measure(construction, progress)
-        yield replace(mutants, top=top, by=by)
+        yield replace(mutants, top=top, rank_by=rank_by)
         return
     for number, of_sequence in enumerate(chosen, 1):
         mutants = of_sequence.measure(construction, None)
-        yield replace(mutants, top=top, by=by)
+        yield replace(mutants, top=top, rank_by=rank_by)
         if progress:
             progress(number, len(chosen), "sequences")
 
@@ -133,8 +133,8 @@ class ChosenMutants:
             if len(places) > MOST_CHANGES:
                 raise InputError(
                     f"{what} has {len(places)} changes, and up to {MOST_CHANGES} are"
-                    f" exact: change fewer, or give variants with {argument_name('measured')}"
-                    " values, whose scores take any number of changes"
+                    " exact: change fewer; the scores that assay compares take any number of"
+                    " changes"
                 )
             cell = tuple(token for _, token in made)
             cells_of.setdefault(places, {})[cell] = None

@@ -1,4 +1,4 @@
-"""`mutants` with `measured`: which score ranks measured variants best, and how sure that is.
+"""`assay`: which score ranks measured variants best, and how sure that is.
 
 Columns of scores, s(x) of a variant and s(w) of the parent:
 
@@ -21,23 +21,20 @@ import torch
 from jaxtyping import Bool, Float, Int
 
 from unmask.common.intervals import interval, resampled
-from unmask.joints.constructions.construction import Construction
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.runs.progress import Progress
+from unmask.studies.variants.assay import Assay, Numbers
+from unmask.studies.variants.assay_scores import ChosenScores
 from unmask.studies.variants.contexts import Contexts
 from unmask.studies.variants.limits import refuse_more
-from unmask.studies.variants.measured import Measured, Numbers
 from unmask.studies.variants.parent import Parent, refuse_english, residue_ids
 from unmask.studies.variants.rank_statistics import Column, Target, rank_statistics
-from unmask.studies.variants.ranking import Ranking
 from unmask.studies.variants.recommendation import FEWER_CHANGES, PER_CHANGE, recommendation
-from unmask.studies.variants.scores.score import chosen_variant_scores
+from unmask.studies.variants.text_scores import VariantTexts
 from unmask.studies.variants.variant_lists import Variants, read_variants
 from unmask.tables.joint_limits import MAX_PASSES
 
-ORDERS = 8
-"""Sampled orders of any_order, unless the user asks for another number."""
 RESAMPLES = 1000
 FEWEST_RESAMPLES = 200
 """Of long lists, and of groups of variants with one number of changes."""
@@ -51,20 +48,21 @@ SMALLEST_GROUP = 20
 """Variants of the smallest group with one number of changes that is compared by itself."""
 
 
-def measure(
+def assayed(
     sequence: str,
     model: Model,
     measured: Any,
+    scores: ChosenScores,
     positions: str | Sequence[int] | None,
-    ranking: Ranking,
-    construction: Construction,
+    column: str | None,
+    variant: str | None,
+    better: str,
+    skip_bad: bool,
     alphabet: str | PathLike[str] | Sequence[str] | None,
     force: bool,
     progress: Progress | None,
-) -> Measured:
+) -> Assay:
     """Read the list, score its variants, and compare the scores with the values."""
-    asked_scores = "all" if ranking.scores is None else ranking.scores
-    chosen = chosen_variant_scores(asked_scores, construction)
     refuse_english(model, [sequence])
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
@@ -73,23 +71,21 @@ def measure(
         measured,
         parent,
         positions=positions,
-        column=ranking.column,
-        variant=ranking.variant,
-        skip_bad=ranking.skip_bad,
+        column=column,
+        variant=variant,
+        skip_bad=skip_bad,
     )
-    contexts = Contexts(
-        lm,
-        ids=parent.ids,
-        sites=parent.positions(variants.places),
-        scores=chosen,
-        allowed=allowed,
-        orders=ORDERS if ranking.orders is None else ranking.orders,
-    )
+    sites = parent.positions(variants.places)
+    names = variants.names(parent)
     # The parent is the last row: its scores are taken away from all others.
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))
     tokens = torch.tensor(allowed)[cells]
+    contexts = Contexts(lm, ids=parent.ids, sites=sites, scores=scores.of_variants, allowed=allowed)
+    texts = VariantTexts(
+        lm, sequence, names=[*names, "the sequence"], positions=sites, tokens=tokens
+    )
     if not force:
-        passes = contexts.pass_count(tokens)
+        passes = contexts.pass_count(tokens) + texts.pass_count(scores.of_texts)
         refuse_more(
             passes,
             most=MAX_PASSES,
@@ -97,16 +93,19 @@ def measure(
             advice="ask for fewer scores or variants",
         )
     look_at_first(lm, [parent.ids])
-    effects: dict[str, Column] = {}
-    for name, scores in contexts.scores(tokens, progress).items():
-        effects[name] = (scores[:-1] - scores[-1]).numpy()
+    columns: dict[str, Column] = {}
+    if scores.of_variants:
+        for name, values in contexts.scores(tokens, progress).items():
+            columns[name] = values.numpy()
+    if scores.of_texts:
+        columns |= texts.scores(scores.of_texts, progress)
     return compared(
         sequence,
-        names=variants.names(parent),
+        names=names,
         variants=variants,
-        effects=effects,
-        construction=construction.name,
-        better="higher" if ranking.better is None else ranking.better,
+        effects={name: values[:-1] - values[-1] for name, values in columns.items()},
+        construction=scores.construction.name,
+        better=better,
     )
 
 
@@ -117,7 +116,7 @@ def compared(
     effects: Mapping[str, Column],
     construction: str,
     better: str,
-) -> Measured:
+) -> Assay:
     """All numbers of the result.
 
     names     of the variants
@@ -137,7 +136,7 @@ def compared(
     for row, low, high in zip(others, lows[1:], highs[1:], strict=True):
         difference = best["value"] - row["value"]
         behind.append({"score": row["score"], "value": difference, "low": low, "high": high})
-    return Measured(
+    return Assay(
         sequence=sequence,
         places=variants.places,
         construction=construction,
@@ -188,7 +187,7 @@ def _equal_column(columns: Mapping[str, Column], column: Column, rounding: float
 def _rows_of_columns(
     columns: Mapping[str, Column], target: Target, changes: Int[np.ndarray, " n"]
 ) -> tuple[list[Numbers], Float[np.ndarray, "B s"]]:
-    """One row per column, best first (see `Measured`), and the statistic of the columns, in
+    """One row per column, best first (see `Assay`), and the statistic of the columns, in
     this order, in every resample.
     """
     n = len(changes)

@@ -34,6 +34,7 @@ FAMILIAR_COMMANDS = {
     "generate": "sample",
     "predict": "fill",
     "pll": "score",
+    "rank": "assay",
     "blimp": "minimal-pairs",
     "pairs": "minimal-pairs",
 }
@@ -44,6 +45,9 @@ FILE = Option(
     help="Texts from this file: one per line, .jsonl, .csv or .tsv with a column text, or FASTA; -"
     " is standard input.",
     parameter="file",
+)
+FILE_OF_ONE = replace(
+    FILE, help="The sequence from this file: a line, or FASTA; - is standard input."
 )
 TEXT = Option(
     name="text_",
@@ -104,6 +108,8 @@ def _of_verb(name: str) -> Called:
         extra += [FILE, replace(TEXT, annotation=SEVERAL_TEXTS)]
     elif hasattr(function, "of_text"):
         extra += [FILE, TEXT]
+    elif options(function)[0].name == "sequence":
+        extra.append(FILE_OF_ONE)
     if name not in WITHOUT_JSON:
         extra.append(JSON)
     return Called(name=command_name(name), function=function, extra=tuple(extra))

@@ -66,7 +66,11 @@ def command(
     placed = [option.name for option in listed if option.positional]
 
     def call(*by_place: Any, **by_name: Any) -> Any:
-        typed = dict(zip(placed, by_place, strict=False)) | by_name
+        words = [word for word in by_place if word is not None]
+        places = placed
+        if by_name.get("file") is not None and len(words) < len(placed):
+            places = placed[1:]  # the file stands for the first
+        typed = dict(zip(places, words, strict=False)) | by_name
         given = {name: value for name, value in typed.items() if value is not None}
         process.begins(name, given.get("out"))
         flat = {name: value for name, value in given.items() if name not in of_extra}
@@ -89,13 +93,14 @@ def command(
 def _usage(title: str, listed: Sequence[Option], has_file: bool) -> str:
     """The first line of the help: the options that must be given, and the text with a place.
 
-    has_file   the text may come from --file instead
+    has_file   the first one may come from --file instead
     """
     words = [title]
-    places = []
+    places: list[str] = []
     for option in listed:
         if option.positional:
-            is_required = option.required and not has_file
+            is_elsewhere = has_file and not places
+            is_required = option.required and not is_elsewhere
             name = option.name.upper()
             places.append(name if is_required else f"[{name}]")
         elif option.required:

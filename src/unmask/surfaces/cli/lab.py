@@ -14,9 +14,7 @@ from cyclopts import App
 
 from unmask.studies.lab import STUDIES
 from unmask.studies.lab import all as all_studies
-from unmask.surfaces.cli import terminal
 from unmask.surfaces.cli.command import APP, JSON, command
-from unmask.surfaces.cli.printing import answered
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,6 +45,8 @@ def _run(name: str, options: dict[str, Any]) -> None:
 
     options   the arguments of the study, and the values of EXTRA
     """
+    from unmask.surfaces.cli import terminal  # help prints no result
+    from unmask.surfaces.cli.printing import answered
 
     def show(result: Study | Report) -> None:
         screen = terminal.console()
@@ -67,6 +67,7 @@ def _run(name: str, options: dict[str, Any]) -> None:
 def _print_table(screen: Console, study: Study) -> None:
     """Print the table of a study, with what explains it above and below."""
     from unmask.studies.lab.study import cell_text
+    from unmask.surfaces.cli.terminal import print_table
 
     rows = [[cell_text(cell) for cell in row] for row in study.rows]
     columns = zip(study.columns, *rows, strict=True)
@@ -75,7 +76,7 @@ def _print_table(screen: Console, study: Study) -> None:
     if width > screen.width:
         heads = [fill(head, FOLDED) for head in heads]
     screen.print(study.heading)
-    terminal.print_table(screen, heads, rows, first=first)
+    print_table(screen, heads, rows, first=first)
     if study.note:
         screen.print(study.note)
 

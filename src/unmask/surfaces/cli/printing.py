@@ -300,22 +300,28 @@ def _show_profile(profile: unmask.Profile) -> None:
     console.print(f"\n{len(profile.by_distance)} distances in all")
 
 
-def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -> None:
+def _show_mutants(result: unmask.Mutants, console: Console) -> None:
     print_heading(console, result.sequence)
-    if isinstance(result, unmask.Mutants):
-        console.print(
-            f"{len(result):,} mutants; {result.construction} joint; {len(result.alphabet)} tokens"
-            " per residue; in nats\n"
-        )
-        best = result.best()
-        print_frame(console, best.to_frame().drop(columns="changes"))
-        if len(best) < len(result):
-            console.print(f"\nthe {len(best)} of largest {result.by}; --save and --json have all")
-        return
+    console.print(
+        f"{len(result):,} mutants; {result.construction} joint; {len(result.alphabet)} tokens"
+        " per residue; in nats\n"
+    )
+    best = result.best()
+    print_frame(console, best.to_frame().drop(columns="changes"))
+    if len(best) < len(result):
+        having_all = "--save and --json have all"
+        if result.top is not None:
+            having_all = "--save has all"
+        console.print(f"\nthe {len(best)} of largest {result.ranked_by}; {having_all}")
+
+
+def _show_assay(result: unmask.Assay) -> None:
     import pandas
 
-    from unmask.studies.variants.measured import HEADS, STATISTICS
+    from unmask.studies.variants.assay import HEADS, STATISTICS
 
+    console = terminal.console(at_least=terminal.USUAL)
+    print_heading(console, result.sequence)
     statistic = f"{STATISTICS[result.statistic]} with {result.column}, {result.better} is better"
     within = "; within: among variants with as many changes" if "within" in result.scores[0] else ""
     sites = f"{len(result):,} variants at {len(result.places)} sites"
@@ -329,22 +335,37 @@ def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -
 
 fill: partial[int] = partial(_answers, "fill", _show_filling)
 compare: partial[int] = partial(_answers, "compare", _show_comparison)
-mutants: partial[int] = partial(_answers, "mutants", _show_variants)
+dependence: partial[int] = partial(_answers, "dependence", _show_dependence)
+mutants: partial[int] = partial(_answers, "mutants", _show_mutants)
 
 
-def dependence(options: dict[str, Any]) -> int:
-    """Print informations of pairs, or measure a profile."""
-    if "profile" not in options:
-        return _answers("dependence", _show_dependence, options)
-    for name in ("file", "text_"):
-        if name in options:
+def assay(options: dict[str, Any]) -> None:
+    """Print which score ranks measured variants best."""
+    from unmask.verbs.assay import refuse_file_of_sequence
+
+    file = options.pop("file", None)
+    if file is not None:
+        if "sequence" in options:
             raise InputError(
-                f"is not used with {argument_name('profile')}",
-                argument=name,
-                use="leave one of the two out",
+                f"a sequence and {argument_name('file')} were both given", use="give one of the two"
             )
-    answered("dependence", options, _show_profile)
-    return 0
+        options["sequence"] = user_path(file, "file")
+    elif options.get("sequence") == "-":
+        options["sequence"] = STANDARD_INPUT
+    elif "sequence" in options:
+        sequence = options["sequence"]
+        refuse_file_of_sequence(sequence, argument_name("file", sequence))
+    else:
+        raise InputError("no sequence was given", use=f"give one, or {argument_name('file')}")
+    if "measured" not in options:
+        measured = argument_name("measured")
+        raise InputError(f"{measured} is missing", use="give a CSV or TSV file of variants")
+    answered("assay", options, _show_assay)
+
+
+def profile(options: dict[str, Any]) -> None:
+    """Measure a model's profile, and print it."""
+    answered("profile", options, _show_profile)
 
 
 def check(options: dict[str, Any]) -> None:
@@ -708,7 +729,7 @@ def _row_writer(options: dict[str, Any], json: bool) -> LineWriter:
     Without --out, the format is taken out of the options: the verb writes no file.
     """
     from unmask.scoring.row_files import LineWriter, check_format
-    from unmask.verbs.score import Format
+    from unmask.verbs.score_options import Format
 
     out, format = options.get("out"), options.get("format")
     if out is None:

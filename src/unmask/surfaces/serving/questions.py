@@ -51,10 +51,10 @@ from unmask.tables.candidates import plan_candidates
 from unmask.tables.unary import pass_count
 from unmask.verbs.answers.blanked_text import FEW, Filling, Grid
 from unmask.verbs.answers.comparison import Comparison
-from unmask.verbs.answers.dependence import dependences
 from unmask.verbs.answers.filling import is_searched
 from unmask.verbs.answers.plots import dependence_in_words, pair_map
 from unmask.verbs.answers.search import Search
+from unmask.verbs.dependence import dependences
 
 BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """The blanks of the page; the verbs take the first three of them and the model's own mask token."""
@@ -422,16 +422,18 @@ class Answers:
 
         if progress:
             progress(0, 0, "choosing candidates")
-        grid = (size, None, None, True)
+        name = request["construction"]
         (matrix,) = dependences(
             [text],
             self.model,
-            places,
-            None if request["construction"] is None else _rule(request["construction"]),
-            values["others"],
-            *grid,
-            progress,
-            look,
+            positions=places,
+            construction=None if name is None else _rule(name),
+            others=values["others"],
+            candidates=size,
+            alphabet=None,
+            force=True,
+            progress=progress,
+            look=look,
         )
         stands = (
             [ids[position] for position in matrix.positions]

@@ -27,7 +27,7 @@ from unmask.joints.joint import Joint, conditional, mutual_information
 
 if TYPE_CHECKING:
     from unmask.common.figures import Figure
-    from unmask.verbs.answers.dependence import Dependence
+    from unmask.verbs.dependence import Dependence
 
 FORMATS: dict[str, tuple[bytes, ...]] = {
     ".png": (b"\x89PNG",),

@@ -11,6 +11,7 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING
 
+from unmask.common.border.calls import trusted
 from unmask.studies.lab.panels import BLUE, GREEN, GREY, ORANGE, RED, draw_curve, panels
 from unmask.studies.lab.spin_model import SpinModel
 from unmask.studies.lab.study import (
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from unmask.common.figures import Figure
     from unmask.studies.lab.rules import Rule
 
-TILTED_PATH = SpinModel(sites=8, coupling=0.6, fields="-1:1", graph="path")
+TILTED_PATH = trusted(SpinModel, sites=8, coupling=0.6, fields="-1:1", graph="path")
 GAMMAS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Bounds, in nats, of the rules that keep one."""
 LOSSLESS = 1e-9

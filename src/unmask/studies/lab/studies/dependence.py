@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from unmask.common.border.calls import changed
 from unmask.studies.lab.panels import (
     SAMPLES_NEEDED,
     agreement_bars,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from unmask.common.figures import Figure
     from unmask.studies.lab.model import Counts, LabModel
 
-ANY_COUPLING = replace(CURIE_WEISS, coupling=None)
+ANY_COUPLING = changed(CURIE_WEISS, coupling=None)
 SHOWN_COUPLINGS = (0.1, 0.3, 0.6)
 """Couplings in the table and the bars, if the user gives none."""
 MOST_MASKED = 3

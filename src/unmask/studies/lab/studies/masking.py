@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from unmask.common.border.calls import changed
 from unmask.studies.lab.panels import BLUE, GREEN, RED, panels, plain_numbers
 from unmask.studies.lab.spin_model import CURIE_WEISS, SpinModel
 from unmask.studies.lab.study import (
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
     from unmask.studies.lab.estimation import Matrix
     from unmask.studies.lab.fitting import Learning, Loss
 
-TILT = replace(CURIE_WEISS, fields="-0.5:0.5")
-SLOW = replace(CURIE_WEISS, sites=5, coupling=0.5)
+TILT = changed(CURIE_WEISS, fields="-0.5:0.5")
+SLOW = changed(CURIE_WEISS, sites=5, coupling=0.5)
 """The model where averaging all masks goes wrong."""
-LEARNED = replace(CURIE_WEISS, sites=5, fields="normal:0.2:3")
+LEARNED = changed(CURIE_WEISS, sites=5, fields="normal:0.2:3")
 """The model that is fitted."""
 SAMPLES = 4000
 """Samples of each fit."""

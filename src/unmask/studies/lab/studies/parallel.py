@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from unmask.common.border.calls import trusted
 from unmask.common.formats import at_most
 from unmask.studies.lab.panels import agreement_bars, draw_curve, panels, plain_numbers, shades
 from unmask.studies.lab.spin_model import SpinModel
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from unmask.common.figures import Figure
     from unmask.studies.lab.model import Counts
 
-FIVE_SITES = SpinModel(sites=5, coupling=0.4, fields="-0.35:0.35", graph="complete")
+FIVE_SITES = trusted(SpinModel, sites=5, coupling=0.4, fields="-0.35:0.35", graph="complete")
 COUPLINGS = (0.0, 0.1, 0.2, 0.3, 0.4)
 """Couplings of the curves, beside the model's own."""
 EXACT = 1e-12

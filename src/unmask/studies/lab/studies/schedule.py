@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from unmask.common.border.calls import trusted
 from unmask.studies.lab.panels import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, draw_curve, panels
 from unmask.studies.lab.spin_model import SpinModel
 from unmask.studies.lab.study import (
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from unmask.studies.lab.entropies import Entropies
     from unmask.studies.lab.groupings import BestSchedule, Grouping
 
-PATH = SpinModel(sites=8, coupling=0.6, fields="0.2", graph="path")
+PATH = trusted(SpinModel, sites=8, coupling=0.6, fields="0.2", graph="path")
 ORDERS = 200
 """Random orders whose costs are averaged."""
 NEIGHBOURS = "neighbours together"

@@ -14,8 +14,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Annotated, cast
 
+from unmask.common.border.marks import PYTHON_ONLY
 from unmask.common.checks import shown
 from unmask.common.errors import InputError
 from unmask.common.methods.method import method
@@ -38,7 +39,7 @@ class Epistasis(VariantScore):
     singles, mu the joint that a construction derives for s and t in the parent
     """
 
-    construction: Rule | None = None
+    construction: Annotated[Rule | None, PYTHON_ONLY] = None
 
     name = "epistasis"
     place = 60
@@ -49,7 +50,9 @@ class Epistasis(VariantScore):
         return cast("Construction | None", self.construction)
 
     def for_construction(self, construction: Construction) -> Epistasis:
-        """Epistasis in the joint of this construction."""
+        """The score, with this construction if it has none of its own."""
+        if self.construction is not None:
+            return self
         return replace(self, construction=construction)
 
 
@@ -57,7 +60,7 @@ class Epistasis(VariantScore):
 class Pairs(VariantScore):
     """singles + epistasis; typed as pairs, or as pairs:CONSTRUCTION"""
 
-    construction: Rule | None = None
+    construction: Annotated[Rule | None, PYTHON_ONLY] = None
 
     name = "pairs"  # an object that names its construction has it in its name
     place = 70
@@ -77,7 +80,7 @@ class Pairs(VariantScore):
         try:
             return cls(named(construction, "construction"))
         except InputError as error:
-            raise InputError(f"{shown(text)}: {error.marked}", argument="scores") from None
+            raise InputError(f"{shown(text)}: {error.marked}", argument="score") from None
 
     @property
     def construction_of_pairs(self) -> Construction | None:

@@ -11,15 +11,15 @@ Most scores are means over chains:
 A chain is one term (S, t) per site t. Terms with the same S share their passes, whichever score
 asks, and so do variants with the same x_S (`contexts.py`). The others need the parent's
 neighbours only (`parent_scores.py`).
+
+A score of texts (`unmask.scoring`) also ranks variants: it is then of the variant's whole text, by
+the name and with the number that `score` gives (`assay_scores.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
-from unmask.common.border.marks import comma_separated
-from unmask.common.errors import InputError
 from unmask.common.methods.method import Method
 from unmask.common.methods.registry import Registry
 from unmask.joints.constructions.construction import Construction
@@ -37,10 +37,8 @@ class VariantScore(Method, registry=VARIANT_SCORES):
     extra: ClassVar[tuple[str, ...]] = ()
     """Further columns of numbers that come with it, named NAME_suffix."""
 
-    def chains(self, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
-        """The chains over the sites of variants, `orders` being sampled; none if the score is no
-        mean over chains.
-        """
+    def chains(self, sites: int) -> list[Chain]:
+        """The chains over the sites of variants; none if the score is no mean over chains."""
         return []
 
     @property
@@ -51,27 +49,3 @@ class VariantScore(Method, registry=VARIANT_SCORES):
     def for_construction(self, construction: Construction) -> VariantScore:
         """The score, with this construction if it has none of its own."""
         return self
-
-
-def chosen_variant_scores(
-    names: str | Iterable[str], construction: Construction
-) -> tuple[VariantScore, ...]:
-    """The scores of variants asked for, each once: a list of names, or one text with commas;
-    "all" is each of them.
-
-    construction   of the scores that need one and name none
-    """
-    listed = comma_separated(names) if isinstance(names, str) else list(names)
-    if listed == ["all"]:
-        listed = list(VARIANT_SCORES)
-    if not listed:
-        known = ", ".join(VARIANT_SCORES)
-        raise InputError("is empty", argument="scores", use=f"name one or more of {known}")
-    by_name: dict[str, VariantScore] = {}
-    for name in listed:
-        if name == f"pairs:{construction.name}":  # which may be a user's own
-            name = "pairs"
-        score = cast(VariantScore, VARIANT_SCORES.taken("scores", name))
-        score = score.for_construction(construction)
-        by_name[score.name] = score
-    return tuple(by_name.values())

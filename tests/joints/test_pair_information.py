@@ -1,4 +1,4 @@
-"""The dependence of blanks against enumeration on models given by tables, and what is refused."""
+"""The information of pairs of blanks against enumeration on models given by tables."""
 
 from itertools import combinations
 
@@ -8,11 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.common.cloze import Cloze
-from unmask.common.errors import InputError
+from unmask.joints.pair_information import pair_matrix
 from unmask.joints.registry import named
 from unmask.models.tabular import TabularMLM
-from unmask.verbs.answers.dependence import pair_matrix
-from unmask.verbs.texts import dependence
 
 
 def joint_of(vocab: int, length: int, seed: int) -> torch.Tensor:
@@ -141,54 +139,3 @@ def test_passes_are_those_that_the_model_ran(others, candidates):
     assert len(set(reported)) > 2
     assert reported[0] == (0, matrix.passes)
     assert reported[-1] == (matrix.passes, matrix.passes)
-
-
-def test_a_real_model_from_text_to_matrix(tiny):
-    pairs = dependence("the [MASK] sat on the [MASK] [MASK]", tiny)
-    assert pairs.others == "masked"
-    assert pairs.positions == (2, 6, 7)
-    assert pairs.tokens == ("[MASK]",) * 3
-    assert pairs.candidates == 12
-    assert 0.3 < pairs.least_mass <= 1
-    assert torch.equal(pairs.matrix, pairs.matrix.T)
-    assert float(pairs.matrix.diagonal().abs().max()) == 0
-    whole = dependence("the cat sat on the mat", tiny)
-    assert whole.others == "text"
-    assert whole.tokens == ("the", "cat", "sat", "on", "the", "mat")
-    some = dependence("the cat sat on the mat", tiny, positions=[2, 6])
-    assert float(some.matrix[0, 1]) == pytest.approx(float(whole.matrix[1, 5]), abs=1e-9)
-    masked = dependence("the cat sat on the mat", tiny, others="masked")
-    assert float((masked.matrix - whole.matrix).abs().max()) > 1e-3
-    i, j, most = whole.pairs()[0]
-    assert most == float(whole.matrix.max())
-    assert repr(whole).startswith(f"Dependence(6 positions, most {most:.3f}")
-    as_dict = whole.to_dict()
-    assert as_dict["matrix"][i][j] == most
-    assert as_dict["matrix"][2][2] is None
-    assert whole.to_frame().loc["2 cat", "6 mat"] == float(whole.matrix[1, 5])
-    assert "2 cat" in whole._repr_html_()
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        ("the [MASK] sat", {}, "one blank"),
-        ("the cat", {"positions": [1]}, "'the cat' has one known token to measure"),
-        ("the", {}, "'the' has one known token to measure: dependence is between two or more"),
-        ("the [WORD] sat [MASK]", {}, r"has a \[WORD\] or \[GAP\], which fill alone takes"),
-        ("the cat sat", {"positions": [1, 9]}, "outside the text"),
-        ("the cat sat", {"positions": [0, 1]}, r"special token \[CLS\]"),
-        ("the cat sat", {"positions": [1, 1]}, "twice"),
-        ("the [MASK] [MASK]", {"positions": [1, 2]}, "one or the other"),
-        ("the [MASK] [MASK]", {"others": "text"}, "needs a whole text"),
-        ("", {}, "is empty"),
-    ],
-)
-def test_what_is_refused(tiny, text, options, message):
-    with pytest.raises(InputError, match=message):
-        dependence(text, tiny, **options)
-
-
-def test_too_much_work_is_refused_with_what_would_fit(english):
-    with pytest.raises(InputError, match="use candidates=4760 or fewer, or force=True"):
-        dependence("The man sat on a chair.", english, candidates=8187)

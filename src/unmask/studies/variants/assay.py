@@ -1,4 +1,4 @@
-"""The result of `mutants` with `measured`: how well scores rank measured variants."""
+"""The result of `assay`: how well scores rank measured variants."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Numbers = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Measured(Result):
+class Assay(Result):
     """Measured variants of a sequence against the model's scores.
 
     sequence      as it was given
@@ -35,7 +35,8 @@ class Measured(Result):
     statistic     "spearman" for numbers, "auc" for two classes
     names         of the variants; `changes`: how many residues of each differ; `values`: its
                   measured value
-    numbers       every score's numbers, one for each variant, by name
+    numbers       every score's numbers, one for each variant, by name: the variant's score minus
+                  that of the sequence (of a score where lower is better, the reverse)
     scores        one row per score, best first: value, low, high; best_in, the share of
                   resamples in which no other is better; within and its interval, the same among
                   variants with one number of changes, averaged
@@ -46,8 +47,8 @@ class Measured(Result):
 
     >>> measured = {"cat2dog": 1.0, "cat2man": 2.0, "cat2boy": 3.0}
     >>> rows = [{"mutant": mutant, "y": y} for mutant, y in measured.items()]
-    >>> ranked = unmask.mutants("the cat sat", measured=rows, alphabet="cat,dog,man,boy")
-    >>> ranked.scores[0]["score"], ranked.statistic
+    >>> assay = unmask.assay("the cat sat", rows, alphabet="cat,dog,man,boy")
+    >>> assay.scores[0]["score"], assay.statistic
     ('singles', 'spearman')
     """
 
@@ -90,7 +91,7 @@ class Measured(Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per variant: its name, how many changes, the measured value, every score
-        minus the parent's.
+        minus that of the sequence.
         """
         import pandas
 
@@ -113,7 +114,7 @@ class Measured(Result):
     def __repr__(self) -> str:
         best = self.scores[0]
         return (
-            f"Measured({len(self):,} variants at {len(self.places)} sites, best {best['score']}"
+            f"Assay({len(self):,} variants at {len(self.places)} sites, best {best['score']}"
             f" {best['value']:.3f})"
         )
 

@@ -1,0 +1,82 @@
+"""`dependence`: from texts to matrices, and what is refused."""
+
+import pytest
+import torch
+
+import unmask
+from support.command_runner import refused
+from unmask.common.errors import InputError
+from unmask.verbs.dependence import dependence
+
+
+def test_a_real_model_from_text_to_matrix(tiny):
+    pairs = dependence("the [MASK] sat on the [MASK] [MASK]", tiny)
+    assert pairs.others == "masked"
+    assert pairs.positions == (2, 6, 7)
+    assert pairs.tokens == ("[MASK]",) * 3
+    assert pairs.candidates == 12
+    assert 0.3 < pairs.least_mass <= 1
+    assert torch.equal(pairs.matrix, pairs.matrix.T)
+    assert float(pairs.matrix.diagonal().abs().max()) == 0
+    whole = dependence("the cat sat on the mat", tiny)
+    assert whole.others == "text"
+    assert whole.tokens == ("the", "cat", "sat", "on", "the", "mat")
+    some = dependence("the cat sat on the mat", tiny, positions=[2, 6])
+    assert float(some.matrix[0, 1]) == pytest.approx(float(whole.matrix[1, 5]), abs=1e-9)
+    masked = dependence("the cat sat on the mat", tiny, others="masked")
+    assert float((masked.matrix - whole.matrix).abs().max()) > 1e-3
+    i, j, most = whole.pairs()[0]
+    assert most == float(whole.matrix.max())
+    assert repr(whole).startswith(f"Dependence(6 positions, most {most:.3f}")
+    as_dict = whole.to_dict()
+    assert as_dict["matrix"][i][j] == most
+    assert as_dict["matrix"][2][2] is None
+    assert whole.to_frame().loc["2 cat", "6 mat"] == float(whole.matrix[1, 5])
+    assert "2 cat" in whole._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("the [MASK] sat", {}, "one blank"),
+        ("the cat", {"positions": [1]}, "'the cat' has one known token to measure"),
+        ("the", {}, "'the' has one known token to measure: dependence is between two or more"),
+        ("the [WORD] sat [MASK]", {}, r"has a \[WORD\] or \[GAP\], which fill alone takes"),
+        ("the cat sat", {"positions": [1, 9]}, "outside the text"),
+        ("the cat sat", {"positions": [0, 1]}, r"special token \[CLS\]"),
+        ("the cat sat", {"positions": [1, 1]}, "twice"),
+        ("the [MASK] [MASK]", {"positions": [1, 2]}, "one or the other"),
+        ("the [MASK] [MASK]", {"others": "text"}, "needs a whole text"),
+        ("", {}, "is empty"),
+    ],
+)
+def test_what_is_refused(tiny, text, options, message):
+    with pytest.raises(InputError, match=message):
+        dependence(text, tiny, **options)
+
+
+def test_too_much_work_is_refused_with_what_would_fit(english):
+    with pytest.raises(InputError, match="use candidates=4760 or fewer, or force=True"):
+        dependence("The man sat on a chair.", english, candidates=8187)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alphabet": ["dog"]}, r"one token lets nothing vary, .*: give two or more \(alphabet\)"),
+        ({"candidates": 1}, "candidates 1 is out of range: give .* equal to 2"),
+    ],
+)
+def test_where_nothing_varies_is_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        dependence("A [MASK] [MASK].", **options)
+
+
+@pytest.mark.parametrize("name", ["profile", "sentences", "save"])
+def test_options_of_the_verb_that_was_here_lead_to_profile(name):
+    expected = f"{name} is not an argument of dependence: use unmask.profile"
+    with pytest.raises(InputError) as caught:
+        unmask.dependence(**{name: "texts.txt"})
+    assert str(caught.value) == expected
+    message = refused(["dependence", f"--{name}", "texts.txt"])
+    assert message == f"--{name} is not an option: use unmask profile"

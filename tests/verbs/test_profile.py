@@ -1,0 +1,86 @@
+"""`profile`: texts and files, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import unmask
+from support.command_runner import invoke, refused
+from unmask.common.errors import InputError
+from unmask.tables.profile import Profile
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return [
+        f"The {a} {b} the {c} near the old house."
+        for a in ("dog", "cat", "boy", "girl")
+        for b in ("saw", "found", "ate")
+        for c in ("ball", "bird", "tree")
+    ] * 2
+
+
+def test_function_and_command_write_the_same_file(texts, tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("\n".join(texts) + "\n")
+    words = ["profile", file, "--candidates", "4", "--limit", "60"]
+    command = invoke([*map(str, words), "--save", str(tmp_path / "command.json")])
+    assert command.exit_code == 0, command.output
+    assert "60 texts, 4 tokens tried" in command.output, command.output
+    profile = unmask.profile(file, candidates=4, limit=60, save=tmp_path / "function.json")
+    assert (tmp_path / "function.json").read_bytes() == (tmp_path / "command.json").read_bytes()
+    assert Profile.load(tmp_path / "command.json") == profile
+    assert profile.texts == 60
+    stored = json.loads((tmp_path / "command.json").read_text())
+    assert stored["fingerprint"] == unmask.MaskedLM.load().fingerprint
+    assert {"measured", "data", "candidates", "seed", "pairs"} <= set(stored["about"])
+    assert len(stored["by_distance"]) == len(stored["about"]["pairs"])
+    assert stored["about"]["data"] == "texts.txt"
+    assert profile.by_distance[0] > profile.by_distance[-1] > 0, "neighbours depend most"
+    again = unmask.profile(texts[:60], candidates=4)
+    assert again.by_distance == profile.by_distance
+
+
+def test_texts_come_from_standard_input_and_numbers_go_to_json(texts):
+    lines = "\n".join(texts) + "\n"
+    done = invoke(["profile", "-", "--candidates", "2", "--limit", "40", "--json"], input=lines)
+    profile = unmask.profile(texts[:40], candidates=2)
+    stored = json.loads(done.stdout)
+    assert stored["by_distance"] == list(profile.by_distance)
+    assert stored["texts"] == 40
+    assert profile.about["candidates"] == 2
+
+
+def test_usual_candidates_and_limit(texts):
+    profile = unmask.profile(texts[:30])
+    assert profile.about["candidates"] == 16
+    many = unmask.profile(["The dog saw."] * 2_001, candidates=2)
+    assert many.texts == 2_000
+
+
+def test_what_is_refused(texts, tmp_path):
+    for message, options in {
+        "has no text of two known tokens": {"data": ["  ", "a"]},
+        "fewer than 20 pairs of hidden neighbours": {"data": texts[:2]},
+        "candidates 1 is out of range: .* equal to 2": {"data": texts, "candidates": 1},
+        "limit 0 is out of range": {"data": texts, "limit": 0},
+        "profile: missing a required argument: 'data': give data": {},
+        "sentences is not an argument of profile: did you mean limit": {
+            "data": texts,
+            "sentences": 60,
+        },
+        "'no/such/file.txt' does not exist": {"data": "no/such/file.txt"},
+    }.items():
+        with pytest.raises(InputError, match=message) as caught:
+            unmask.profile(**options)
+        assert "\n" not in str(caught.value)
+    (tmp_path / "texts.txt").write_text("a text\n")
+    with pytest.raises(InputError, match="is read by this very command"):
+        unmask.profile(Path(tmp_path / "texts.txt"), save=tmp_path / "texts.txt")
+
+
+def test_the_command_names_its_own_options():
+    assert "DATA is missing: give DATA" in refused(["profile"])
+    assert "did you mean --limit?" in refused(["profile", "texts.txt", "--sentences", "60"])
+    assert "no/such.txt" in refused(["profile", "no/such.txt"])
