@@ -72,7 +72,7 @@ CLAIM = re.compile(
     re.MULTILINE,
 )
 ABOVE = "shown above"
-KINDS = ("bash", "console", "python", "r", "text", "json", "math", "diff")
+KINDS = ("bash", "console", "python", "r", "text", "json", "math", "diff", "toml")
 """All kinds of blocks; those after `r` are not run."""
 REASONS = {
     "takes long": "pytest -m slow runs it",

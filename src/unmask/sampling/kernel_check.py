@@ -45,7 +45,7 @@ def check_kernel(
     Raises AssertionError with a sentence that says what is broken.
 
     Parameters:
-        kernel: The kernel with its options, or a name.
+        kernel: The kernel with its options, or a name, also of own code: my.py:Mine.
 
     >>> unmask.testing.check_kernel(unmask.Block(block_size=2))
     """
