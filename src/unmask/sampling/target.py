@@ -35,9 +35,17 @@ from torch import Tensor
 from unmask.common.border.calls import changed, checked, settings, trusted
 from unmask.common.checks import one_of, shown
 from unmask.common.errors import InputError
-from unmask.common.methods.own_code import OwnCode, code_spelled, names_code
+from unmask.common.methods.own_code import (
+    OwnCode,
+    code_spelled,
+    first_line_of,
+    names_code,
+    place_in,
+)
+from unmask.models.batching import is_out_of_memory
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
+from unmask.runs.progress import Enough
 from unmask.sampling.engine.token_draw import Drawn
 from unmask.sampling.settings import EnergyKind
 
@@ -187,15 +195,28 @@ def _sent_term(code: OwnCode) -> OwnTerm:
     return OwnTerm(code.load_sent(), code)
 
 
+def _function_of(term: UserTerm) -> Any:
+    """The function that the user wrote."""
+    if isinstance(term, OwnTerm):
+        return term.function
+    if isinstance(term, partial) and term.args:  # a term of texts, see `Energy.on`
+        return term.args[0]
+    return term
+
+
 def _values_of(term: UserTerm, ids: Int[Tensor, "n T"]) -> Tensor:
     """A user's term of n texts; raises unless it is a tensor of n numbers."""
     try:
         values: Any = term(ids)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        why = str(error).partition("\n")[0]
+    except Enough:  # it asked a model that gives no more passes
+        raise
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        where = place_in(_function_of(term), error)
         raise InputError(
-            f"a term of your own fails ({why}): user_terms map token ids to numbers,"
-            " text_terms one text to one number"
+            f"a term of your own fails ({where}: {first_line_of(error)}): user_terms map token ids"
+            " to numbers, text_terms one text to one number"
         ) from None
     if isinstance(values, Tensor):
         if values.shape == (len(ids),):

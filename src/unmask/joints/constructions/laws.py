@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 from unmask.common.errors import InputError
 from unmask.common.lazy import torch
-from unmask.joints.constructions.construction import Construction
+from unmask.joints.constructions.construction import CONSTRUCTIONS, Construction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
     from torch import Tensor
 
@@ -42,11 +43,12 @@ ORDER = (2, 0, 3, 1)
 """Another order of the vocabulary, in which no token keeps its place."""
 
 
-def check_construction(construction: Construction) -> None:
+def check_construction(construction: Construction | Callable[[Tables], Any]) -> None:
     """Check that a construction keeps the laws of constructions, on tiny tables.
 
     Parameters:
-        construction: The construction, with its options.
+        construction: The construction, with its options; or a function from tables to a joint,
+            which is not held to law 3: it cannot say whether it keeps it.
 
     Raises AssertionError with a sentence that says what is broken.
 
@@ -54,6 +56,7 @@ def check_construction(construction: Construction) -> None:
     """
     from unmask.models.tabular import TabularMLM
 
+    construction = CONSTRUCTIONS.taken("construction", construction)
     for block in BLOCKS:
         model = TabularMLM.random(VOCABULARY, len(block), SEED)
         _check_distribution(construction, model, block)
