@@ -44,7 +44,7 @@ def check_decoder(
     Raises AssertionError with a sentence that says what is broken.
 
     Parameters:
-        decoder: The decoder with its options, or a name.
+        decoder: The decoder with its options, or a name, also of own code: my.py:Mine.
 
     >>> unmask.testing.check_decoder(unmask.Interleaved(passes=2))
     """

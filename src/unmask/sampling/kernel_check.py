@@ -16,12 +16,13 @@ from torch import Tensor
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import TakesMethod
 from unmask.models.tabular import TabularMLM
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts, transition_matrix
 from unmask.sampling.kernels.kernel import Kernel
 from unmask.sampling.on_target import KernelOnTarget
 from unmask.sampling.own_steps import kernel_step
-from unmask.sampling.target import Energy, Target
+from unmask.sampling.target import Target
 
 EXACT = 1e-9
 """The largest |pi K - pi| that rounding explains."""
@@ -45,7 +46,7 @@ def check_kernel(
     Raises AssertionError with a sentence that says what is broken.
 
     Parameters:
-        kernel: The kernel with its options, or a name.
+        kernel: The kernel with its options, or a name, also of own code: my.py:Mine.
 
     >>> unmask.testing.check_kernel(unmask.Block(block_size=2))
     """

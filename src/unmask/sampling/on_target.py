@@ -7,7 +7,7 @@ run calls those of the method, whose arguments it made itself.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 from jaxtyping import Float, Int
@@ -19,6 +19,7 @@ from unmask.common.errors import InputError
 from unmask.sampling.decoders.decoder import Decoder, DecodeState
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Number, Randomness
+from unmask.sampling.engine.token_draw import Drawn
 from unmask.sampling.kernels.kernel import Kernel
 from unmask.sampling.kernels.state import ChainState, StepInfo
 from unmask.sampling.kernels.sweep import SweepPlan
@@ -43,6 +44,10 @@ class OnTarget(Generic[AnyMethod]):
         self.target: Target = target
         self.passes: Passes = Passes(target.model) if passes is None else passes
         self.prepared: Any = method.prepare(self)  # type: ignore[arg-type]
+
+    def terms_of_draw(self, drawn: Drawn, outputs: Float[Tensor, "n W"]) -> Float[Tensor, " n"]:
+        """The energy's terms of drawn tokens, where the network gave `outputs`."""
+        return self.target.energy.term_of_draw(drawn, partial(self.passes.logits_of, outputs))
 
 
 def refuse_misfit(method: Kernel | Decoder, target: Target) -> None:

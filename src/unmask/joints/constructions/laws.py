@@ -13,15 +13,16 @@ For the joint mu that a construction derives from tables:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from unmask.common.border.calls import checked
+from unmask.common.border.marks import TakesMethod
 from unmask.common.errors import InputError
 from unmask.common.lazy import torch
-from unmask.joints.constructions.construction import CONSTRUCTIONS, Construction
+from unmask.joints.constructions.construction import WHERE, Construction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
     from torch import Tensor
 
@@ -43,20 +44,23 @@ ORDER = (2, 0, 3, 1)
 """Another order of the vocabulary, in which no token keeps its place."""
 
 
-def check_construction(construction: Construction | Callable[[Tables], Any]) -> None:
+@checked
+def check_construction(
+    construction: Annotated[Construction | str, TakesMethod(WHERE)],
+) -> None:
     """Check that a construction keeps the laws of constructions, on tiny tables.
 
     Parameters:
-        construction: The construction, with its options; or a function from tables to a joint,
-            which is not held to law 3: it cannot say whether it keeps it.
+        construction: The construction with its options, or a name, also of own code: my.py:Mine;
+            or a function from tables to a joint, which cannot say whether it keeps law 3.
 
     Raises AssertionError with a sentence that says what is broken.
 
     >>> unmask.testing.check_construction(unmask.Family(alpha=0.75, restart=0.1))
     """
+    assert isinstance(construction, Construction)  # `checked` turned a name into an object
     from unmask.models.tabular import TabularMLM
 
-    construction = CONSTRUCTIONS.taken("construction", construction)
     for block in BLOCKS:
         model = TabularMLM.random(VOCABULARY, len(block), SEED)
         _check_distribution(construction, model, block)
