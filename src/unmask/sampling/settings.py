@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from annotated_types import Interval
 
-from unmask.common.border.calls import checked, settings
+from unmask.common.border.calls import changed, checked, settings, trusted
 from unmask.common.border.marks import ShownType, Written
 from unmask.common.checks import texts_in_order
 from unmask.common.errors import InputError, argument_name
@@ -69,14 +69,7 @@ class Start:
     def __post_init__(self) -> None:
         object.__setattr__(self, "init", start_texts(self.init))
         if not _left_out(self.alphabet):
-            from unmask.models.text.alphabet import alphabet_tokens
-
-            alphabet = self.alphabet
-            if not isinstance(alphabet, str | os.PathLike):
-                alphabet = texts_in_order(
-                    "alphabet", alphabet, "letters, a list of words, or a file"
-                )
-            object.__setattr__(self, "alphabet", alphabet_tokens(alphabet))
+            object.__setattr__(self, "alphabet", tokens_of_alphabet(self.alphabet))
         if self.init and self.random_start:
             raise InputError(
                 f"and {argument_name('random_start')} were both given, and a chain has one start",
@@ -90,6 +83,15 @@ def _left_out(value: Any) -> bool:
     nothing.
     """
     return isinstance(value, tuple) and not value
+
+
+def tokens_of_alphabet(alphabet: Any) -> tuple[str, ...]:
+    """The tokens of an alphabet: letters, words with commas, a list, or a file."""
+    from unmask.models.text.alphabet import alphabet_tokens
+
+    if not isinstance(alphabet, str | os.PathLike):
+        alphabet = texts_in_order("alphabet", alphabet, "letters, a list of words, or a file")
+    return alphabet_tokens(alphabet)
 
 
 def start_texts(init: Any) -> tuple[str, ...]:
@@ -229,7 +231,7 @@ class GenerateSettings:
                 "is empty", argument="length", use="ask for texts of at least one token"
             )
         if self.decoder.temperature is None:  # settings that are written say every number
-            object.__setattr__(self, "decoder", replace(self.decoder, temperature=1.0))
+            object.__setattr__(self, "decoder", changed(self.decoder, temperature=1.0))
 
     @property
     def run(self) -> SampleSettings:
@@ -238,12 +240,13 @@ class GenerateSettings:
         """
         return SampleSettings(
             kernel=self.decoder,
+            energy=trusted(NormEnergy),  # none is computed
             template=self.template,
             length=self.length,
             chains=self.n_texts,
             sweeps=1,
             seed=self.seed,
-            start=Start(allow=self.allow, alphabet=self.alphabet),
+            start=trusted(Start, allow=self.allow, alphabet=self.alphabet),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import Decoder
-from unmask.sampling.settings import Chains, GenerateSettings, Lengths, Start
+from unmask.sampling.settings import Chains, GenerateSettings, Lengths, tokens_of_alphabet
 from unmask.verbs import Alphabet, Engine, Out, Seed
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class Generation(Result):
         frame = pandas.DataFrame(self.rows)
         return frame.astype({"log_prob": "float64"})
 
+    @checked
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the texts as JSON lines, each with log_prob, passes and length."""
         import json
@@ -156,15 +157,15 @@ def generate(
         lengths = (length,)
     else:
         lengths = tuple(length)
-    start = Start(allow=allow, alphabet=() if alphabet is None else alphabet)  # reads a file
+    tokens = () if alphabet is None else tokens_of_alphabet(alphabet)  # reads a file
     settings = GenerateSettings(
         decoder=decoder,  # type: ignore[arg-type]  # `checked` turned a name into an object
         template=template,
         length=lengths,
         n_texts=n_texts,
         seed=seed,
-        allow=start.allow,
-        alphabet=start.alphabet,
+        allow=allow,
+        alphabet=tokens,
     )
     folder = None if out is None else output_folder(out, GenerateFolder.KIND)
     judging = None
