@@ -48,12 +48,14 @@ from unmask.sampling.chains.group_run import Group, MarkovRun
 from unmask.sampling.chains.judge import CausalJudge
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.energies.energy import ENERGIES
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.state import ChainState
 from unmask.sampling.methods import METHODS
-from unmask.sampling.settings import EnergyKind, SampleSettings
-from unmask.sampling.target import Energy, Target, blank_template
+from unmask.sampling.settings import SampleSettings
+from unmask.sampling.target import Target, blank_template
 
 SHARES = (0.25, 1.0)
 TEMPERATURES = (0.4, 0.6, 0.7, 0.8, 1.3, 2.0)
@@ -68,7 +70,7 @@ class Row:
 
     name: str
     kernel: str
-    energy: EnergyKind = "norm"
+    energy: str = "norm"
     temperature: float = 1.0
     options: tuple[tuple[str, Any], ...] = ()
 
@@ -77,7 +79,11 @@ class Row:
         heated = {} if self.temperature == 1 else {"energy_temperature": self.temperature}
         kernel = METHODS[self.kernel](**heated, **dict(self.options))
         return SampleSettings(
-            kernel=kernel, energy=self.energy, chains=chains, length=(length,), sweeps=10**6
+            kernel=kernel,
+            energy=ENERGIES[self.energy](),
+            chains=chains,
+            length=(length,),
+            sweeps=10**6,
         )
 
 
@@ -180,7 +186,7 @@ class Bench:
     def _key(self, row: dict[str, Any]) -> tuple[object, ...]:
         return tuple(row[name] for name in ("what", "row", "length", "starts", "share"))
 
-    def target(self, length: int, energy: EnergyKind = "norm") -> Target:
+    def target(self, length: int, energy: str = "norm") -> Target:
         """All texts of a length."""
         return Target(self.model, blank_template(self.model, length), Energy(energy))
 

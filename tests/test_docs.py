@@ -374,8 +374,23 @@ def test_every_dependency_is_explained():
     assert all(f"`{extra}`" in page for extra in extras)
 
 
-def test_the_layout_names_files_that_exist():
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    files = re.findall(r"`(\w+/[\w/]+\.py)`", page)
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+
+
+def test_the_layout_names_files_and_folders_that_exist():
+    source = ROOT / "src" / "unmask"
+    files = re.findall(r"`(\w+/[\w/]+\.py)`", ARCHITECTURE)
     assert len(files) > 12
-    assert not [file for file in files if not (ROOT / "src" / "unmask" / file).is_file()]
+    assert [file for file in files if not (source / file).is_file()] == []
+    folders = re.findall(r"`(\w+/\w+/)`", ARCHITECTURE)
+    assert len(folders) > 3
+    assert [folder for folder in folders if not (source / folder).is_dir()] == []
+
+
+def test_the_walk_of_fill_names_what_its_files_define():
+    steps = re.findall(r"^\| \d+ \| `(\S+)` \| (.*?) \|", ARCHITECTURE, re.MULTILINE)
+    assert len(steps) == 13
+    for file, read in steps:
+        text = (ROOT / "src" / "unmask" / file).read_text("utf-8")
+        for one in re.findall(r"`(\w+)`", read):
+            assert re.search(rf"^ *(def|class) {one}\b|^{one} =", text, re.MULTILINE), (file, one)

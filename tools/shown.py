@@ -72,7 +72,7 @@ CLAIM = re.compile(
     re.MULTILINE,
 )
 ABOVE = "shown above"
-KINDS = ("bash", "console", "python", "r", "text", "json", "math", "diff")
+KINDS = ("bash", "console", "python", "r", "text", "json", "math", "diff", "toml")
 """All kinds of blocks; those after `r` are not run."""
 REASONS = {
     "takes long": "pytest -m slow runs it",
@@ -368,13 +368,15 @@ def parse_unmask(words: list[str]) -> None:
     from unmask.surfaces.cli import command
     from unmask.surfaces.cli.app import run
 
-    def without_running(name: str, function: Any, run: Any, extra: Sequence[Any] = ()) -> Any:
+    def without_running(
+        name: str, function: Any, run: Any, extra: Sequence[Any] = (), **further: Any
+    ) -> Any:
         def check(given: dict[str, Any]) -> None:
             for one, annotation in hints(function).items():
                 if one in given:
                     accepted(one, given[one], annotation)
 
-        return command.command(name, function, check, extra)
+        return command.command(name, function, check, extra, **further)
 
     printed = io.StringIO()
     with (

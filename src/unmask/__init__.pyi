@@ -41,6 +41,10 @@ from .sampling.decoders.mask_predict import MaskPredict as MaskPredict
 from .sampling.decoders.random_sets import RandomSets as RandomSets
 from .sampling.decoders.revise import Revise as Revise
 from .sampling.decoders.verified import Verified as Verified
+from .sampling.energies.energy import ModelEnergy as ModelEnergy
+from .sampling.energies.norm import NormEnergy as NormEnergy
+from .sampling.energies.raw import RawEnergy as RawEnergy
+from .sampling.energies.with_terms import Energy as Energy
 from .sampling.engine.randomness import ChainStreams as ChainStreams
 from .sampling.kernels.block import Block as Block
 from .sampling.kernels.gibbs import Gibbs as Gibbs
@@ -49,7 +53,6 @@ from .sampling.kernels.mh import MH as MH
 from .sampling.kernels.sequential_block import SequentialBlock as SequentialBlock
 from .sampling.settings import SampleSettings as SampleSettings
 from .sampling.settings import Start as Start
-from .sampling.target import Energy as Energy
 from .sampling.target import Target as Target
 from .scoring.minimal_pairs import PairScores as PairScores
 from .scoring.results import Scores as Scores

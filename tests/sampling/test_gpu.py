@@ -19,6 +19,7 @@ from unmask.sampling.decoders.entropy_bound import EntropyBound
 from unmask.sampling.decoders.lowest_entropy import LowestEntropy
 from unmask.sampling.decoders.mask_predict import MaskPredict
 from unmask.sampling.decoders.random_sets import RandomSets
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, counter_words, plain_uniform
 from unmask.sampling.engine.token_draw import TokenDraw, plain_draw
@@ -28,7 +29,7 @@ from unmask.sampling.kernels.gibbs import Gibbs
 from unmask.sampling.kernels.mh import MH
 from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.methods import METHODS
-from unmask.sampling.target import Energy, Target, blank_template
+from unmask.sampling.target import Target, blank_template
 
 pytestmark = pytest.mark.gpu
 

@@ -14,6 +14,7 @@ import torch
 import unmask
 from support.command_runner import invoke
 from unmask.common.errors import InputError
+from unmask.sampling.energies.with_terms import SAMPLED
 from unmask.sampling.methods import METHODS, OwnMethod
 
 OWN = """
@@ -177,7 +178,7 @@ def test_a_term_of_the_energy_from_a_file(tiny, tiny_folder, tmp_path):
     assert done.exit_code == 0, done.output
     with pytest.raises(InputError, match="no function of token ids"):
         sampled(tiny, "mh", sweeps=2, energy=f"{path}:number")
-    term = unmask.Energy.taken("energy", f"{path}:few_ones").user_terms[0]
+    term = SAMPLED.taken("energy", f"{path}:few_ones").user_terms[0]
     path.unlink()  # another process has the source alone
     sent = pickle.loads(pickle.dumps(term))
     ids = torch.tensor([[16, 16, 1]])

@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.enumeration import all_texts as all_texts
 from unmask.sampling.enumeration import transition_matrix as transition_matrix
-from unmask.sampling.target import Energy, Target, masked_alone, scored_positions
+from unmask.sampling.target import Target, masked_alone, scored_positions
 
 
 def target_law(target: Target, temperature: float = 1.0) -> Float[Tensor, " N"]:

@@ -13,6 +13,8 @@ from support.enumeration import energies, transition_matrix
 from unmask.common.border.options import arguments
 from unmask.common.methods.method import method
 from unmask.models.tabular import TabularMLM
+from unmask.sampling.energies.energy import ENERGIES
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.kernels.block import Block
 from unmask.sampling.kernels.metropolis import (
     Acceptance,
@@ -23,7 +25,7 @@ from unmask.sampling.kernels.metropolis import (
 from unmask.sampling.kernels.mh import MH
 from unmask.sampling.methods import METHODS
 from unmask.sampling.settings import checked_settings
-from unmask.sampling.target import Energy, Target
+from unmask.sampling.target import Target
 
 
 def small_target(vocab=3, length=3, seed=0, kind="norm", model=None, **options):
@@ -60,7 +62,8 @@ def flat_settings(**options):
     kernel = values.pop("kernel", "mh")
     if isinstance(values.get("length"), int):
         values["length"] = (values["length"],)
-    return checked_settings(kernel=METHODS.taken("kernel", kernel), **values)
+    energy = ENERGIES.taken("energy", values.pop("energy", "norm"))
+    return checked_settings(kernel=METHODS.taken("kernel", kernel), energy=energy, **values)
 
 
 def site_matrices(kernel, sites=None):

@@ -47,7 +47,7 @@ CHECKED = [
         for name in ("hidden_sites", "panels", "rules", "groupings", "studies", "toys")
     ),
     "unmask.sampling.decoders",
-    *(f"unmask.sampling.{name}" for name in ("chains", "engine", "kernels", "target")),
+    *(f"unmask.sampling.{name}" for name in ("chains", "energies", "engine", "kernels", "target")),
     "unmask.scoring.scored_batch",
     "unmask.scoring.scores",
     "unmask.scoring.text_batch",

@@ -16,8 +16,9 @@ from unmask.joints.chain_search import search_fillings
 from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.target import Energy, Target
+from unmask.sampling.target import Target
 from unmask.scoring.registry import with_names
 from unmask.scoring.scored_batch import score_batch
 from unmask.scoring.text_batch import TextBatch

@@ -16,6 +16,7 @@ from unmask.sampling.decoders.decoder import Decoder, DecodeState
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts
 from unmask.sampling.on_target import DecoderOnTarget
+from unmask.sampling.own_steps import decoder_step
 from unmask.sampling.target import Target
 
 EXACT = 1e-9
@@ -43,7 +44,7 @@ def check_decoder(
     Raises AssertionError with a sentence that says what is broken.
 
     Parameters:
-        decoder: The decoder with its options, or a name.
+        decoder: The decoder with its options, or a name, also of own code: my.py:Mine.
 
     >>> unmask.testing.check_decoder(unmask.Interleaved(passes=2))
     """
@@ -86,7 +87,7 @@ def _drawn(made: DecoderOnTarget) -> tuple[DecodeState, Int[Tensor, " n"]]:
     total = torch.zeros_like(state.rows)
     for number in range(method.steps(made)):
         before = made.passes.count
-        state, spent = method.step(made, state, rng)
+        state, spent = decoder_step(made, state, rng)
         total += spent
         counted = made.passes.count - before
         if int(spent.sum()) != counted:

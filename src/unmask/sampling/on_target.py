@@ -7,7 +7,7 @@ run calls those of the method, whose arguments it made itself.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 from jaxtyping import Float, Int
@@ -19,10 +19,12 @@ from unmask.common.errors import InputError
 from unmask.sampling.decoders.decoder import Decoder, DecodeState
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Number, Randomness
+from unmask.sampling.engine.token_draw import Drawn
 from unmask.sampling.kernels.kernel import Kernel
 from unmask.sampling.kernels.state import ChainState, StepInfo
 from unmask.sampling.kernels.sweep import SweepPlan
 from unmask.sampling.methods import METHODS
+from unmask.sampling.own_steps import decoder_step, kernel_step
 from unmask.sampling.target import Target
 
 AnyMethod = TypeVar("AnyMethod", Kernel, Decoder)
@@ -42,6 +44,10 @@ class OnTarget(Generic[AnyMethod]):
         self.target: Target = target
         self.passes: Passes = Passes(target.model) if passes is None else passes
         self.prepared: Any = method.prepare(self)  # type: ignore[arg-type]
+
+    def terms_of_draw(self, drawn: Drawn, outputs: Float[Tensor, "n W"]) -> Float[Tensor, " n"]:
+        """The energy's terms of drawn tokens, where the network gave `outputs`."""
+        return self.target.energy.term_of_draw(drawn, partial(self.passes.logits_of, outputs))
 
 
 def refuse_misfit(method: Kernel | Decoder, target: Target) -> None:
@@ -97,7 +103,7 @@ class KernelOnTarget(OnTarget[Kernel]):
 
         Changes `state` in place and returns it; `state.take(state.rows)` is a copy.
         """
-        return self.method.step(self, state, rng, sites)
+        return kernel_step(self, state, rng, sites)
 
 
 class DecoderOnTarget(OnTarget[Decoder]):
@@ -132,7 +138,7 @@ class DecoderOnTarget(OnTarget[Decoder]):
         """Fill some blanks of the state, in place; the state, and the passes that it took for
         each text.
         """
-        return self.method.step(self, state, rng)
+        return decoder_step(self, state, rng)
 
     @checked
     def log_law(self, ids: Int[Tensor, "n T"], rng: Randomness) -> Float[Tensor, " n"] | None:

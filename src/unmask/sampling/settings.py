@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from annotated_types import Interval
 
@@ -19,11 +19,17 @@ from unmask.common.errors import InputError, argument_name
 from unmask.common.files import user_path
 from unmask.runs.lines import plain_texts, source_name
 from unmask.sampling.decoders.decoder import Decoder
+from unmask.sampling.energies.energy import (
+    ModelEnergy,
+    OwnEnergy,
+    energy_of_stored,
+    stored_energy,
+)
+from unmask.sampling.energies.norm import NormEnergy
 from unmask.sampling.kernels.kernel import LONGEST
 from unmask.sampling.kernels.mh import MH
 from unmask.sampling.methods import OwnMethod, SampleMethod, method_of_stored, stored_method
 
-EnergyKind = Literal["raw", "norm"]
 MOST_SWEEPS = 10**9
 Lengths = Annotated[int, Interval(ge=1, le=LONGEST)]
 Chains = Annotated[int, Interval(ge=1, le=10**6)]
@@ -116,7 +122,7 @@ class SampleSettings:
     """
 
     kernel: SampleMethod | OwnMethod = field(default_factory=MH)
-    energy: EnergyKind = "norm"
+    energy: ModelEnergy | OwnEnergy = field(default_factory=NormEnergy)
     template: str | None = None
     length: tuple[Lengths, ...] = (12,)
     chains: Chains = 16
@@ -171,6 +177,7 @@ class SampleSettings:
         """
         values: dict[str, Any] = dict(vars(self))
         values["kernel"] = stored_method(self.kernel)
+        values["energy"] = stored_energy(self.energy)
         allow = self.start.allow or {}
         values["start"] = {**asdict(self.start), "allow": sorted(allow.items())}
         as_json = json.dumps(values)
@@ -184,6 +191,7 @@ class SampleSettings:
         """
         values = {one.name: stored[one.name] for one in fields(cls)}
         values["kernel"] = method_of_stored(values["kernel"])
+        values["energy"] = energy_of_stored(values["energy"])
         start = dict(values["start"])
         # JSON has an empty list where the default is an empty tuple.
         given = {name: value for name, value in start.items() if value != []}

@@ -1,16 +1,5 @@
-"""Energies of whole texts under a masked language model (Goyal, Dyer & Berg-Kirkpatrick 2022),
-and the targets of chains.
-
-    E_raw(x)  = - sum_t f_t(x_t | x_{-t})            f_t: logits at position t, masked alone
-    E_norm(x) = - sum_t log q_t(x_t | x_{-t})        q_t = softmax f_t over the whole vocabulary
-
-The sum runs over the positions that hold no special token. A kernel at temperature T samples
-pi(x), which is proportional to exp(-E(x) / T) over the texts of one length. exp(-E_norm) is the
-product of the unary conditionals; -E_norm is the pseudo-log-likelihood. One energy costs one
-forward pass per term.
-
-A target is an energy over the texts of one length, with some tokens fixed and the others
-restricted to allowed sets:
+"""The targets of chains: an energy over the texts of one length (see `energies`), with some tokens
+fixed and the others restricted to allowed sets.
 
     pi(x) proportional to exp(-E(x) / temperature)   if x has the fixed tokens and every free
                                                      token is allowed, else 0
@@ -23,190 +12,17 @@ fixed as well, may differ from text to text, and have no term.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, get_args
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from unmask.common.border.calls import changed, checked, settings, trusted
-from unmask.common.checks import one_of, shown
+from unmask.common.border.calls import checked, trusted
 from unmask.common.errors import InputError
-from unmask.common.methods.own_code import OwnCode, code_spelled, names_code
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
-from unmask.sampling.engine.token_draw import Drawn
-from unmask.sampling.settings import EnergyKind
-
-KINDS = get_args(EnergyKind)
-UserTerm = Callable[[Tensor], Tensor]
-"""From token ids (n, T), special tokens included, to n numbers that are added to the energy;
-inf forbids a text.
-"""
-
-
-def log_normaliser(logits: Float[Tensor, "n V"]) -> Float[Tensor, " n"]:
-    """log sum exp of each row, in float64."""
-    if logits.is_cuda:
-        from unmask.sampling.engine.triton_programs import log_normaliser_on_gpu
-
-        return log_normaliser_on_gpu(logits)
-    return logits.double().logsumexp(-1)
-
-
-@settings
-class Energy:
-    """Which energy, and the user's own terms, which are added to it.
-
-    Parameters:
-        kind: norm or raw.
-        user_terms: Functions from token ids (n, T), special tokens included, to n numbers; inf
-            forbids a text.
-        text_terms: Functions from a text to a number; inf forbids it.
-
-    >>> energy = unmask.Energy("raw", text_terms=(len,))
-    >>> run = unmask.sample("A [MASK] sat.", chains=2, sweeps=2, energy=energy)
-    >>> run.settings.energy
-    'raw'
-    """
-
-    kind: EnergyKind = "norm"
-    user_terms: tuple[UserTerm, ...] = ()
-    text_terms: tuple[Callable[[str], float], ...] = ()
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the terms that were added."""
-        terms: list[Callable[..., Any]] = [*self.user_terms, *self.text_terms]
-        return [_name_of(term) for term in terms]
-
-    @classmethod
-    def taken(cls, argument: str, value: Any) -> Energy:
-        """The energy that a user gives: an object, raw or norm, a function of token ids that is
-        added to the norm energy, or my.py:function.
-        """
-        if isinstance(value, Energy):
-            return value
-        if callable(value):
-            return trusted(cls, user_terms=(value,))
-        if isinstance(value, str) and names_code(value):
-            code = code_spelled(argument, value)
-            function = code.load(argument)
-            if isinstance(function, Energy):
-                return function
-            if not callable(function):
-                raise InputError(
-                    f"{value} is {shown(function)}, and no function of token ids",
-                    argument=argument,
-                    use="name a function",
-                )
-            return trusted(cls, user_terms=(OwnTerm(function, code),))
-        if isinstance(value, str) and value in KINDS:
-            return trusted(cls, kind=value)
-        return cls(one_of(argument, value, KINDS))  # type: ignore[arg-type]  # raises
-
-    def on(self, model: ConditionalModel) -> Energy:
-        """The energy for a model: terms of texts become terms of token ids, which the model
-        spells.
-        """
-
-        def of_ids(term: Callable[[str], float], ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
-            texts = [model.words.text(row) for row in ids.tolist()]  # type: ignore[attr-defined]
-            return torch.tensor([float(term(text)) for text in texts], dtype=torch.float64)
-
-        # `partial` binds each term now: a closure of the loop would see the last one only.
-        terms_of_ids = [partial(of_ids, term) for term in self.text_terms]
-        return changed(self, user_terms=(*self.user_terms, *terms_of_ids), text_terms=())
-
-    def term(self, logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """The energy's terms of `tokens`, whose positions have these logits, in float64; those
-        of the norm are never negative.
-        """
-        logit = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-        raw = -logit.double()
-        if self.kind == "raw":
-            return raw
-        return log_normaliser(logits) + raw
-
-    def term_of(self, drawn: Drawn) -> Float[Tensor, " n"]:
-        """The energy's terms of tokens that were drawn, from what their conditionals said of
-        them.
-        """
-        if self.kind == "raw":
-            return 0.0 - drawn.logit  # of a logit of 0 the term is 0, not -0
-        return drawn.log_all - drawn.logit
-
-    def from_user(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
-        """The sum of the user's terms."""
-        total = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
-        if not self.user_terms:
-            return total
-        for term in self.user_terms:
-            total = total + _values_of(term, ids).to(total)
-        is_refused = total.isnan() | (total == -torch.inf)
-        if bool(is_refused.any()):
-            raise InputError(
-                "a user term returned nan or -inf: return finite numbers, or inf for a text that is"
-                " forbidden"
-            )
-        return total
-
-
-@dataclass(frozen=True)
-class OwnTerm:
-    """A term that the user named as my.py:function. Another process gets its source."""
-
-    function: UserTerm
-    code: OwnCode
-
-    def __call__(self, ids: Tensor) -> Tensor:
-        return self.function(ids)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _sent_term, (self.code,)
-
-    @property
-    def stored_name(self) -> str:
-        """For settings.json: the function, its file and the hash."""
-        stored = self.code.stored
-        return f"{stored['code']} {stored['sha256']}"
-
-
-def _name_of(term: Callable[..., Any]) -> str:
-    """A term as settings.json names it."""
-    if isinstance(term, OwnTerm):
-        return term.stored_name
-    return getattr(term, "__qualname__", repr(term))
-
-
-def _sent_term(code: OwnCode) -> OwnTerm:
-    """The term, in a process that was sent its source."""
-    return OwnTerm(code.load_sent(), code)
-
-
-def _values_of(term: UserTerm, ids: Int[Tensor, "n T"]) -> Tensor:
-    """A user's term of n texts; raises unless it is a tensor of n numbers."""
-    try:
-        values: Any = term(ids)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        why = str(error).partition("\n")[0]
-        raise InputError(
-            f"a term of your own fails ({why}): user_terms map token ids to numbers,"
-            " text_terms one text to one number"
-        ) from None
-    if isinstance(values, Tensor):
-        if values.shape == (len(ids),):
-            return values
-        returned = f"shape {tuple(values.shape)}"
-    else:
-        returned = f"a {type(values).__name__}"
-    raise InputError(
-        f"a user term returned {returned}: return a tensor with one number for each of"
-        f" {len(ids)} texts"
-    )
+from unmask.sampling.energies.with_terms import Energy
 
 
 def scored_positions(ids: Sequence[int], model: ConditionalModel) -> tuple[int, ...]:
@@ -366,7 +182,7 @@ class Target:
             )
 
 
-NORM = Energy()
+NORM = trusted(Energy)
 """The norm energy, with no terms of a user."""
 
 

@@ -4,25 +4,26 @@ translate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, overload
 
 from annotated_types import Interval
 
 import unmask
-from unmask.common.border.calls import checked
+from unmask.common.border.calls import checked, trusted
 from unmask.common.border.marks import Only, ShownType, TakesMethod, Written
 from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import Decoder
+from unmask.sampling.energies.energy import ModelEnergy
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.methods import SampleMethod
 from unmask.sampling.settings import (
     BurnIn,
     Chains,
-    EnergyKind,
     Lengths,
     SampleSettings,
     Start,
@@ -34,12 +35,12 @@ from unmask.verbs import Engine, Out, PathLike, Seed
 TextFile = Annotated[PathLike | Sequence[str], Written(metavar="FILE")]
 Count = Annotated[int, Interval(ge=1, le=10**4)]
 if TYPE_CHECKING:
-    from unmask.sampling.target import Energy
+    from unmask.sampling.energies.with_terms import TermOfIds
 
     Run: TypeAlias = unmask.SampleRun | PathLike
     Runs: TypeAlias = list[Run] | tuple[Run, ...]
 else:
-    Energy = Annotated[Any, ShownType("Energy")]
+    TermOfIds = Annotated[Callable, ShownType("Callable[[Tensor], Tensor]")]
     Run = Annotated[
         Any, ShownType("SampleRun | str | PathLike[str]"), Written(metavar="FOLDER...", repeat=True)
     ]
@@ -52,7 +53,10 @@ def sample(
     model: Model = None,
     *,
     kernel: Annotated[SampleMethod | str, TakesMethod("unmask.sampling.methods:METHODS")] = "mh",
-    energy: EnergyKind | Energy = "norm",
+    energy: Annotated[
+        ModelEnergy | Energy | TermOfIds | str,
+        TakesMethod("unmask.sampling.energies.with_terms:SAMPLED"),
+    ] = "norm",
     length: Annotated[
         Lengths | Sequence[Lengths] | None, Only(without=("template", "init"))
     ] = None,
@@ -74,9 +78,10 @@ def sample(
         kernel: What moves the chains, or a decoder: {names}; or a class of your own,
             my.py:Mine. In Python also an object with its options, such as
             unmask.Block(block_size=3).
-        energy: Which energy the chains sample: norm, raw, or my.py:function, the norm energy and
-            a function of token ids. In Python also such a function, or an energy with terms of
-            your own: unmask.Energy("norm", text_terms=[...]).
+        energy: Which energy the chains sample: {names}; or a class of your own, my.py:Mine; or
+            my.py:function, the norm energy and a function of token ids. In Python also objects
+            and functions, or an energy with terms of your own: unmask.Energy("norm",
+            text_terms=[...]).
         length: Tokens per text in the place of a template, or several lengths such as 8,12,16
             [default: 12].
         chains: Chains, or texts decoded at once. The default is a first try; averages need
@@ -94,12 +99,11 @@ def sample(
     >>> len(run.to_frame())
     6
     """
-    from unmask.sampling.target import Energy
-
-    sampled = Energy.taken("energy", energy)
+    # `checked` turned names and functions into objects
+    whole = energy if isinstance(energy, Energy) else trusted(Energy, kind=energy)
     settings = SampleSettings(
         kernel=kernel,  # type: ignore[arg-type]  # `checked` turned a name into an object
-        energy=sampled.kind,
+        energy=whole.of_model,
         template=template,
         length=(12,) if length is None else (length,) if isinstance(length, int) else tuple(length),
         chains=chains,
@@ -119,10 +123,10 @@ def sample(
         output_folder(out, KIND)
     lm, workers, load = shared_model(model, engine, settings.chains)
     shared = (
-        None if workers is None or load is None else SharedChains(settings, workers, load, sampled)
+        None if workers is None or load is None else SharedChains(settings, workers, load, whole)
     )
     run = draw_samples(
-        settings, lm, out, name=model_name(model), energy=sampled, progress=progress, shared=shared
+        settings, lm, out, name=model_name(model), energy=whole, progress=progress, shared=shared
     )
     if run.folder is not None:
         write_diagnosis(run, run.diagnosis)
@@ -208,7 +212,9 @@ def translate(
     sweeps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
     start: Decoder | str | None = None,
     lengths: Count | None = None,
-    energy: EnergyKind | None = None,
+    energy: Annotated[
+        ModelEnergy | str | None, TakesMethod("unmask.sampling.energies.energy:ENERGIES")
+    ] = None,
     seed: Seed = 0,
     reference: TextFile | None = None,
     save: PathLike | None = None,
@@ -234,7 +240,8 @@ def translate(
             with its steps, or random tokens [default: mask-predict]. In Python also an object.
         lengths: How many of the likeliest lengths are decoded; the lowest raw energy per token
             is taken [default: 5].
-        energy: Energy of kernels and of the output [default: norm].
+        energy: Energy of kernels and of the output: {names}; or a class of your own, my.py:Mine
+            [default: norm].
         reference: A translation of each source, to measure against: a file, or a list of texts.
         save: Write the JSON lines here, not to standard output.
         out: Keep the run in this folder, its lines in translations.jsonl; the same command
@@ -282,6 +289,7 @@ def translate(
     loaded = loader_on(model, "cpu")() if is_shared(model, engine) else as_translator(model)
     causal = isinstance(loaded, CausalPairs)
     longest = None if causal else loaded.layout.longest_target
+    assert energy is None or isinstance(energy, ModelEnergy)  # `checked` made an object of a name
     settings = settle(causal, kernel, sweeps, start, lengths, energy, seed, longest)
     translating.warn_of_misfit(loaded, settings)
     ids = translating.encoded(loaded.spelling, loaded.layout, sources)

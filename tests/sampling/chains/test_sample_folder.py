@@ -14,7 +14,7 @@ from unmask.runs.folder import read_parts
 from unmask.sampling.chains import sample_folder
 from unmask.sampling.chains.drawing import draw_samples
 from unmask.sampling.chains.sample_folder import load_run
-from unmask.sampling.target import Energy
+from unmask.sampling.energies.with_terms import Energy
 
 SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "seed": 7}
 same = pandas.testing.assert_frame_equal

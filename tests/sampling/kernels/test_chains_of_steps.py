@@ -21,6 +21,7 @@ from support.sampling_cases import (
 from unmask.common.errors import ModelError
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.chains.groups import group_runs
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.block import Block
@@ -28,7 +29,7 @@ from unmask.sampling.kernels.gibbs import Gibbs
 from unmask.sampling.kernels.mh import MH
 from unmask.sampling.kernels.sequential_block import SequentialBlock
 from unmask.sampling.kernels.sweep import SweepPlan
-from unmask.sampling.target import Energy, Target, blank_template
+from unmask.sampling.target import Target, blank_template
 
 
 def run(kernel, ids, sweeps, seed=0, chains=None, plan=None, each=None):

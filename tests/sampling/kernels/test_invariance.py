@@ -19,12 +19,13 @@ from support.sampling_cases import (
     small_target,
 )
 from unmask.models.tabular import TabularMLM
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.block import Block
 from unmask.sampling.kernels.mh import MH
 from unmask.sampling.kernels.sequential_block import SequentialBlock
-from unmask.sampling.target import Energy, Target
+from unmask.sampling.target import Target
 
 EXACT = 1e-12
 seeds = st.integers(0, 10**6)

@@ -14,12 +14,13 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.entropy_bound import EntropyBound
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.block import Block
 from unmask.sampling.kernels.mh import MH
 from unmask.sampling.kernels.sequential_block import SequentialBlock
-from unmask.sampling.target import Energy, Target
+from unmask.sampling.target import Target
 from unmask.studies.training.encoder import PackedBert
 from unmask.studies.training.masking.schemes import UniformRate
 from unmask.studies.training.objectives import CausalTasks, MaskedTasks

@@ -132,13 +132,26 @@ class Registry(Mapping[str, type]):
             spelled = cls.spelled(text)  # type: ignore[attr-defined]
             if spelled is not None:
                 return spelled
-        for kind in self._entries:
-            entry = installed().get(f"{kind}.{text}")
-            if entry is not None:
-                return self._made(argument, text, self._loaded(argument, entry))
+        entry = self.entry_of(text)
+        if entry is not None:
+            return self._made(argument, text, self._loaded(argument, entry))
         if names_code(text):
             return self._made(argument, text, self.bring(argument, text))
         raise self._unknown(argument, text)
+
+    def entry_of(self, name: str) -> EntryPoint | None:
+        """The entry point of an installed package's method of this kind and name."""
+        for kind in self._entries:
+            entry = installed().get(f"{kind}.{name}")
+            if entry is not None:
+                return entry
+        return None
+
+    def bring_installed(self, argument: str, name: str) -> None:
+        """Make the options of an installed package's method options of this process."""
+        entry = self.entry_of(name)
+        if entry is not None:
+            self.brought[name] = self._loaded(argument, entry)
 
     def bring(self, argument: str, text: str) -> Any:
         """Load own code, such as my_rules.py:Mine: a class of this kind, an object of one, or, for

@@ -13,11 +13,13 @@ For the joint mu that a construction derives from tables:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from unmask.common.border.calls import checked
+from unmask.common.border.marks import TakesMethod
 from unmask.common.errors import InputError
 from unmask.common.lazy import torch
-from unmask.joints.constructions.construction import Construction
+from unmask.joints.constructions.construction import WHERE, Construction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,16 +44,21 @@ ORDER = (2, 0, 3, 1)
 """Another order of the vocabulary, in which no token keeps its place."""
 
 
-def check_construction(construction: Construction) -> None:
+@checked
+def check_construction(
+    construction: Annotated[Construction | str, TakesMethod(WHERE)],
+) -> None:
     """Check that a construction keeps the laws of constructions, on tiny tables.
 
     Parameters:
-        construction: The construction, with its options.
+        construction: The construction with its options, or a name, also of own code: my.py:Mine;
+            or a function from tables to a joint, which cannot say whether it keeps law 3.
 
     Raises AssertionError with a sentence that says what is broken.
 
     >>> unmask.testing.check_construction(unmask.Family(alpha=0.75, restart=0.1))
     """
+    assert isinstance(construction, Construction)  # `checked` turned a name into an object
     from unmask.models.tabular import TabularMLM
 
     for block in BLOCKS:

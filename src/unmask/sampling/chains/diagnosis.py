@@ -199,7 +199,7 @@ def measure_run(run: SampleRun) -> Diagnosis:
     lowest = int(samples["energy"].argmin())
     diagnosis = Diagnosis(
         kernel=kernel.name,
-        energy=settings.energy,
+        energy=settings.energy.name,
         chains=int(samples["chain"].nunique()),
         draws=int(samples.groupby("chain").size().min()),
         passes=passes,

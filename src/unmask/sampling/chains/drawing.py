@@ -20,8 +20,8 @@ from unmask.sampling.chains.sample_folder import SampleFolder, stored_sizes
 from unmask.sampling.chains.sample_run import SampleRun, assemble
 from unmask.sampling.chains.samples import sample_columns, table_of
 from unmask.sampling.chains.sharing import SharedChains
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.target import Energy
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 STREAM = "philox4x32-10"

@@ -47,7 +47,7 @@ def chain_figure(run: SampleRun) -> Figure:
         xlabel="sweep", ylabel=f"of {length} tokens", title="tokens still those of the start"
     )
     figure.suptitle(
-        f"{kernel.label}, {run.settings.energy} energy, {chains} chains of {length} tokens",
+        f"{kernel.label}, {run.settings.energy.name} energy, {chains} chains of {length} tokens",
         color=INK,
     )
     return figure

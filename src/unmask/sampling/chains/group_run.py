@@ -27,6 +27,7 @@ from unmask.sampling.engine.randomness import ChainStreams, streams_of
 from unmask.sampling.kernels.state import ChainState, StepInfo
 from unmask.sampling.kernels.sweep import SweepPlan
 from unmask.sampling.on_target import DecoderOnTarget, KernelOnTarget
+from unmask.sampling.own_steps import kernel_step
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 
@@ -201,10 +202,9 @@ class MarkovRun(GroupRun):
         sweep = self.done + 1
         every_chain = self.state.rows
         sites = self.plan.draw(self.streams.of(sweep, step=0), every_chain)
-        method = self.kernel.method
         for number in range(self.plan.steps):
             rng = self.streams.of(sweep, step=number + 1)
-            self.state, info = method.step(self.kernel, self.state, rng, sites[number])
+            self.state, info = kernel_step(self.kernel, self.state, rng, sites[number])
             self._count(info)
             yield info
         self.done = sweep

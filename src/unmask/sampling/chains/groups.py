@@ -17,6 +17,8 @@ from unmask.models.text.blanks import cloze_of
 from unmask.runs.engine import Workers
 from unmask.sampling.chains.group_run import Group, GroupRun, group_run
 from unmask.sampling.chains.starts import stacked_starts, template_of_start
+from unmask.sampling.energies.energy import ModelEnergy
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.engine.memory import (
     GIGABYTE,
     GPU_WORKER_BYTES,
@@ -26,7 +28,7 @@ from unmask.sampling.engine.memory import (
 )
 from unmask.sampling.engine.passes import OutputForm, Passes, rows_for
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.target import Energy, Target, blank_template, target_of
+from unmask.sampling.target import Target, blank_template, target_of
 
 BYTES_PER_SAMPLE = 300  # In memory at the end of a run, about, besides its tokens
 BYTES_PER_TOKEN = 12  # Of a sample, about
@@ -61,6 +63,7 @@ def group_runs(
         chains_of_template.setdefault(template, []).append(chain)
     _refuse_too_many_samples(settings, longest=max(map(len, templates)))
     if energy is None:
+        assert isinstance(settings.energy, ModelEnergy)  # a call that draws has its code
         energy = trusted(Energy, kind=settings.energy)
     targets = [
         target_of(model, template, energy, _allowed_tokens(settings, model, template))

@@ -81,7 +81,7 @@ class SampleRun(Result):
         """Kernel, energy, and how many samples and chains there are."""
         chains = self.samples["chain"].nunique()
         return (
-            f"{self.settings.kernel.label}, {self.settings.energy} energy,"
+            f"{self.settings.kernel.label}, {self.settings.energy.name} energy,"
             f" {len(self.samples):,} samples of {chains:,} chains"
         )
 

@@ -20,8 +20,8 @@ from unmask.sampling.chains.groups import group_runs
 from unmask.sampling.chains.keeper import Keeper
 from unmask.sampling.chains.samples import SweepRows
 from unmask.sampling.chains.snapshot import Snapshot, on_host
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.target import Energy
 
 MOST_SHARES = 20  # Of a group: answers of workers about it
 

@@ -26,7 +26,7 @@ def verdict(diagnosis: Diagnosis, settings: SampleSettings) -> list[str]:
     """One sentence for each thing that a reader should know, the most important first."""
     kernel = settings.kernel
     options = vars(kernel)  # a sentence names those that its kernel has
-    sentence = kernel.verdict.format_map({**options, "energy": settings.energy})
+    sentence = kernel.verdict.format_map({**options, "energy": settings.energy.name})
     sentences = [sentence]
     if not kernel.decodes:
         sentences += _mixing(diagnosis)

@@ -15,6 +15,7 @@ from unmask.common.lazy import torch
 from unmask.common.methods.method import Method, method
 from unmask.common.methods.registry import Registry
 from unmask.sampling.kernels.state import refuse_nan
+from unmask.sampling.own_steps import decoder_step, refuse_blanks
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -243,10 +244,11 @@ def decoding(
     passes = torch.zeros_like(state.rows)
     yield state, passes
     for _ in range(method.steps(decoder)):
-        state, spent = method.step(decoder, state, rng)
+        state, spent = decoder_step(decoder, state, rng)
         passes += spent
         yield state, passes
     refuse_nan(state.confidence)
+    refuse_blanks(decoder, state)
 
 
 def lowest(

@@ -16,10 +16,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.common.methods.own_code import is_ours
 from unmask.models.conditional_model import ConditionalModel
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.engine.calls import Recorded, in_full_calls
 from unmask.sampling.engine.token_draw import Categoricals
-from unmask.sampling.target import Energy, Target, masked_alone
+from unmask.sampling.target import Target, masked_alone
 
 OutputForm = Literal["logits", "states"]
 CPU_ROWS = 16  # Default rows of a call on a CPU
@@ -126,9 +128,10 @@ class Passes:
         column = positions.unsqueeze(1)
         tokens = ids.gather(1, column).squeeze(1)
         masked = masked_alone(ids, positions, self.model.mask_id)
-        if not self.as_states(ids):
-            logits = self.outputs(masked, column)[:, 0]
-            return energy.term(logits, tokens), logits
+        in_one_call = self.as_states(ids) and is_ours(type(energy.kind))
+        if not in_one_call:  # own code may do what a GPU cannot record
+            outputs = self.outputs(masked, column)[:, 0]
+            return energy.term(self.logits_of(outputs), tokens), outputs
         self.count += len(ids)
 
         def compute(masked: Tensor, column: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,7 +141,7 @@ class Passes:
 
         rows = self.rows_of_a_call(tokens=ids.shape[1], predicted=1)
         both: tuple[Tensor, Tensor] = self._in_calls(
-            energy.kind, compute, rows, (masked, column, tokens)
+            energy.of_model, compute, rows, (masked, column, tokens)
         )
         return both
 

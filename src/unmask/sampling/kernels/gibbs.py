@@ -70,7 +70,7 @@ class Gibbs(Kernel):
         state.ids[rows, position] = drawn.tokens
         state.fresh &= ~changed  # other columns saw the token that was there
         state.fresh.scatter_(1, column.unsqueeze(1), True)
-        state.terms[rows, column] = target.energy.term_of(drawn)
+        state.terms[rows, column] = on.terms_of_draw(drawn, outputs)
         state.user = target.energy.from_user(state.ids)
         info = StepInfo(
             sites=sites,

@@ -8,10 +8,10 @@ A proposal x' that was drawn with density g(x' | x) is accepted with probability
 that is, when log u < log alpha for a u that is uniform on (0, 1): `log_acceptance`. The chain
 then leaves exp(-E / T) invariant.
 
-Early rejection draws u first. The norm energy's terms are >= 0, so E(x') is at least the sum of
-the terms known so far: once that sum alone is beyond what u allows, the rest need not be
-computed. The decisions are those of `log_acceptance`, one by one. Terms that are large in the
-current text, or near the redrawn sites, come first.
+Early rejection draws u first. Where the energy's terms are never negative, as those of the norm
+energy, E(x') is at least the sum of the terms known so far: once that sum alone is beyond what u
+allows, the rest need not be computed. The decisions are those of `log_acceptance`, one by one.
+Terms that are large in the current text, or near the redrawn sites, come first.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from unmask.common.lazy import torch
 from unmask.common.methods.method import method
 from unmask.sampling.kernels.kernel import HOTTEST, Kernel
 from unmask.sampling.kernels.state import ChainState, StepInfo
+from unmask.sampling.own_steps import refuse_wrong_proposal
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -73,7 +74,7 @@ class Decision(NamedTuple):
 @dataclass(frozen=True)
 class Acceptance:
     """Decides about proposals with as few passes as the decision needs; `early`: early
-    rejection, of the norm energy only.
+    rejection, where the energy's terms are never negative.
     """
 
     target: Target
@@ -124,7 +125,7 @@ class Acceptance:
 
         promise   the order in which early rejection looks at the terms, the largest first
         """
-        early = self.early and self.target.energy.kind == "norm"
+        early = self.early and self.target.energy.of_model.never_negative
         ceiling = bound + SLACK * (1 + bound.abs())
         spent = torch.zeros(len(alive), dtype=torch.long, device=alive.device)
         sizes = COLUMNS_PER_ROUND[alive.device.type]
@@ -233,6 +234,7 @@ class Metropolis(Kernel):
         current tokens is accepted.
         """
         move = self.propose(on, state, rng, sites)
+        refuse_wrong_proposal(on, move, sites)
         proposed = move.tokens != state.ids.gather(1, on.target.free_positions[sites])
         novel = proposed.any(1).nonzero().squeeze(1)
         new = _proposed_texts(on, state, novel, sites[novel], move)

@@ -57,5 +57,5 @@ class MH(Metropolis):
             tokens=drawn.tokens.unsqueeze(1),
             log_ratio=drawn.current_log_density - drawn.log_density,  # the way back minus there
             passes=torch.zeros_like(rows),
-            own_terms=on.target.energy.term_of(drawn),
+            own_terms=on.terms_of_draw(drawn, outputs),
         )

@@ -109,5 +109,7 @@ class SequentialBlock(Block):
             tokens=drawn,
             log_ratio=log_ratio,
             passes=passes,
-            last=LastSite(known=~same_before, outputs=forward, terms=target.energy.term_of(token)),
+            last=LastSite(
+                known=~same_before, outputs=forward, terms=on.terms_of_draw(token, forward)
+            ),
         )

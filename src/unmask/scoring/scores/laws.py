@@ -58,7 +58,7 @@ def check_score(
     Raises AssertionError with a sentence that says what is broken.
 
     Parameters:
-        score: The score with its options, or a name.
+        score: The score with its options, or a name, also of own code: my.py:Mine.
 
     >>> unmask.testing.check_score(unmask.AnyOrder(orders=8))
     """

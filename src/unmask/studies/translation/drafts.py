@@ -18,12 +18,17 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from unmask.common.border.calls import trusted
 from unmask.common.errors import InputError
 from unmask.common.methods.own_code import is_ours
 from unmask.sampling.chains.group_run import Group, group_run
 from unmask.sampling.chains.snapshot import COUNTS
 from unmask.sampling.chains.starts import random_texts
 from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.energies.energy import ModelEnergy
+from unmask.sampling.energies.norm import NormEnergy
+from unmask.sampling.energies.raw import RawEnergy
+from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.engine.memory import CPU_BYTES, chains_that_fit
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import streams_of
@@ -31,8 +36,8 @@ from unmask.sampling.kernels.block import Block
 from unmask.sampling.kernels.mh import MH
 from unmask.sampling.kernels.state import ChainState
 from unmask.sampling.methods import SampleMethod
-from unmask.sampling.settings import EnergyKind, SampleSettings
-from unmask.sampling.target import Energy, Target, target_of
+from unmask.sampling.settings import SampleSettings
+from unmask.sampling.target import Target, target_of
 from unmask.studies.translation.masked_pairs import PairModel
 from unmask.studies.translation.recipe import Beam, TranslateSettings
 
@@ -101,14 +106,14 @@ class Drafting:
     def at_random(self, drafts: Sequence[Draft]) -> list[Draft]:
         """The drafts with tokens drawn uniformly from the vocabulary."""
         drawn = list(drafts)
-        for batch in self._batches(drafts, MH(), "norm"):
+        for batch in self._batches(drafts, MH(), NormEnergy()):
             n = len(batch.places)
             rng = streams_of(self.seed, batch.group.chains, torch.device("cpu")).of(0, 0)
             texts = random_texts(batch.target, n, rng)
             _put(drawn, batch, texts, passes=[0] * n)
         return drawn
 
-    def energies(self, drafts: Sequence[Draft], kind: EnergyKind) -> list[float]:
+    def energies(self, drafts: Sequence[Draft], kind: ModelEnergy) -> list[float]:
         """The energy of each draft; lower is better."""
         energies = [0.0] * len(drafts)
         for batch in self._batches(drafts, MH(), kind):
@@ -121,7 +126,7 @@ class Drafting:
     def log_probs(self, drafts: Sequence[Draft]) -> list[float]:
         """The log-probability of each draft, token by token in a random order; higher is better."""
         log_probs = [0.0] * len(drafts)
-        for batch in self._batches(drafts, MH(), "norm"):
+        for batch in self._batches(drafts, MH(), NormEnergy()):
             rows = torch.arange(len(batch.places), device=batch.target.device)
             # Step 0 is that of `at_random`
             rng = streams_of(self.seed, batch.group.chains, torch.device("cpu")).of(0, 1)
@@ -137,7 +142,7 @@ class Drafting:
         self,
         drafts: Sequence[Draft],
         kernel: SampleMethod,
-        energy: EnergyKind,
+        energy: ModelEnergy,
         sweeps: int = 1,
         later: int = 0,
     ) -> list[Draft]:
@@ -164,7 +169,7 @@ class Drafting:
         return after
 
     def _batches(
-        self, drafts: Sequence[Draft], kernel: SampleMethod, kind: EnergyKind
+        self, drafts: Sequence[Draft], kernel: SampleMethod, kind: ModelEnergy
     ) -> Iterator[_SideBySide]:
         """The drafts of each length and room, as many at once as fit into memory."""
         places_of: dict[tuple[int, int], list[int]] = {}
@@ -177,7 +182,7 @@ class Drafting:
             target = target_of(
                 pair.model,
                 pair.layout.template(any_source, length),
-                Energy(kind),
+                trusted(Energy, kind=kind),
                 given=range(room),
             )
             at_once = chains_that_fit(kernel, target, "logits", CPU_BYTES)
@@ -259,7 +264,7 @@ def _best(drafting: Drafting, lengths: int, drafts: Sequence[Draft]) -> list[Dra
     A source has as many drafts as `lengths`, and they follow each other.
     """
     costs = []
-    for energy, draft in zip(drafting.energies(drafts, "raw"), drafts, strict=True):
+    for energy, draft in zip(drafting.energies(drafts, RawEnergy()), drafts, strict=True):
         costs.append((energy - draft.log_length) / draft.length)
     best = []
     for first in range(0, len(drafts), lengths):

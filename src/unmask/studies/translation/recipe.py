@@ -23,9 +23,10 @@ from unmask.common.methods.stored import stored_form
 from unmask.models.loading_spec import LoadingSpec
 from unmask.sampling.decoders.decoder import DECODERS, Decoder
 from unmask.sampling.decoders.mask_predict import MaskPredict
+from unmask.sampling.energies.energy import ModelEnergy, stored_energy
+from unmask.sampling.energies.norm import NormEnergy
 from unmask.sampling.kernels.kernel import KERNELS
 from unmask.sampling.methods import SampleMethod, decoder_class
-from unmask.sampling.settings import EnergyKind
 
 if TYPE_CHECKING:
     from unmask.studies.translation.causal_pairs import CausalPairs
@@ -222,7 +223,7 @@ class TranslateSettings:
     sweeps: int = SWEEPS
     start: Decoder | None = field(default_factory=lambda: MaskPredict(temperature=0.0))
     lengths: int = LENGTHS
-    energy: EnergyKind = "norm"
+    energy: ModelEnergy = field(default_factory=NormEnergy)
     seed: int = 0
 
     @property
@@ -249,7 +250,7 @@ class TranslateSettings:
             values["start"] = _stored_start(self.start)
             values["sweeps"] = self.sweeps
         values["lengths"] = self.lengths
-        values["energy"] = self.energy
+        values["energy"] = stored_energy(self.energy)
         values["seed"] = self.seed
         return values
 
@@ -260,7 +261,7 @@ def settle(
     sweeps: int | None,
     start: Decoder | str | None,
     lengths: int | None,
-    energy: EnergyKind | None,
+    energy: ModelEnergy | None,
     seed: int,
     longest: int | None = None,
 ) -> TranslateSettings:
@@ -295,7 +296,7 @@ def settle(
         sweeps=sweeps or SWEEPS,
         start=starting(start) if moves else None,
         lengths=lengths,
-        energy=energy or "norm",
+        energy=energy or NormEnergy(),
         seed=seed,
     )
 

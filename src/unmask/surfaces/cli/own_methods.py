@@ -1,4 +1,4 @@
-"""Methods of the user's own code on the command line:
+"""Methods of the user's own code, and of installed packages, on the command line:
 
     unmask sample --kernel my.py:Mine --strength 2
 
@@ -46,7 +46,9 @@ def bring_own_methods(
         for value in _values(words, option):
             names = comma_separated(value) if takes.several else [value.strip()]
             for name in names:
-                if names_code(name) and name not in registry:
+                if name in registry:
+                    continue
+                if names_code(name) or registry.entry_of(name) is not None:
                     _bring(name, option.name, registry, function, extra)
 
 
@@ -73,6 +75,7 @@ def _bring(
     """Load one method of own code for a parameter."""
     before = [*options(function), *extra]
     registry.taken(parameter, name)  # raises for what is no method of this kind
+    registry.bring_installed(parameter, name)
     cls = registry.brought.get(name)
     if cls is None:  # an object, or a plain function: it has no options
         return
