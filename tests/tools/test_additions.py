@@ -56,8 +56,8 @@ RECIPES = {
     "decoder": Recipe(
         method="leftmost",
         law="tests/sampling/test_laws.py::test_every_decoder_keeps_the_laws_of_decoders",
-        right="lowest(place.double()",
-        wrong="lowest(torch.rand(len(place))",
+        right="lowest(place.double().unsqueeze(0)",
+        wrong="lowest(torch.rand(observed.blank.shape)",
         told="leftmost draws outside of the given randomness",
     ),
     "score": Recipe(
