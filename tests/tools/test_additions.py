@@ -125,8 +125,8 @@ expected = float((torch.softmax(-energies, 0) * energies).sum())
 late = run.samples[run.samples["sweep"] > 10]["energy"]
 assert abs(late.mean() - expected) < 0.35, (late.mean(), expected)
 
-run = unmask.sample(masked, kernel=METHODS["leftmost"](passes=2), model=model, chains=4, sweeps=1)
-assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
+drawn = unmask.generate(masked, decoder=METHODS["leftmost"](passes=2), model=model, n_texts=4)
+assert len(drawn.texts) == 4 and not any("MASK" in text for text in drawn.texts)
 rows = unmask.score(texts[1:2], "decoder:leftmost@4,left_to_right", model=model).rows
 assert abs(rows[0]["decoder:leftmost@4"] - rows[0]["left_to_right"]) < 1e-4, rows
 

@@ -106,6 +106,10 @@ class GroupRun(ABC):
         self.scoring_passes += int(spent.sum())
         return state.energy
 
+    def energies_of_samples(self) -> Float[Tensor, " n"] | None:
+        """The energies that are kept with the samples; None if none are."""
+        return self.energies()
+
     def log_probs(self) -> Float[Tensor, " n"] | None:
         """The log-probabilities of the texts now, given the order in which they were filled;
         None if they are not tractable.
@@ -119,7 +123,7 @@ class GroupRun(ABC):
             chains=self.group.chains,
             length=self.group.target.sites,
             ids=self.texts().int(),
-            energies=self.energies(),
+            energies=self.energies_of_samples(),
             log_probs=self.log_probs(),
             passes=self.spent.clone(),
         )
@@ -271,6 +275,9 @@ class DecoderRun(GroupRun):
 
     def scored(self) -> ChainState:
         return ChainState.at(self.group.target, self.state.ids)
+
+    def energies_of_samples(self) -> None:
+        """The law of a decoder has no energy, and energies would take passes."""
 
     def log_probs(self) -> Float[Tensor, " n"] | None:
         if not self.decoder.exact:

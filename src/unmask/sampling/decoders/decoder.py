@@ -13,7 +13,7 @@ from annotated_types import Interval
 
 from unmask.common.lazy import torch
 from unmask.common.methods.method import Method, method
-from unmask.common.methods.registry import Registry
+from unmask.common.methods.registry import Elsewhere, Registry
 from unmask.sampling.kernels.state import refuse_nan
 from unmask.sampling.own_steps import decoder_step, refuse_blanks
 
@@ -31,7 +31,11 @@ HOTTEST = 1e6  # The highest temperature
 MOST_STEPS = 10**6
 Steps = Annotated[int, Interval(ge=1, le=MOST_STEPS)]
 OWN_LAW = "its own law, with log_prob"
-DECODERS = Registry("decoder", folders=("unmask.sampling.decoders",))
+DECODERS = Registry(
+    "decoder",
+    folders=("unmask.sampling.decoders",),
+    elsewhere=Elsewhere("unmask.sampling.kernels.kernel:KERNELS", "sample", "kernel"),
+)
 
 
 @dataclass
