@@ -19,7 +19,7 @@ from unmask.common.border import calls, declarations, marks, values
 from unmask.common.border.marks import PYTHON_ONLY
 from unmask.common.errors import InputError
 from unmask.common.methods.method import Method
-from unmask.verbs import dependence, minimal_pairs, profile, sampling, score, texts
+from unmask.verbs import dependence, generate, minimal_pairs, profile, sample, score, texts
 
 
 def check_of_a_call() -> CodeType:
@@ -118,7 +118,8 @@ CALLS: dict[str, tuple[Any, Callable[[], object]]] = {
         profile.profile,
         lambda: unmask.profile(["The cat sat."] * 40, candidates=2).to_dict(),
     ),
-    "sample": (sampling.sample, lambda: unmask.sample(TEXT, chains=2, sweeps=2).to_dict()),
+    "sample": (sample.sample, lambda: unmask.sample(TEXT, chains=2, sweeps=2).to_dict()),
+    "generate": (generate.generate, lambda: unmask.generate(TEXT, n_texts=2).to_dict()),
     "score": (score.score, lambda: unmask.score(["The cat sat.", "A dog."]).to_dict()),
     "many scores": (
         score.score,

@@ -32,6 +32,7 @@ TYPES = {
     'unmask.minimal_pairs("pairs.jsonl")': "PairScores",
     "unmask.check()": "Check",
     "unmask.sample()": "SampleRun",
+    "unmask.generate()": "Generation",
     'unmask.diagnose("run")': "Diagnosis",
     'unmask.diagnose(["run", "another"])': "Diagnoses",
     'unmask.translate("texts.txt", model="folder")': "Translations",

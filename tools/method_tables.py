@@ -4,7 +4,7 @@
 
 In a page a comment before a table says which it is:
 
-    <!-- methods: kernels and decoders -->
+    <!-- methods: kernels -->
     | `--kernel` | ...
 
 The site's pages have the tables as the registries are when it is built. In the files of docs/ a
@@ -34,7 +34,8 @@ class Row:
 def tables() -> dict[str, tuple[list[str], list[Row]]]:
     """The lines of the head, and the rows, of each table."""
     from unmask.joints.constructions.construction import CONSTRUCTIONS
-    from unmask.sampling.methods import METHODS
+    from unmask.sampling.decoders.decoder import DECODERS
+    from unmask.sampling.kernels.kernel import KERNELS
     from unmask.scoring.scores.score import SCORES
     from unmask.studies.training.masking.scheme import SCHEMES
 
@@ -43,9 +44,13 @@ def tables() -> dict[str, tuple[list[str], list[Row]]]:
             _head("`--construction`", "the joint", "compatible tables give their joint"),
             _rows(CONSTRUCTIONS.values(), _of_construction),
         ),
-        "kernels and decoders": (
+        "kernels": (
             _head("`--kernel`", "a step", "leaves invariant", "passes of a step"),
-            _rows(METHODS.values(), _of_kernel),
+            _rows(KERNELS.values(), _of_kernel),
+        ),
+        "decoders": (
+            _head("`--decoder`", "a text", "its law", "passes"),
+            _rows(DECODERS.values(), _of_kernel),
         ),
         "scores": (
             _head("name", "definition", "a probability?"),

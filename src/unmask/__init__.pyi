@@ -51,6 +51,7 @@ from .sampling.kernels.gibbs import Gibbs as Gibbs
 from .sampling.kernels.kernel import Kernel as Kernel
 from .sampling.kernels.mh import MH as MH
 from .sampling.kernels.sequential_block import SequentialBlock as SequentialBlock
+from .sampling.settings import GenerateSettings as GenerateSettings
 from .sampling.settings import SampleSettings as SampleSettings
 from .sampling.settings import Start as Start
 from .sampling.target import Target as Target
@@ -97,17 +98,19 @@ from .verbs.corpora import evaluate as evaluate
 from .verbs.corpora import frontier as frontier
 from .verbs.dependence import Dependence as Dependence
 from .verbs.dependence import dependence as dependence
+from .verbs.diagnose import diagnose as diagnose
+from .verbs.generate import Generation as Generation
+from .verbs.generate import generate as generate
 from .verbs.minimal_pairs import minimal_pairs as minimal_pairs
 from .verbs.mutants import mutants as mutants
 from .verbs.profile import profile as profile
-from .verbs.sampling import diagnose as diagnose
-from .verbs.sampling import sample as sample
-from .verbs.sampling import translate as translate
+from .verbs.sample import sample as sample
 from .verbs.score import score as score
 from .verbs.serve import serve as serve
 from .verbs.texts import compare as compare
 from .verbs.texts import fill as fill
 from .verbs.train import train as train
+from .verbs.translate import translate as translate
 
 __version__: str
 __all__: list[str]

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import unmask
+from unmask.common.errors import InputError
 from unmask.joints.constructions.construction import CONSTRUCTIONS
 from unmask.testing import check_construction
 
@@ -113,6 +114,34 @@ class Failing(unmask.Construction):
 def test_a_wrong_construction_is_told_what_is_broken(construction, sentence):
     with pytest.raises(AssertionError, match=sentence):
         check_construction(construction)
+
+
+def without_sum(tables):
+    return tables.log_q[0].new_zeros(tables.shape)
+
+
+def even(tables):
+    return without_sum(tables).flatten().log_softmax(0).reshape(tables.shape)
+
+
+def test_a_plain_function_is_checked_too():
+    check_construction(even)
+    with pytest.raises(AssertionError, match="of construction without_sum sum to"):
+        check_construction(without_sum)
+
+
+def test_a_failure_has_its_file_and_line():
+    with pytest.raises(AssertionError, match=r"\(test_construction_laws.py line \d+\): mend it"):
+        check_construction(Failing())
+
+
+def test_a_class_without_its_decorator_is_refused():
+    class Bare(unmask.Construction):
+        def derive(self, tables):
+            return even(tables)
+
+    with pytest.raises(InputError, match="is a class without its decorator"):
+        check_construction(Bare())
 
 
 def test_the_same_joint_that_says_what_it_is_keeps_the_laws():

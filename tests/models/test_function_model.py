@@ -126,8 +126,8 @@ def test_verbs_take_it(network):
         math.exp(row["any_order"]) for row in unmask.score(texts, model=model, score="any_order")
     )
     assert math.isclose(total, 1, abs_tol=1e-5)
-    run = unmask.sample(length=4, model=model, kernel="entropy-bound", chains=2, sweeps=1)
-    assert len(run.to_frame()) == 2
+    generation = unmask.generate(length=4, model=model, decoder="entropy-bound", n_texts=2)
+    assert len(generation.texts) == 2
     facts = dict(unmask.check(model=model).rows())
     assert "a function" in facts["computed by"]
 

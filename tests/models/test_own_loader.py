@@ -63,6 +63,17 @@ def test_it_gets_the_device_and_the_format_of_numbers(own):
     assert str(unmask.ModelSpec(own, dtype="float64").load().dtype) == "torch.float64"
 
 
+def test_what_it_gets_can_be_given_to_load(own, tiny_folder):
+    """The objects of torch are taken as their names."""
+    Path("plain.py").write_text(
+        "import unmask\n\n\ndef load(device, dtype):\n"
+        f"    return unmask.load({str(tiny_folder)!r}, device, dtype)\n"
+    )
+    model = unmask.ModelSpec("plain.py:load", device="cpu", dtype="float64").load()
+    assert str(model.dtype) == "torch.float64"
+    assert numbers("plain.py:load") == numbers(tiny_folder)
+
+
 def test_it_is_loaded_once_and_again_if_a_neighbour_has_changed(own):
     first = as_model(own)
     assert as_model(own) is first
@@ -184,6 +195,11 @@ WRONG = {
         "def load():\n    return 1 / 0",
         "loader.py:load",
         "loader.py line 2: ZeroDivisionError: division by zero",
+    ),
+    "an argument of a call in it": (
+        "import unmask\ndef load():\n    return unmask.load(device=3)",
+        "loader.py:load",
+        "loader.py line 3: InputError: device 3 is not valid",
     ),
     "not a function": ("load = 3", "loader.py:load", "loader.py:load is 3"),
     "a needed argument": ("def load(path):\n    pass", "loader.py:load", "needs the argument path"),

@@ -147,7 +147,7 @@ def test_a_word_that_is_blanked_is_not_called_unknown(page):
 @pytest.mark.parametrize("kernel", ["confidence", "verified"])
 def test_a_decoder_is_played_with_its_confidence_and_its_drafts(page, kernel):
     page.open(
-        f"#/sample?text=The+old+man+walked+his+dog+along+the+river.&kernel={kernel}&chains=4&texts=2&speed=240"
+        f"#/sample?text=The+old+man+walked+his+dog+along+the+river.&kernel={kernel}&chains=4&speed=240"
     )
     page.tab.wait_for_selector(".stack[data-passes]")
     scrub = page.tab.get_by_label("step of the chain")

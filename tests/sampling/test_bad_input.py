@@ -34,19 +34,8 @@ WRONG = [
         {"kernel": "block", "block_size": 9},
         "block_size 9 is not possible in a text of 4 free positions: give 1 to 4",
     ),
-    (
-        {"kernel": "entropy-bound", "gamma": 1.0, "passes": 4},
-        "passes=4 and gamma=1 were both given",
-    ),
-    ({"kernel": "least-dependent", "profile": "no/such/profile.json"}, "no/such/profile.json"),
-    (
-        {"kernel": "least-dependent", "profile": {"by_distance": [0.1]}},
-        "profile lacks 'fingerprint': measure one",
-    ),
-    (
-        {"kernel": "ancestral", "random_start": True},
-        "random_start was given, which kernel ancestral does not use",
-    ),
+    ({"kernel": "verified"}, r"verified is a decoder, and no kernel: use unmask.generate"),
+    ({"kernel": unmask.Verified()}, r"verified is a decoder, and no kernel: use unmask.generate"),
     ({"alphabet": ["zebra"]}, "zebra"),
     ({"alphabet": ["cat dog"]}, "2 tokens of the model"),
 ]
@@ -86,6 +75,36 @@ def test_python_refuses_in_one_line_and_writes_nothing(tiny, tmp_path, wrong, me
         unmask.sample(**arguments(unmask.sample, options), **model)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+    assert not (tmp_path / "run").exists()
+
+
+OF_DECODERS = [
+    (
+        {"decoder": "entropy-bound", "gamma": 1.0, "passes": 4},
+        "passes=4 and gamma=1 were both given",
+    ),
+    ({"decoder": "least-dependent", "profile": "no/such/profile.json"}, "no/such/profile.json"),
+    (
+        {"decoder": "least-dependent", "profile": {"by_distance": [0.1]}},
+        "profile lacks 'fingerprint': measure one",
+    ),
+    ({"decoder": "gibbs"}, r"gibbs is a kernel, and no decoder: use unmask.sample"),
+    ({"n_texts": 0}, "n_texts 0 is"),
+    ({"length": []}, "length is empty"),
+    ({"template": "the [MASK]", "length": 4}, "length is not used with template"),
+    ({"template": "the cat"}, "no blank"),
+    ({"template": "the [MASK]", "allow": {1: ["cat"]}}, "not free: the blanks are at 2"),
+    ({"alphabet": ["zebra"]}, "zebra"),
+    ({"judge": "/nowhere"}, "nowhere"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), OF_DECODERS)
+def test_generate_refuses_in_one_line_and_writes_nothing(tiny, tmp_path, wrong, message):
+    options = {"n_texts": 3, "out": tmp_path / "run", **wrong}
+    with pytest.raises(unmask.UnmaskError, match=message) as caught:
+        unmask.generate(**arguments(unmask.generate, options), model=tiny)
+    assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 
@@ -150,6 +169,9 @@ def test_a_kernel_alone_refuses_in_one_line(tiny, call, message):
         (["--length", "many"], "--length 'many' is not valid"),
         (["--init", "/"], "is a folder"),
         (["--together", "3"], "--together"),
+        (["--kernel", "verified", "--sets", "4"], "use unmask generate --decoder verified"),
+        (["--sets", "4"], "--sets is not an option: use unmask generate"),
+        (["--num-return-sequences", "4"], "use unmask generate"),
     ],
 )
 def test_the_command_refuses_in_one_line(tiny_folder, tmp_path, arguments, message):

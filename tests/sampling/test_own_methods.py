@@ -14,8 +14,10 @@ import torch
 import unmask
 from support.command_runner import invoke
 from unmask.common.errors import InputError
+from unmask.sampling.decoders.decoder import DECODERS
 from unmask.sampling.energies.with_terms import SAMPLED
-from unmask.sampling.methods import METHODS, OwnMethod
+from unmask.sampling.kernels.kernel import KERNELS
+from unmask.sampling.methods import OwnMethod
 
 OWN = """
 import torch
@@ -68,7 +70,8 @@ def own(tmp_path):
     path = tmp_path / "my_methods.py"
     path.write_text(OWN)
     yield str(path)
-    METHODS.brought.clear()
+    KERNELS.brought.clear()
+    DECODERS.brought.clear()
 
 
 def sampled(tiny, kernel, **options):
@@ -80,7 +83,8 @@ def test_a_kernel_and_a_decoder_from_a_file(tiny, own):
     assert run.settings.kernel.name == "uniform"
     assert run.diagnosis.kernel == "uniform"
     assert run.diagnosis.verdict[0].startswith("The chain leaves exp(-E / T) invariant")
-    texts = sampled(tiny, f"{own}:Leftmost", sweeps=1).samples["text"]
+    decoder = f"{own}:Leftmost"
+    texts = unmask.generate(TEMPLATE, model=tiny, decoder=decoder, n_texts=2, seed=1).texts
     assert len(texts) == 2
     assert not any("[MASK]" in text for text in texts)
 
@@ -140,8 +144,9 @@ def test_what_settings_name_moves_no_chain():
     ("text", "sentence"),
     [
         ("my_methods.py:Uniform2", "did you mean Uniform"),
-        ("my_methods.py:torch", "and no kernel or decoder"),
+        ("my_methods.py:torch", "and no kernel"),
         ("nowhere.py:Uniform", "there is no file"),
+        ("my_methods.py:Leftmost", "is a decoder, and no kernel: use unmask.generate"),
     ],
 )
 def test_wrong_names_are_one_line(tiny, own, text, sentence, monkeypatch, tmp_path):

@@ -5,10 +5,13 @@ from dataclasses import fields
 
 import pytest
 
-from support.sampling_cases import flat_settings, settings_of, small_target
+import unmask
+from support.sampling_cases import settings_of, small_target
+from unmask.common.border.options import arguments, options
 from unmask.common.errors import InputError
-from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.decoder import DECODERS, decode
 from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.kernels.kernel import KERNELS
 from unmask.sampling.methods import METHODS
 
 
@@ -43,12 +46,28 @@ def test_options_are_documented_and_labels_and_colours_tell_kernels_apart():
     )
 
 
-@pytest.mark.parametrize("kernel", METHODS)
-def test_options_that_a_kernel_does_not_use_are_refused(kernel):
-    for option in {field.name for entry in METHODS.values() for field in fields(entry)} - set(
-        vars(METHODS[kernel]())
-    ):
-        with pytest.raises(
-            InputError, match=f"{option} was given, which kernel {kernel} does not use"
-        ):
-            flat_settings(**{"kernel": kernel, option: 1})
+@pytest.mark.parametrize(
+    ("registry", "verb", "argument"),
+    [(KERNELS, unmask.sample, "kernel"), (DECODERS, unmask.generate, "decoder")],
+    ids=["kernels", "decoders"],
+)
+def test_options_that_a_method_does_not_use_are_refused(registry, verb, argument):
+    every = {field.name for entry in registry.values() for field in fields(entry)}
+    for name, entry in registry.items():
+        for option in every - {field.name for field in fields(entry)}:
+            wanted = f"{option} was given, which {argument} {name} does not use"
+            with pytest.raises(InputError, match=wanted):
+                arguments(verb, {argument: name, option: 1})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_verb_has_the_options_of_its_methods_alone(name):
+    of_sample = {option.name for option in options(unmask.sample)}
+    of_generate = {option.name for option in options(unmask.generate)}
+    own = {field.name for field in fields(METHODS[name])}
+    if METHODS[name].decodes:
+        assert own <= of_generate
+        assert not own & of_sample
+    else:
+        assert own <= of_sample
+        assert not own & of_generate

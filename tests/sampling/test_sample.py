@@ -10,7 +10,7 @@ import unmask
 from sampling.test_sample_command import unmask as command
 from unmask.common.errors import InputError
 from unmask.common.files import in_json
-from unmask.sampling.methods import METHODS
+from unmask.sampling.kernels.kernel import KERNELS
 
 
 def contents(folder):
@@ -184,7 +184,7 @@ def test_user_terms_are_added_and_forbid(tiny):
 
 
 @pytest.mark.parametrize(
-    "kernel", [name for name, method in METHODS.items() if not method.uses_terms]
+    "kernel", [name for name, method in KERNELS.items() if not method.uses_terms]
 )
 def test_a_kernel_whose_law_does_not_have_the_term_refuses_it(tiny, kernel):
     for energy in (

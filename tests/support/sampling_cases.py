@@ -13,6 +13,7 @@ from support.enumeration import energies, transition_matrix
 from unmask.common.border.options import arguments
 from unmask.common.methods.method import method
 from unmask.models.tabular import TabularMLM
+from unmask.sampling.decoders.decoder import DECODERS
 from unmask.sampling.energies.energy import ENERGIES
 from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.kernels.block import Block
@@ -55,11 +56,17 @@ def settings_of(**options):
 
 
 def flat_settings(**options):
-    """Settings from the options of `unmask sample`."""
-    values = arguments(
-        unmask.sample, {name: value for name, value in options.items() if value is not None}
-    )
-    kernel = values.pop("kernel", "mh")
+    """Settings from the options of `unmask sample`, or a run of a decoder."""
+    given = {name: value for name, value in options.items() if value is not None}
+    kernel = given.get("kernel", "mh")
+    if isinstance(kernel, str) and kernel in DECODERS:
+        of_decoder = {field.name for field in fields(DECODERS[kernel])} & given.keys()
+        kernel = DECODERS[kernel](**{name: given.pop(name) for name in of_decoder})
+        del given["kernel"]
+        values = arguments(unmask.sample, given)
+    else:
+        values = arguments(unmask.sample, given)
+        kernel = values.pop("kernel", "mh")
     if isinstance(values.get("length"), int):
         values["length"] = (values["length"],)
     energy = ENERGIES.taken("energy", values.pop("energy", "norm"))

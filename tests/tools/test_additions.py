@@ -56,8 +56,8 @@ RECIPES = {
     "decoder": Recipe(
         method="leftmost",
         law="tests/sampling/test_laws.py::test_every_decoder_keeps_the_laws_of_decoders",
-        right="lowest(place.double()",
-        wrong="lowest(torch.rand(len(place))",
+        right="lowest(place.double().unsqueeze(0)",
+        wrong="lowest(torch.rand(observed.blank.shape)",
         told="leftmost draws outside of the given randomness",
     ),
     "score": Recipe(
@@ -124,8 +124,8 @@ expected = float((torch.softmax(-energies, 0) * energies).sum())
 late = run.samples[run.samples["sweep"] > 10]["energy"]
 assert abs(late.mean() - expected) < 0.35, (late.mean(), expected)
 
-run = unmask.sample(masked, kernel=METHODS["leftmost"](passes=2), model=model, chains=4, sweeps=1)
-assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
+drawn = unmask.generate(masked, decoder=METHODS["leftmost"](passes=2), model=model, n_texts=4)
+assert len(drawn.texts) == 4 and not any("MASK" in text for text in drawn.texts)
 rows = unmask.score(texts[1:2], "decoder:leftmost@4,left_to_right", model=model).rows
 assert abs(rows[0]["decoder:leftmost@4"] - rows[0]["left_to_right"]) < 1e-4, rows
 

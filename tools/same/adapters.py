@@ -290,6 +290,28 @@ class Names57:
             "texts": [model.text(row) for row in ids.tolist()],
         }
 
+    def do_generated(
+        self, model: Any, kernel: Any, n_texts: int, seed: int = 0, **options: Any
+    ) -> Result:
+        """Texts of a decoder, which were those of one sweep of `sample`."""
+        from unmask import __all__ as public_names
+
+        if "generate" not in public_names:
+            options |= {"kernel": kernel, "chains": n_texts, "sweeps": 1}
+            frame = self.public("sample")(model=model, seed=seed, **options).samples
+            return {name: frame[name].tolist() for name in ("text", "passes", "length")} | {
+                "log_prob": [None if value != value else value for value in frame["log_prob"]],
+                "ids": [list(map(int, ids)) for ids in frame["ids"]],
+            }
+        start = options.pop("start", None)
+        if start is not None:
+            options |= {"allow": start.allow, "alphabet": start.alphabet or None}
+        made = self.public("generate")(
+            model=model, decoder=kernel, n_texts=n_texts, seed=seed, **options
+        )
+        columns = ("text", "passes", "length", "log_prob")
+        return {name: [row[name] for row in made.rows] for name in columns} | {"ids": made.ids}
+
     def do_sample_again(self, model: Any, sweeps: Sequence[int], **options: Any) -> Result:
         """A run in a folder that is given more sweeps, and its diagnosis from the folder."""
         runs = [

@@ -7,6 +7,7 @@ that is no argument, words for it, which all surfaces write as they are.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Set
 from difflib import get_close_matches
 from typing import Any, cast
@@ -32,7 +33,7 @@ def shown(value: object) -> str:
 
 def plain(value: Any, depth: int = 0) -> Any:
     """Values of NumPy, torch or pandas, and ranges, as numbers and lists, also inside lists and
-    dictionaries; others as is.
+    dictionaries; devices and formats of torch as their names; others as is.
 
     What lies in more than DEEPEST lists, such as a list that holds itself, is left as it is.
     """
@@ -54,6 +55,9 @@ def plain(value: Any, depth: int = 0) -> Any:
         return list(value)
     if type(value) in (list, tuple):
         return type(value)([plain(one, depth + 1) for one in value])
+    torch = sys.modules.get("torch")  # while nothing has imported it, no value is of its classes
+    if torch is not None and isinstance(value, torch.device | torch.dtype):
+        return str(value).removeprefix("torch.")  # as options have them: cpu, float32
     return value
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from unmask.common.border.calls import checked
 from unmask.common.checks import one_of, shown
 from unmask.common.errors import InputError
-from unmask.common.methods.own_code import first_line_of, is_ours
+from unmask.common.methods.own_code import first_line_of, is_ours, place_in
 from unmask.joints.constructions.arnold_gokhale import solved_together
 from unmask.joints.constructions.construction import (
     Construction,
@@ -152,7 +152,13 @@ def _own_joint(tables: Tables, construction: Construction) -> Joint:
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"construction {name} fails: {first_line_of(error)}: mend it") from error
+        named = (
+            construction.function if isinstance(construction, OfFunction) else type(construction)
+        )
+        where = place_in(named, error)
+        raise InputError(
+            f"construction {name} fails: {first_line_of(error)} ({where}): mend it"
+        ) from error
     if isinstance(made, Joint):
         joint = replace(made, name=name)
     elif isinstance(made, Tensor):

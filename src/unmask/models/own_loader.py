@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from unmask.common.checks import shown
-from unmask.common.errors import InputError, UnmaskError
+from unmask.common.errors import InputError, ModelError, UnmaskError
 from unmask.common.methods.own_code import (
     OwnCode,
     code_spelled,
@@ -135,12 +135,16 @@ def model_of_function(function: Any, code: OwnCode, device: str, dtype: str) -> 
     arguments = _arguments_of(function, what, device, dtype)
     try:
         returned = function(**arguments)
+    except ModelError:  # the model itself cannot be used
+        raise
+    except Exception as error:  # an InputError names an argument of a call in the file
+        raise _failed(error, code) from None
+    try:
         model = model_of_returned(returned, what)
     except UnmaskError:
         raise
     except Exception as error:
-        problem = f"{place_of(error, code)}: {first_line_of(error)}"
-        raise _refused(problem, "mend the file") from None
+        raise _failed(error, code) from None
     _refuse_another(model, what, device, dtype)
     return model
 
@@ -207,6 +211,10 @@ def _refuse_another(model: MaskedLM, what: str, device: str, dtype: str) -> None
             argument="dtype",
             use="give the function a parameter dtype, or leave it out",
         )
+
+
+def _failed(error: Exception, code: OwnCode) -> InputError:
+    return _refused(f"{place_of(error, code)}: {first_line_of(error)}", "mend the file")
 
 
 def _refused(problem: str, use: str) -> InputError:

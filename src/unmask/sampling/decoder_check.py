@@ -17,6 +17,7 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts
 from unmask.sampling.on_target import DecoderOnTarget
+from unmask.sampling.own_steps import decoder_step
 from unmask.sampling.target import Target
 
 EXACT = 1e-9
@@ -89,7 +90,7 @@ def _drawn(made: DecoderOnTarget) -> tuple[DecodeState, Int[Tensor, " n"]]:
     total = torch.zeros_like(state.rows)
     for number in range(method.steps(made)):
         before = made.passes.count
-        state, spent = method.step(made, state, rng)
+        state, spent = decoder_step(made, state, rng)
         total += spent
         counted = made.passes.count - before
         if int(spent.sum()) != counted:

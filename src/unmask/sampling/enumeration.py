@@ -21,6 +21,7 @@ from torch import Tensor
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Categoricals, Drawn
 from unmask.sampling.on_target import KernelOnTarget
+from unmask.sampling.own_steps import kernel_step
 from unmask.sampling.target import Target
 
 CERTAIN = -200.0
@@ -55,7 +56,7 @@ def transition_matrix(kernel: KernelOnTarget, sites: Int[Tensor, " k"]) -> Float
     def play(log_u: Float[Tensor, "r q"]) -> tuple[Int[Tensor, "r T"], ScriptedChoices]:
         rng = ScriptedChoices(scripts, log_u)
         after = state.take(torch.tensor(starts, device=device))
-        kernel.method.step(kernel, after, rng, sites.to(device).expand(len(starts), -1))
+        kernel_step(kernel, after, rng, sites.to(device).expand(len(starts), -1))
         return after.ids.cpu(), rng
 
     while True:

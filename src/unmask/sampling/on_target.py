@@ -24,6 +24,7 @@ from unmask.sampling.kernels.kernel import Kernel
 from unmask.sampling.kernels.state import ChainState, StepInfo
 from unmask.sampling.kernels.sweep import SweepPlan
 from unmask.sampling.methods import METHODS
+from unmask.sampling.own_steps import decoder_step, kernel_step
 from unmask.sampling.target import Target
 
 AnyMethod = TypeVar("AnyMethod", Kernel, Decoder)
@@ -102,7 +103,7 @@ class KernelOnTarget(OnTarget[Kernel]):
 
         Changes `state` in place and returns it; `state.take(state.rows)` is a copy.
         """
-        return self.method.step(self, state, rng, sites)
+        return kernel_step(self, state, rng, sites)
 
 
 class DecoderOnTarget(OnTarget[Decoder]):
@@ -137,7 +138,7 @@ class DecoderOnTarget(OnTarget[Decoder]):
         """Fill some blanks of the state, in place; the state, and the passes that it took for
         each text.
         """
-        return self.method.step(self, state, rng)
+        return decoder_step(self, state, rng)
 
     @checked
     def log_law(self, ids: Int[Tensor, "n T"], rng: Randomness) -> Float[Tensor, " n"] | None:

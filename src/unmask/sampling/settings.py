@@ -201,6 +201,67 @@ class SampleSettings:
         return checked_settings(**values)
 
 
+@dataclass(frozen=True)
+class GenerateSettings:
+    """The arguments of `unmask.generate` that decide its texts, which that call has checked one
+    by one.
+
+    length      blanks of each text, where there is no template; text c takes number c modulo how
+                many there are
+    allow       the only tokens at a position of the template's tokens
+    alphabet    tokens allowed in every blank
+
+    >>> unmask.generate("A [MASK] sat.", n_texts=2, seed=3).settings.seed
+    3
+    """
+
+    decoder: Decoder
+    template: str | None = None
+    length: tuple[Lengths, ...] = (12,)
+    n_texts: Chains = 16
+    seed: Seed = 0
+    allow: Mapping[int, Sequence[str]] | None = None
+    alphabet: Any = ()
+
+    def __post_init__(self) -> None:
+        if not self.length:
+            raise InputError(
+                "is empty", argument="length", use="ask for texts of at least one token"
+            )
+        if self.decoder.temperature is None:  # settings that are written say every number
+            object.__setattr__(self, "decoder", replace(self.decoder, temperature=1.0))
+
+    @property
+    def run(self) -> SampleSettings:
+        """The texts as one sweep of a run, each of them a chain: its number decides its random
+        numbers.
+        """
+        return SampleSettings(
+            kernel=self.decoder,
+            template=self.template,
+            length=self.length,
+            chains=self.n_texts,
+            sweeps=1,
+            seed=self.seed,
+            start=Start(allow=self.allow, alphabet=self.alphabet),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as JSON has them: the name of the decoder among its options, lists for
+        tuples.
+        """
+        as_run = self.run.to_dict()
+        return {
+            "decoder": as_run["kernel"],
+            "template": self.template,
+            "length": as_run["length"],
+            "n_texts": self.n_texts,
+            "seed": self.seed,
+            "allow": as_run["start"]["allow"],
+            "alphabet": as_run["start"]["alphabet"],
+        }
+
+
 @settings
 class _Checked(SampleSettings):
     """Settings of which each is held to its annotation."""

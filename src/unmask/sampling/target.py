@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from unmask.common.border.calls import checked
+from unmask.common.border.calls import checked, trusted
 from unmask.common.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
@@ -182,7 +182,7 @@ class Target:
             )
 
 
-NORM = Energy()
+NORM = trusted(Energy)
 """The norm energy, with no terms of a user."""
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import unmask as unmask_library
 from sampling.test_sample_command import unmask
 from support.sampling_cases import settings_of
 from unmask.common.errors import InputError, ModelError
@@ -115,8 +116,8 @@ def test_runs_are_judged_by_their_last_texts_and_starts(causal_folder, tiny, tin
     assert refused.exit_code == 2
     assert "looks ahead" in refused.output
     assert refused.output.count("\n") == 1
-    decoded = draw_samples(settings_of(kernel="ancestral", chains=2, sweeps=2, length=(5,)), tiny)
-    assert judge_run(judge, decoded)["starts"] is None
+    drawn = unmask_library.generate(length=5, n_texts=3, model=tiny, judge=str(causal_folder))
+    assert drawn.judge["texts"] == pytest.approx(float(np.mean(judge(drawn.texts))))
 
 
 def test_texts_longer_than_the_judge_takes_are_refused(causal_folder):

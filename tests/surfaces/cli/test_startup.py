@@ -83,7 +83,7 @@ def test_fill_loads_its_command_and_nothing_for_other_work():
         "unmask.verbs.texts",
         "unmask.models.checkpoint",
     } <= names
-    assert not names & (FOR_OTHER_WORK | {"unmask.verbs.sampling"})
+    assert not names & (FOR_OTHER_WORK | {"unmask.verbs.sample", "unmask.verbs.generate"})
 
 
 @pytest.mark.parametrize(

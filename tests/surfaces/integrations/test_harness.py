@@ -148,11 +148,11 @@ def test_tasks_have_the_numbers_of_score(tasks, model):
     )
 
     greedy = unmask.Confidence(passes=3, temperature=0)
-    filled = unmask.sample(
-        f"{QUESTIONS[0]} [MASK] [MASK] [MASK]", model=model, kernel=greedy, chains=1, sweeps=1
+    filled = unmask.generate(
+        f"{QUESTIONS[0]} [MASK] [MASK] [MASK]", model=model, decoder=greedy, n_texts=1
     )
     written = [one[0][0] for one in responses["our_writing"]]
-    assert f"{QUESTIONS[0]} {written[0]}" == filled.to_frame()["text"][0].split(".")[0].strip()
+    assert f"{QUESTIONS[0]} {written[0]}" == filled.texts[0].split(".")[0].strip()
     assert len(written) == 2
     assert all("." not in text for text in written)
     assert evaluation["config"]["score"] == "any_order"

@@ -138,8 +138,8 @@ def of_samples() -> Iterator[Call]:
     for name, kernel in DECODERS.items():
         own = {key: value for key, value in kernel.items() if key != "profile"}
         for length in (6, 10):
-            options = {"kernel": own, "chains": 2, "sweeps": 1, "seed": 2, "length": length}
-            yield call(f"bundled/sample/{name}/{length}", "sample", model=BUNDLED, **options)
+            options = {"kernel": own, "n_texts": 2, "seed": 2, "length": length}
+            yield call(f"bundled/generated/{name}/{length}", "generated", model=BUNDLED, **options)
 
 
 def of_studies() -> Iterator[Call]:

@@ -222,20 +222,9 @@ def of_corpora() -> Iterator[Call]:
 def of_samples() -> Iterator[Call]:
     """sample, diagnose, lab."""
     short = ("--chains", "2", "--sweeps", "3", "--seed", "1")
-    without_passes = ("mh", "gibbs", "block", "sequential-block", "ancestral")
-    with_passes = (
-        "mask-predict",
-        "confidence",
-        "revise",
-        "entropy-bound",
-        "lowest-entropy",
-        "random",
-        "interleaved",
-        "verified",
-    )
-    for kernel in (*without_passes, *with_passes):
-        passes = ("--passes", "2") if kernel in with_passes else ()
-        yield from both("sample", PAIR, *WORDS, "--kernel", kernel, *passes, *short)
+    kernels = ("mh", "gibbs", "block", "sequential-block")
+    for kernel in kernels:
+        yield from both("sample", PAIR, *WORDS, "--kernel", kernel, *short)
     yield command(("sample", "--length", "5,6", *WORDS, "--kernel", "mh", *short, "--json"))
     yield command(
         ("sample", PAIR, *WORDS, "--kernel", "gibbs", *short, "--out", "out/run", "--json")
@@ -250,7 +239,7 @@ def of_samples() -> Iterator[Call]:
 
 def of_sequences() -> Iterator[Call]:
     """Commands that read what others wrote."""
-    for kernel in ("mh", "ancestral"):
+    for kernel in ("mh", "gibbs"):
         sampled = (
             "sample",
             PAIR,
@@ -289,31 +278,6 @@ def of_sequences() -> Iterator[Call]:
             [*words, "--reference", "materials/few_targets.txt", "--out", "out/run", "--json"],
         ]
         yield call(f"commands/translate/{kernel}", "commands", several=several)
-    profile = [
-        "dependence",
-        "--profile",
-        "materials/many.txt",
-        *WORDS,
-        "--candidates",
-        "4",
-        "--save",
-        "out/profile.json",
-    ]
-    decoded = [
-        "sample",
-        PAIR,
-        *WORDS,
-        "--chains",
-        "2",
-        "--sweeps",
-        "1",
-        "--profile",
-        "out/profile.json",
-        "--json",
-    ]
-    for kernel in ("verified", "least-dependent"):
-        several = [profile, [*decoded, "--kernel", kernel, "--passes", "2"]]
-        yield call(f"commands/profile, sample/{kernel}", "commands", several=several)
 
 
 def of_mistakes() -> Iterator[Call]:

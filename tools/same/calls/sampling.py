@@ -77,21 +77,27 @@ def of_decoders() -> Iterator[Call]:
     """Decoded texts."""
     for name, kernel in DECODERS.items():
         for seed in (0, 1):
-            options = {"kernel": kernel, "seed": seed, "chains": 4, "sweeps": 2}
+            options = {"kernel": kernel, "seed": seed, "n_texts": 4}
             yield call(
-                f"sample/template/{name}/{seed}",
-                "sample",
+                f"generated/template/{name}/{seed}",
+                "generated",
                 template=TEMPLATE,
                 model=model("words"),
                 **options,
             )
             yield call(
-                f"sample/length/{name}/{seed}", "sample", length=8, model=model("words"), **options
+                f"generated/length/{name}/{seed}",
+                "generated",
+                length=8,
+                model=model("words"),
+                **options,
             )
     for name in ("distilbert", "electra", "roberta"):
-        for kernel in ("mh", "ancestral", "mask-predict", "lowest-entropy"):
-            options = {"kernel": {**KERNELS, **DECODERS}[kernel], "seed": 4, "length": 5, **SMALL}
-            yield call(f"sample/{name}/{kernel}", "sample", model=model(name), **options)
+        options = {"kernel": KERNELS["mh"], "seed": 4, "length": 5, **SMALL}
+        yield call(f"sample/{name}/mh", "sample", model=model(name), **options)
+        for decoder in ("ancestral", "mask-predict", "lowest-entropy"):
+            options = {"kernel": DECODERS[decoder], "seed": 4, "length": 5, "n_texts": 4}
+            yield call(f"generated/{name}/{decoder}", "generated", model=model(name), **options)
 
 
 def of_options() -> Iterator[Call]:
@@ -111,13 +117,17 @@ def of_options() -> Iterator[Call]:
         "allow": method("Start", allow={"$numbers": {"2": ["cat", "dog"]}}),
     }
     for name, start in limits.items():
-        for kernel in ("mh", "block", "ancestral", "confidence", "verified", "lowest-entropy"):
-            options = {
-                "kernel": {**KERNELS, **DECODERS}[kernel],
-                "start": start,
-                "seed": 6,
-                **SMALL,
-            }
+        for decoder in ("ancestral", "confidence", "verified", "lowest-entropy"):
+            options = {"kernel": DECODERS[decoder], "start": start, "seed": 6, "n_texts": 4}
+            yield call(
+                f"generated/limit/{name}/{decoder}",
+                "generated",
+                template=TEMPLATE,
+                model=model("words"),
+                **options,
+            )
+        for kernel in ("mh", "block"):
+            options = {"kernel": KERNELS[kernel], "start": start, "seed": 6, **SMALL}
             yield call(
                 f"sample/limit/{name}/{kernel}",
                 "sample",
@@ -155,9 +165,18 @@ def of_options() -> Iterator[Call]:
                     **options,
                 )
     for dtype in ("float64", "bfloat16"):
-        for kernel in ("mh", "gibbs", "ancestral", "entropy-bound"):
-            options = {"kernel": {**KERNELS, **DECODERS}[kernel], "seed": 9, **SMALL}
-            loaded = model("words", dtype=dtype)
+        loaded = model("words", dtype=dtype)
+        for decoder in ("ancestral", "entropy-bound"):
+            options = {"kernel": DECODERS[decoder], "seed": 9, "n_texts": 4}
+            yield call(
+                f"generated/{dtype}/{decoder}",
+                "generated",
+                template=TEMPLATE,
+                model=loaded,
+                **options,
+            )
+        for kernel in ("mh", "gibbs"):
+            options = {"kernel": KERNELS[kernel], "seed": 9, **SMALL}
             yield call(
                 f"sample/{dtype}/{kernel}", "sample", template=TEMPLATE, model=loaded, **options
             )
@@ -167,17 +186,9 @@ def of_options() -> Iterator[Call]:
 
 def of_folders() -> Iterator[Call]:
     """Runs that are kept, and go on."""
-    for kernel in (
-        "mh",
-        "gibbs",
-        "block",
-        "sequential-block",
-        "ancestral",
-        "mask-predict",
-        "interleaved",
-    ):
+    for kernel in ("mh", "gibbs", "block", "sequential-block"):
         options = {
-            "kernel": {**KERNELS, **DECODERS}[kernel],
+            "kernel": KERNELS[kernel],
             "template": TEMPLATE,
             "chains": 3,
             "seed": 12,
@@ -191,9 +202,9 @@ def of_folders() -> Iterator[Call]:
 
 def of_judges() -> Iterator[Call]:
     """Samples with the numbers of a causal model."""
-    for kernel in ("mh", "ancestral", "confidence"):
+    for kernel in ("mh", "gibbs"):
         options = {
-            "kernel": {**KERNELS, **DECODERS}[kernel],
+            "kernel": KERNELS[kernel],
             "template": TEMPLATE,
             "seed": 14,
             **SMALL,
@@ -203,8 +214,8 @@ def of_judges() -> Iterator[Call]:
 
 def of_several() -> Iterator[Call]:
     """Runs side by side."""
-    for kernels in (("mh", "gibbs"), ("ancestral", "block", "interleaved")):
-        chosen = [{**KERNELS, **DECODERS}[kernel] for kernel in kernels]
+    for kernels in (("mh", "gibbs"), ("block", "sequential-block")):
+        chosen = [KERNELS[kernel] for kernel in kernels]
         options = {"template": TEMPLATE, "seed": 15, "chains": 2, "sweeps": 30}
         yield call(
             f"diagnose/{'+'.join(kernels)}",
@@ -238,15 +249,17 @@ def refused() -> Iterator[Call]:
         model=loaded,
     )
     yield call(
-        "refused/sample/both",
-        "sample",
+        "refused/generated/both",
+        "generated",
+        n_texts=4,
         template=TEMPLATE,
         kernel=method("EntropyBound", passes=2, gamma=1.0),
         model=loaded,
     )
     yield call(
-        "sample/without-profile",
-        "sample",
+        "generated/without-profile",
+        "generated",
+        n_texts=4,
         template=TEMPLATE,
         kernel="least-dependent",
         model=loaded,

@@ -9,8 +9,9 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "top_k": "top",
     "k": "top",
     "n": "top",
-    "num_samples": "chains",
-    "num_return_sequences": "chains",
+    "num_samples": ("n_texts", "chains"),
+    "num_return_sequences": "n_texts",
+    "chains": "n_texts",
     "metric": "score",
     "metrics": "score",
     "method": "construction",
@@ -26,7 +27,7 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "output_dir": "out",
     "prompt": "template",
     "out": "save",
-    "steps": "sweeps",
+    "steps": ("sweeps", "passes"),
     "batch_size": "memory",
     "pairs": "data",
     "minimal_pairs": "data",
@@ -34,6 +35,8 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "decoding_steps": "passes",
     "decoder": "kernel",
     "decoding_temperature": "temperature",
+    "max_new_tokens": "length",
+    "temperature": "energy_temperature",
 }
 """Names that other tools have for arguments of ours, or that ours had; used only where the function
 has ours and not theirs. Of several names of ours the first that the function has is meant.
@@ -47,6 +50,24 @@ OF_OTHER_METHODS = {
 }
 """Options of some methods, and what is meant where a method does not have them."""
 OF_OTHER_VERBS: dict[tuple[str, str], str] = {
+    **{
+        ("sample", name): "generate"
+        for name in (
+            "decoder",
+            "decoding_steps",
+            "gamma",
+            "n_texts",
+            "num_return_sequences",
+            "order",
+            "passes",
+            "profile",
+            "sets",
+        )
+    },
+    **{
+        ("generate", name): "sample"
+        for name in ("burn_in", "energy", "init", "kernel", "random_start", "sweeps", "thin")
+    },
     ("mutants", "measured"): "assay",
     ("mutants", "ranking"): "assay",
     ("mutants", "column"): "assay",

@@ -464,11 +464,18 @@ def failure(argument: str, named: Any, error: Exception) -> InputError:
     """The error of a user's own class or function that failed while it ran, in one line with its
     file and line.
     """
-    try:
-        where = place_of(error, code_of(named))
-    except InputError:  # it stands in no file, as at the prompt
-        where = named.__qualname__
+    where = place_in(named, error)
     return InputError(f"{where}: {first_line_of(error)}", argument=argument, use="mend it")
+
+
+def place_in(named: Any, error: Exception) -> str:
+    """Where a user's own class or function failed: the file and the line, or its name where it
+    stands in no file, as at the prompt.
+    """
+    try:
+        return place_of(error, code_of(named))
+    except (InputError, AttributeError):  # a `partial` has no name and no module
+        return str(getattr(named, "__qualname__", type(named).__name__))
 
 
 def place_of(error: BaseException, code: OwnCode) -> str:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unmask.common.border.declarations import hints
+from unmask.common.border.marks import resolved
 from unmask.common.border.names import nearest
 from unmask.common.border.values import accepted
 from unmask.common.checks import shown
@@ -27,12 +28,26 @@ kind and the name of the method, as in `kernel.uniform = "package.module:Uniform
 """
 
 
+class Elsewhere(NamedTuple):
+    """Methods of another kind, which some look for among these.
+
+    registry   "module:NAME" of their registry, loaded when a name is not of this kind
+    verb       the verb that takes them
+    argument   as which one
+    """
+
+    registry: str
+    verb: str
+    argument: str
+
+
 class Registry(Mapping[str, type]):
     """The classes of one kind of method, by name.
 
-    kind       what messages call a method of this kind
-    folders    the packages whose files hold them: imported when the registry is first read
-    function   makes a method of a plain function of a user, for kinds where that is enough
+    kind        what messages call a method of this kind
+    folders     the packages whose files hold them: imported when the registry is first read
+    function    makes a method of a plain function of a user, for kinds where that is enough
+    elsewhere   methods of another kind, whose verb a message names
     """
 
     def __init__(
@@ -40,10 +55,12 @@ class Registry(Mapping[str, type]):
         kind: str,
         folders: tuple[str, ...],
         function: Callable[[Callable[..., Any]], Any] | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self.kind = kind
         self.folders = folders
         self.function = function
+        self.elsewhere = elsewhere
         self.base: Any = None  # set by the base class of the kind, as it is defined
         self.brought: dict[str, type] = {}
         """Own classes that the user of this process named, by how they were spelled."""
@@ -166,6 +183,8 @@ class Registry(Mapping[str, type]):
             return named
         if self.is_method(named) or (self.function is not None and callable(named)):
             return named
+        if self.is_elsewhere(named):
+            raise self._of_other_kind(argument, text)
         bases = self.base if isinstance(self.base, tuple) else (self.base,)
         names = " or ".join(f"unmask.{base.__name__}" for base in bases)
         raise InputError(
@@ -211,6 +230,9 @@ class Registry(Mapping[str, type]):
                 argument=argument,
                 use="install the package anew, or leave its method out",
             ) from None
+        is_function = callable(named) and not isinstance(named, type)
+        if self.function is not None and is_function:
+            return named
         if not (isinstance(named, type) and issubclass(named, self.base)):
             raise InputError(
                 f"{entry.value} of an installed package is no {self.kind}",
@@ -256,7 +278,31 @@ class Registry(Mapping[str, type]):
                 use="give the class another name",
             )
 
+    # ---- methods of another kind ----
+
+    def is_elsewhere(self, value: object) -> bool:
+        """Whether a value is, or names, a method of the kind that is `elsewhere`."""
+        if self.elsewhere is None:
+            return False
+        others: Registry = resolved(self.elsewhere.registry)
+        if isinstance(value, str):
+            return value in others
+        if isinstance(value, type):
+            return bool(others) and issubclass(value, others.base)
+        return others.is_method(value)
+
+    def _of_other_kind(self, argument: str, name: str) -> InputError:
+        assert self.elsewhere is not None
+        others: Registry = resolved(self.elsewhere.registry)
+        call = f"unmask.{self.elsewhere.verb}({self.elsewhere.argument}={name!r})"
+        return InputError(
+            f"{name} is a {others.kind}, and no {self.kind}", argument=argument, use=f"use {call}"
+        )
+
     def _unknown(self, argument: str, value: object) -> InputError:
+        if self.is_elsewhere(value):
+            name = value if isinstance(value, str) else getattr(value, "name", "")
+            return self._of_other_kind(argument, str(name))
         names = list(self)
         use = f"use one of {', '.join(names)}"
         near = nearest(value, names) if isinstance(value, str) else None

@@ -122,6 +122,7 @@ class OfFunction(Construction):
         function: The function; its name is the construction's.
     """
 
+    keeps_compatible = False  # a function cannot say whether it does
     function: Callable[..., Any]
 
     def __post_init__(self) -> None:

@@ -51,7 +51,8 @@ def check_construction(
     """Check that a construction keeps the laws of constructions, on tiny tables.
 
     Parameters:
-        construction: The construction with its options, or a name, also of own code: my.py:Mine.
+        construction: The construction with its options, or a name, also of own code: my.py:Mine;
+            or a function from tables to a joint, which cannot say whether it keeps law 3.
 
     Raises AssertionError with a sentence that says what is broken.
 

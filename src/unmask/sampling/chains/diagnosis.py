@@ -46,7 +46,7 @@ class Diagnosis(Result):
     functionals  energy, unchanged tokens and equal neighbours, by length: mean, R-hat,
                  effective sample sizes
     stutter      share of neighbouring tokens that are equal
-    start_stutter  the same of the starts; NaN for decoders
+    start_stutter  the same of the starts
     unique       share of the samples' texts that are different
     at_start     share of samples that were taken before their chain had left its start
     lowest_energy  of all samples
@@ -166,12 +166,11 @@ class Diagnoses(Result):
 
 
 def write_diagnosis(run: SampleRun, diagnosis: Diagnosis) -> None:
-    """Write diagnostics.json and, of chains, figures/chains.png into the folder of a run."""
+    """Write diagnostics.json and figures/chains.png into the folder of a run."""
     assert run.folder is not None
     write_json(run.folder / "diagnostics.json", diagnosis.to_dict())
-    if not run.settings.kernel.decodes:
-        with atomic_path(run.folder / "figures" / "chains.png") as temporary:
-            chain_figure(run).savefig(temporary, dpi=120, format="png")
+    with atomic_path(run.folder / "figures" / "chains.png") as temporary:
+        chain_figure(run).savefig(temporary, dpi=120, format="png")
 
 
 def measure_run(run: SampleRun) -> Diagnosis:
@@ -183,19 +182,15 @@ def measure_run(run: SampleRun) -> Diagnosis:
     passes = _passes_of(samples)
     # A step counts at each site that it redraws: `sites_per_step` updates are one step.
     site_updates = int(run.rates["steps"].sum())
-    passes_per_step = NAN
-    if site_updates:
-        passes_per_step = passes / site_updates * kernel.sites_per_step
+    passes_per_step = passes / site_updates * kernel.sites_per_step
     functionals = []
-    start_stutter = NAN
-    if not kernel.decodes:
-        for length, part in frame.groupby("length"):
-            passes_of_length = _passes_of(part)
-            for name in NAMES:
-                draws = draws_of(part, name)
-                functionals.append(measure(name, int(length), draws, passes_of_length))
-        start_of_each_chain = frame.drop_duplicates("chain")["start"]
-        start_stutter = stutter_rate(list(start_of_each_chain))
+    for length, part in frame.groupby("length"):
+        passes_of_length = _passes_of(part)
+        for name in NAMES:
+            draws = draws_of(part, name)
+            functionals.append(measure(name, int(length), draws, passes_of_length))
+    start_of_each_chain = frame.drop_duplicates("chain")["start"]
+    start_stutter = stutter_rate(list(start_of_each_chain))
     lowest = int(samples["energy"].argmin())
     diagnosis = Diagnosis(
         kernel=kernel.name,
@@ -224,8 +219,5 @@ def _passes_of(samples: pandas.DataFrame) -> int:
 
 
 def _share_of_steps(rates: pandas.DataFrame, name: str) -> float:
-    """The column `name` of the rates, over all sites, per step; NaN if there was no step."""
-    steps = int(rates["steps"].sum())
-    if steps == 0:
-        return NAN
-    return float(rates[name].sum() / steps)
+    """The column `name` of the rates, over all sites, per step."""
+    return float(rates[name].sum() / rates["steps"].sum())

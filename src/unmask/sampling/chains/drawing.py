@@ -59,7 +59,7 @@ def draw_samples(
         energy=energy,
         workers=None if shared is None else shared.workers,
     )
-    whole_run = _WholeRun(settings, runs, seconds_between_checkpoints, progress)
+    whole_run = WholeRun(settings, runs, seconds_between_checkpoints, progress)
     if out is None:
         keepers = whole_run.advance(shared)
         samples = [rows for keeper in keepers for rows in keeper.samples]
@@ -90,7 +90,7 @@ def draw_samples(
     return run
 
 
-class _WholeRun:
+class WholeRun:
     """All groups of a run; `advance` takes them to the end.
 
     runs          the groups; empty at the end

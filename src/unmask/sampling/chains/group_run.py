@@ -27,6 +27,7 @@ from unmask.sampling.engine.randomness import ChainStreams, streams_of
 from unmask.sampling.kernels.state import ChainState, StepInfo
 from unmask.sampling.kernels.sweep import SweepPlan
 from unmask.sampling.on_target import DecoderOnTarget, KernelOnTarget
+from unmask.sampling.own_steps import kernel_step
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 
@@ -105,6 +106,10 @@ class GroupRun(ABC):
         self.scoring_passes += int(spent.sum())
         return state.energy
 
+    def energies_of_samples(self) -> Float[Tensor, " n"] | None:
+        """The energies that are kept with the samples; None if none are."""
+        return self.energies()
+
     def log_probs(self) -> Float[Tensor, " n"] | None:
         """The log-probabilities of the texts now, given the order in which they were filled;
         None if they are not tractable.
@@ -118,7 +123,7 @@ class GroupRun(ABC):
             chains=self.group.chains,
             length=self.group.target.sites,
             ids=self.texts().int(),
-            energies=self.energies(),
+            energies=self.energies_of_samples(),
             log_probs=self.log_probs(),
             passes=self.spent.clone(),
         )
@@ -201,10 +206,9 @@ class MarkovRun(GroupRun):
         sweep = self.done + 1
         every_chain = self.state.rows
         sites = self.plan.draw(self.streams.of(sweep, step=0), every_chain)
-        method = self.kernel.method
         for number in range(self.plan.steps):
             rng = self.streams.of(sweep, step=number + 1)
-            self.state, info = method.step(self.kernel, self.state, rng, sites[number])
+            self.state, info = kernel_step(self.kernel, self.state, rng, sites[number])
             self._count(info)
             yield info
         self.done = sweep
@@ -271,6 +275,9 @@ class DecoderRun(GroupRun):
 
     def scored(self) -> ChainState:
         return ChainState.at(self.group.target, self.state.ids)
+
+    def energies_of_samples(self) -> None:
+        """The law of a decoder has no energy, and energies would take passes."""
 
     def log_probs(self) -> Float[Tensor, " n"] | None:
         if not self.decoder.exact:

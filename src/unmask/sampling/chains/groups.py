@@ -119,6 +119,13 @@ def _refuse_too_many_samples(settings: SampleSettings, longest: int) -> None:
     bytes_per_chain = samples * (BYTES_PER_SAMPLE + BYTES_PER_TOKEN * longest)
     needed = settings.chains * bytes_per_chain
     free = free_bytes(torch.device("cpu"))
+    if needed > free and settings.kernel.decodes:
+        raise InputError(
+            f"{settings.chains:,} texts need about {needed / GIGABYTE:,.0f} GB, and"
+            f" {free / GIGABYTE:.1f} GB are free",
+            argument="n_texts",
+            use=f"ask for {free // bytes_per_chain:,} texts or fewer",
+        )
     if needed > free:
         raise InputError(
             f"{settings.chains:,} chains of {samples:,} samples need about"

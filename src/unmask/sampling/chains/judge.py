@@ -118,22 +118,24 @@ class CausalJudge:
 
 
 def judge_run(judge: CausalJudge, run: SampleRun) -> dict[str, float | str | None]:
-    """Mean scores of the last texts of the chains (a decoder's texts, thinned evenly) and of
-    the texts that they started from; None where there is nothing to score.
+    """Mean scores of the last texts of the chains and of the texts that they started from; None
+    where there is nothing to score.
     """
-    last = list(run.last["text"])
-    every = max(1, -(-len(last) // MOST_JUDGED))
     starts: list[str] = []
-    if not run.settings.kernel.decodes and "text" in run.starts:
+    if "text" in run.starts:
         starts = list(run.starts["text"])[:MOST_JUDGED]
     return {
         "name": judge.name,
-        "samples": _mean_score(judge, last[::every]),
-        "starts": _mean_score(judge, starts),
+        "samples": mean_score(judge, list(run.last["text"])),
+        "starts": mean_score(judge, starts),
     }
 
 
-def _mean_score(judge: CausalJudge, texts: Sequence[str]) -> float | None:
-    scores = judge(texts)
+def mean_score(judge: CausalJudge, texts: Sequence[str]) -> float | None:
+    """The mean score of texts, at most MOST_JUDGED of them, evenly thinned; None where there is
+    nothing to score.
+    """
+    every = max(1, -(-len(texts) // MOST_JUDGED))
+    scores = judge(texts[::every])
     known = scores[~np.isnan(scores)]
     return float(known.mean()) if len(known) else None

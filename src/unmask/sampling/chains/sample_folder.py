@@ -37,7 +37,7 @@ from unmask.sampling.chains.snapshot import (
     Snapshot,
     on_host,
 )
-from unmask.sampling.settings import SampleSettings
+from unmask.sampling.settings import GenerateSettings, SampleSettings
 
 if TYPE_CHECKING:
     from unmask.sampling.chains.group_run import GroupRun
@@ -59,17 +59,21 @@ class SampleFolder(RunFolder):
     about         entries of settings.json besides the settings
     """
 
+    KIND: ClassVar[str] = KIND
+    SIZES: ClassVar[str] = "chains_at_once"
+    """The entry of settings.json that has the size of each group."""
     MAY_GROW: ClassVar[tuple[str, ...]] = ("sweeps",)
     REMEDY = "delete it and its group's file in checkpoints, and give the same command again"
 
     def __init__(
         self,
         path: str | os.PathLike[str],
-        settings: SampleSettings,
+        settings: SampleSettings | GenerateSettings,
         fingerprint: str,
         about: Mapping[str, Any],
     ) -> None:
-        super().__init__(path, KIND, {**settings.to_dict(), **about, "weights": fingerprint})
+        stored = {**settings.to_dict(), **about, "weights": fingerprint}
+        super().__init__(path, self.KIND, stored)
 
     def checkpoint(self, group: int, run: GroupRun, restore: bool) -> Snapshot | None:
         """The latest snapshot of a group; None before its first.
@@ -127,6 +131,14 @@ class SampleFolder(RunFolder):
             np.savez(stream, allow_pickle=False, **arrays)
 
 
+class GenerateFolder(SampleFolder):
+    """The folder of `unmask generate`: each group is one decoding, so nothing of it grows."""
+
+    KIND: ClassVar[str] = "generate"
+    SIZES: ClassVar[str] = "texts_at_once"
+    MAY_GROW: ClassVar[tuple[str, ...]] = ()
+
+
 def load_run(path: Any) -> SampleRun:
     """A run as its folder has it so far; it need not be finished."""
     folder = user_path(path, "run")  # raises for what is no path
@@ -152,32 +164,35 @@ def stored_settings(folder: Path) -> SampleSettings:
     """The settings of the run in a folder."""
     stored = read_settings(folder, KIND)
     try:
-        return SampleSettings.from_dict(stored)
+        settings = SampleSettings.from_dict(stored)
     except KeyError as missing:
-        raise _not_of_a_sample_run(folder, f"lacks {missing}") from None
+        raise _not_of_a_run(folder, f"lacks {missing}") from None
     except (InputError, TypeError, ValueError) as error:
-        raise _not_of_a_sample_run(folder, str(error)) from None
+        raise _not_of_a_run(folder, str(error)) from None
+    if settings.kernel.decodes:
+        raise _not_of_a_run(folder, f"{settings.kernel.name} is a decoder, and moves no chain")
+    return settings
 
 
-def stored_sizes(folder: Path) -> list[int] | None:
-    """The number of chains of each group of the run in a folder; None if no run states it, and
-    one may begin there.
+def stored_sizes(folder: Path, folder_class: type[SampleFolder] = SampleFolder) -> list[int] | None:
+    """The number of chains, or texts, of each group of the run in a folder; None if no run states
+    it, and one may begin there.
     """
-    stored = refuse_foreign(folder, KIND)
-    if stored is None or stored.get("chains_at_once") is None:
+    stored = refuse_foreign(folder, folder_class.KIND)
+    if stored is None or stored.get(folder_class.SIZES) is None:
         return None
-    sizes = stored["chains_at_once"]
+    sizes = stored[folder_class.SIZES]
     is_list = isinstance(sizes, list)
     if not is_list or not all(type(size) is int and size >= 1 for size in sizes):
-        why = f"chains_at_once {shown(sizes)} is not a list of whole numbers from 1"
-        raise _not_of_a_sample_run(folder, why)
+        why = f"{folder_class.SIZES} {shown(sizes)} is not a list of whole numbers from 1"
+        raise _not_of_a_run(folder, why, folder_class.KIND)
     return sizes
 
 
-def _not_of_a_sample_run(folder: Path, why: str) -> InputError:
+def _not_of_a_run(folder: Path, why: str, kind: str = KIND) -> InputError:
     file = folder / "settings.json"
     return InputError(
-        f"{str(file)!r} is not of an `unmask sample` run, or damaged ({why}): {START_ELSEWHERE}"
+        f"{str(file)!r} is not of an `unmask {kind}` run, or damaged ({why}): {START_ELSEWHERE}"
     )
 
 

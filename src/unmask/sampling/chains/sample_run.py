@@ -28,7 +28,7 @@ class SampleRun(Result):
     """The result of `unmask.sample`.
 
     settings     what decided the samples: kernel, energy, temperature, seed, ...
-    samples      one row per kept text: chain, sweep, text, energy, log_prob, passes, length, ids
+    samples      one row per kept text: chain, sweep, text, energy, passes, length, ids
     starts       one row per chain: the text it started from (`ids`, and `text` where known)
     rates        one row per length and position: steps, accepted, proposed, changed
     folder       where the run is kept, if it is
@@ -53,11 +53,7 @@ class SampleRun(Result):
 
     @property
     def last(self) -> pandas.DataFrame:
-        """The last sample of each chain; of a decoder, whose samples are independent, all of
-        them.
-        """
-        if self.settings.kernel.decodes:
-            return self.samples
+        """The last sample of each chain."""
         return self.samples.drop_duplicates("chain", keep="last")
 
     def to_frame(self) -> pandas.DataFrame:
@@ -68,11 +64,10 @@ class SampleRun(Result):
         """The object that `unmask sample --json` prints: the settings, the last sample of each
         chain, and the diagnosis.
         """
-        last = self.last[["chain", "sweep", "text", "energy", "log_prob", "passes"]]
-        with_nulls = last.astype(object).where(last.notna(), None)
+        last = self.last[["chain", "sweep", "text", "energy", "passes"]]
         return {
             "settings": self.settings.to_dict(),
-            "samples": with_nulls.to_dict("records"),
+            "samples": last.to_dict("records"),
             "diagnosis": self.diagnosis.to_dict(),
         }
 
@@ -118,7 +113,8 @@ def assemble(
             " delete its checkpoints and give the command of the run again; they are drawn again,"
             " and are the same"
         )
-    samples = table.to_pandas().sort_values(["chain", "sweep"], kind="stable")
+    without_law = table.drop_columns(["log_prob"])  # texts of chains have none
+    samples = without_law.to_pandas().sort_values(["chain", "sweep"], kind="stable")
     return SampleRun(
         settings=settings,
         samples=samples.reset_index(drop=True),

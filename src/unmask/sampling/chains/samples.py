@@ -23,7 +23,7 @@ class SweepRows(NamedTuple):
     chains      the numbers of the n chains in the whole run
     length      free tokens of each text
     ids         token ids
-    energies    energies of the texts
+    energies    energies of the texts; None of decoders, whose law has none
     log_probs   log-probabilities, of decoders that have a law
     passes      passes of each chain so far
     """
@@ -32,7 +32,7 @@ class SweepRows(NamedTuple):
     chains: list[int]
     length: int
     ids: Int[Tensor, "n T"]
-    energies: Float[Tensor, " n"]
+    energies: Float[Tensor, " n"] | None
     log_probs: Float[Tensor, " n"] | None
     passes: Int[Tensor, " n"]
 
@@ -40,7 +40,7 @@ class SweepRows(NamedTuple):
         """The samples in this process's memory."""
         return self._replace(
             ids=self.ids.cpu(),
-            energies=self.energies.cpu(),
+            energies=None if self.energies is None else self.energies.cpu(),
             log_probs=None if self.log_probs is None else self.log_probs.cpu(),
             passes=self.passes.cpu(),
         )
@@ -81,15 +81,17 @@ def _table_of_sweep(rows: SweepRows, model: MaskedLM) -> pyarrow.Table:
     ids = rows.ids.cpu().numpy()
     tokens_per_text = ids.shape[1]
     ends = np.arange(0, ids.size + 1, tokens_per_text, dtype=np.int32)
-    if rows.log_probs is None:
-        log_probs = pa.nulls(n, pa.float64())
-    else:
+    energies = pa.nulls(n, pa.float64())
+    if rows.energies is not None:
+        energies = rows.energies.cpu().numpy()
+    log_probs = pa.nulls(n, pa.float64())
+    if rows.log_probs is not None:
         log_probs = rows.log_probs.cpu().numpy()
     values = {
         "chain": np.array(rows.chains, dtype=np.int32),
         "sweep": np.full(n, rows.sweep, dtype=np.int32),
-        "text": _spelled(ids, model),
-        "energy": rows.energies.cpu().numpy(),
+        "text": spelled(ids, model),
+        "energy": energies,
         "log_prob": log_probs,
         "passes": rows.passes.cpu().numpy(),
         "length": np.full(n, rows.length, dtype=np.int32),
@@ -100,7 +102,7 @@ def _table_of_sweep(rows: SweepRows, model: MaskedLM) -> pyarrow.Table:
     return pa.Table.from_arrays(arrays, schema=columns)
 
 
-def _spelled(ids: Int[np.ndarray, "n T"], model: MaskedLM) -> np.ndarray:
+def spelled(ids: Int[np.ndarray, "n T"], model: MaskedLM) -> np.ndarray:
     """The text of each row of token ids; a text that several chains hold is spelled once."""
     different, which = np.unique(ids, axis=0, return_inverse=True)
     texts = [model.words.text(row) for row in different.tolist()]

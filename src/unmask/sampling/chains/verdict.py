@@ -27,12 +27,7 @@ def verdict(diagnosis: Diagnosis, settings: SampleSettings) -> list[str]:
     kernel = settings.kernel
     options = vars(kernel)  # a sentence names those that its kernel has
     sentence = kernel.verdict.format_map({**options, "energy": settings.energy.name})
-    sentences = [sentence]
-    if not kernel.decodes:
-        sentences += _mixing(diagnosis)
-        sentences += _moves(diagnosis)
-    sentences += _stutter(diagnosis)
-    return sentences
+    return [sentence, *_mixing(diagnosis), *_moves(diagnosis), *_stutter(diagnosis)]
 
 
 def _mixing(diagnosis: Diagnosis) -> list[str]:

@@ -33,9 +33,9 @@ class Ancestral(Decoder):
     Parameters:
         order: In which blanks are filled.
 
-    >>> kernel = unmask.Ancestral(order="random")
-    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
-    >>> run.settings.kernel.name, len(run.to_frame())
+    >>> decoder = unmask.Ancestral(order="random")
+    >>> generation = unmask.generate("A [MASK] [MASK] sat.", decoder=decoder, n_texts=2)
+    >>> generation.settings.decoder.name, len(generation.texts)
     ('ancestral', 2)
     """
 

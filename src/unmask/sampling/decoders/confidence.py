@@ -26,9 +26,9 @@ class Confidence(InSteps):
     A site's confidence is the probability of its token when it was predicted. A site that was kept
     once is never predicted again. With as many steps as blanks this is easy-first decoding.
 
-    >>> kernel = unmask.Confidence(passes=2)
-    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
-    >>> run.settings.kernel.name, len(run.to_frame())
+    >>> decoder = unmask.Confidence(passes=2)
+    >>> generation = unmask.generate("A [MASK] [MASK] sat.", decoder=decoder, n_texts=2)
+    >>> generation.settings.decoder.name, len(generation.texts)
     ('confidence', 2)
     """
 

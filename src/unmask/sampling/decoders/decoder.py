@@ -13,8 +13,9 @@ from annotated_types import Interval
 
 from unmask.common.lazy import torch
 from unmask.common.methods.method import Method, method
-from unmask.common.methods.registry import Registry
+from unmask.common.methods.registry import Elsewhere, Registry
 from unmask.sampling.kernels.state import refuse_nan
+from unmask.sampling.own_steps import decoder_step, refuse_blanks
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -30,7 +31,11 @@ HOTTEST = 1e6  # The highest temperature
 MOST_STEPS = 10**6
 Steps = Annotated[int, Interval(ge=1, le=MOST_STEPS)]
 OWN_LAW = "its own law, with log_prob"
-DECODERS = Registry("decoder", folders=("unmask.sampling.decoders",))
+DECODERS = Registry(
+    "decoder",
+    folders=("unmask.sampling.decoders",),
+    elsewhere=Elsewhere("unmask.sampling.kernels.kernel:KERNELS", "sample", "kernel"),
+)
 
 
 @dataclass
@@ -243,10 +248,11 @@ def decoding(
     passes = torch.zeros_like(state.rows)
     yield state, passes
     for _ in range(method.steps(decoder)):
-        state, spent = method.step(decoder, state, rng)
+        state, spent = decoder_step(decoder, state, rng)
         passes += spent
         yield state, passes
     refuse_nan(state.confidence)
+    refuse_blanks(decoder, state)
 
 
 def lowest(

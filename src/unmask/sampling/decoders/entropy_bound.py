@@ -30,9 +30,9 @@ class EntropyBound(Bounded):
     entropy (and with it those that are certain). Given a number of passes, each pass takes the
     smallest gamma with which the passes that are left suffice if entropies stay as they are.
 
-    >>> kernel = unmask.EntropyBound(gamma=0.5)
-    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
-    >>> run.settings.kernel.name, len(run.to_frame())
+    >>> decoder = unmask.EntropyBound(gamma=0.5)
+    >>> generation = unmask.generate("A [MASK] [MASK] sat.", decoder=decoder, n_texts=2)
+    >>> generation.settings.decoder.name, len(generation.texts)
     ('entropy-bound', 2)
     """
 

@@ -25,9 +25,9 @@ class Interleaved(RevealingInSteps):
     The choice does not use the model. For m a power of two, every site that is left after half of
     the passes has revealed neighbours on both sides (at the ends: on one).
 
-    >>> kernel = unmask.Interleaved(passes=2)
-    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
-    >>> run.settings.kernel.name, len(run.to_frame())
+    >>> decoder = unmask.Interleaved(passes=2)
+    >>> generation = unmask.generate("A [MASK] [MASK] sat.", decoder=decoder, n_texts=2)
+    >>> generation.settings.decoder.name, len(generation.texts)
     ('interleaved', 2)
     """
 

@@ -65,9 +65,9 @@ class LeastDependent(Profiled, Bounded):
 
     Without a profile the blanks are interleaved.
 
-    >>> kernel = unmask.LeastDependent(passes=2)
-    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
-    >>> run.settings.kernel.name, len(run.to_frame())
+    >>> decoder = unmask.LeastDependent(passes=2)
+    >>> generation = unmask.generate("A [MASK] [MASK] sat.", decoder=decoder, n_texts=2)
+    >>> generation.settings.decoder.name, len(generation.texts)
     ('least-dependent', 2)
     """
 

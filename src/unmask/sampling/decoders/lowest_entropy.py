@@ -25,9 +25,9 @@ class LowestEntropy(RevealingInSteps):
     more than blanks of random sets. With one blank per pass this is the best order that is
     known without looking ahead.
 
-    >>> kernel = unmask.LowestEntropy(passes=2)
-    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
-    >>> run.settings.kernel.name, len(run.to_frame())
+    >>> decoder = unmask.LowestEntropy(passes=2)
+    >>> generation = unmask.generate("A [MASK] [MASK] sat.", decoder=decoder, n_texts=2)
+    >>> generation.settings.decoder.name, len(generation.texts)
     ('lowest-entropy', 2)
     """
 

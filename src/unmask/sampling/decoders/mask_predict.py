@@ -28,9 +28,9 @@ class MaskPredict(InSteps):
     last predicted. Tokens are drawn, or the likeliest (temperature 0). Every site may be predicted
     again, as long as it is among the least confident.
 
-    >>> kernel = unmask.MaskPredict(passes=2)
-    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
-    >>> run.settings.kernel.name, len(run.to_frame())
+    >>> decoder = unmask.MaskPredict(passes=2)
+    >>> generation = unmask.generate("A [MASK] [MASK] sat.", decoder=decoder, n_texts=2)
+    >>> generation.settings.decoder.name, len(generation.texts)
     ('mask-predict', 2)
     """
 

@@ -24,9 +24,9 @@ class RandomSets(RevealingInSteps):
 
     The order is drawn for each text before it begins; its law is given the order.
 
-    >>> kernel = unmask.RandomSets(passes=2)
-    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
-    >>> run.settings.kernel.name, len(run.to_frame())
+    >>> decoder = unmask.RandomSets(passes=2)
+    >>> generation = unmask.generate("A [MASK] [MASK] sat.", decoder=decoder, n_texts=2)
+    >>> generation.settings.decoder.name, len(generation.texts)
     ('random-sets', 2)
     """
 

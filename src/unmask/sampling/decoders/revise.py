@@ -30,9 +30,9 @@ class Revise(InSteps):
     does not. At temperature 0 a text that a step does not change is final, and takes no further
     passes.
 
-    >>> kernel = unmask.Revise(passes=2)
-    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
-    >>> run.settings.kernel.name, len(run.to_frame())
+    >>> decoder = unmask.Revise(passes=2)
+    >>> generation = unmask.generate("A [MASK] [MASK] sat.", decoder=decoder, n_texts=2)
+    >>> generation.settings.decoder.name, len(generation.texts)
     ('revise', 2)
     """
 

@@ -95,9 +95,9 @@ class Verified(Profiled, Revealing):
     Parameters:
         sets: Of verified: sets that a whole text is drafted in.
 
-    >>> kernel = unmask.Verified(sets=2)
-    >>> run = unmask.sample("A [MASK] [MASK] sat.", kernel=kernel, chains=2, sweeps=1)
-    >>> run.settings.kernel.name, len(run.to_frame())
+    >>> decoder = unmask.Verified(sets=2)
+    >>> generation = unmask.generate("A [MASK] [MASK] sat.", decoder=decoder, n_texts=2)
+    >>> generation.settings.decoder.name, len(generation.texts)
     ('verified', 2)
     """
 

@@ -15,8 +15,16 @@ from unmask.common.border.marks import TakesMethod
 from unmask.common.checks import shown
 from unmask.common.errors import InputError
 from unmask.common.lazy import torch
-from unmask.common.methods.own_code import OwnCode, code_spelled, failure, is_ours
+from unmask.common.methods.own_code import (
+    OwnCode,
+    code_spelled,
+    failure,
+    first_line_of,
+    is_ours,
+    place_in,
+)
 from unmask.common.methods.registry import Together
+from unmask.runs.progress import Enough
 from unmask.sampling.energies.energy import ENERGIES, ModelEnergy
 from unmask.sampling.energies.norm import NormEnergy
 
@@ -194,15 +202,30 @@ def _sent_term(code: OwnCode) -> OwnTerm:
     return OwnTerm(code.load_sent(), code)
 
 
+def _function_of(term: Callable[[Tensor], Tensor]) -> Any:
+    """The function that the user wrote."""
+    if isinstance(term, OwnTerm):
+        return term.function
+    if isinstance(term, partial) and term.args:  # a term of texts, see `Energy.on`
+        return term.args[0]
+    return term
+
+
 def _values_of(term: Callable[[Tensor], Tensor], ids: Int[Tensor, "n T"]) -> Tensor:
     """A user's term of n texts; raises unless it is a tensor of n numbers."""
+    from unmask.models.batching import is_out_of_memory
+
     try:
         values: Any = term(ids)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        why = str(error).partition("\n")[0]
+    except Enough:  # it asked a model that gives no more passes
+        raise
+    except Exception as error:
+        if is_out_of_memory(error):  # the run goes on with fewer texts at once
+            raise
+        where = place_in(_function_of(term), error)
         raise InputError(
-            f"a term of your own fails ({why}): user_terms map token ids to numbers,"
-            " text_terms one text to one number"
+            f"a term of your own fails ({where}: {first_line_of(error)}): user_terms map token ids"
+            " to numbers, text_terms one text to one number"
         ) from None
     if isinstance(values, torch.Tensor):
         if values.shape == (len(ids),):

@@ -9,7 +9,7 @@ from annotated_types import Interval
 
 from unmask.common.lazy import torch
 from unmask.common.methods.method import Method, method
-from unmask.common.methods.registry import Registry
+from unmask.common.methods.registry import Elsewhere, Registry
 from unmask.sampling.kernels.state import ChainState
 from unmask.sampling.kernels.sweep import Scan
 
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 HOTTEST = 1e6  # The highest temperature
 LONGEST = 10**5  # Tokens of a text
-KERNELS = Registry("kernel", folders=("unmask.sampling.kernels",))
+KERNELS = Registry(
+    "kernel",
+    folders=("unmask.sampling.kernels",),
+    elsewhere=Elsewhere("unmask.sampling.decoders.decoder:DECODERS", "generate", "decoder"),
+)
 
 
 @method

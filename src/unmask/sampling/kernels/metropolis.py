@@ -27,6 +27,7 @@ from unmask.common.lazy import torch
 from unmask.common.methods.method import method
 from unmask.sampling.kernels.kernel import HOTTEST, Kernel
 from unmask.sampling.kernels.state import ChainState, StepInfo
+from unmask.sampling.own_steps import refuse_wrong_proposal
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -233,6 +234,7 @@ class Metropolis(Kernel):
         current tokens is accepted.
         """
         move = self.propose(on, state, rng, sites)
+        refuse_wrong_proposal(on, move, sites)
         proposed = move.tokens != state.ids.gather(1, on.target.free_positions[sites])
         novel = proposed.any(1).nonzero().squeeze(1)
         new = _proposed_texts(on, state, novel, sites[novel], move)

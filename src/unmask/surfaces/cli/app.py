@@ -31,7 +31,6 @@ LAB = "lab"
 FAMILIAR_COMMANDS = {
     "ppl": "evaluate",
     "perplexity": "evaluate",
-    "generate": "sample",
     "predict": "fill",
     "pll": "score",
     "rank": "assay",

@@ -48,8 +48,24 @@ def bring_own_methods(
             for name in names:
                 if name in registry:
                     continue
+                if registry.is_elsewhere(name):
+                    raise _of_other_command(name, option.name, registry)
                 if names_code(name) or registry.entry_of(name) is not None:
                     _bring(name, option.name, registry, function, extra)
+
+
+def _of_other_command(name: str, parameter: str, registry: Registry) -> InputError:
+    """The error of a method that another command takes. It comes before the parser: the options of
+    the method are none of this command.
+    """
+    other = registry.elsewhere
+    assert other is not None
+    kind = resolved(other.registry).kind
+    return InputError(
+        f"{name} is a {kind}, and no {registry.kind}",
+        argument=parameter,
+        use=f"use unmask {long_name(other.verb)[2:]} {long_name(other.argument)} {name}",
+    )
 
 
 def _values(words: Sequence[str], option: Option) -> Iterator[str]:

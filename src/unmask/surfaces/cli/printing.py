@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from math import isnan
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -527,7 +526,7 @@ def serve(options: dict[str, Any]) -> None:
     unmask.serve(**options)
 
 
-# ---- samples: sample, diagnose ----
+# ---- texts that are drawn: sample, generate, diagnose ----
 
 
 def sample(options: dict[str, Any]) -> None:
@@ -539,6 +538,32 @@ def sample(options: dict[str, Any]) -> None:
             use=f"give {argument_name('init', template)} to start from its texts",
         )
     answered("sample", options, _show_run)
+
+
+def generate(options: dict[str, Any]) -> None:
+    """Draw texts by a decoder and print them with their law."""
+    template = options.get("template")
+    if template is not None and file_name(template) == IS_NAMED:
+        raise InputError(f"the text {shown(template)} {IS_NAMED}", use="give a text with [MASK]")
+    answered("generate", options, _show_generation)
+
+
+def _show_generation(generation: unmask.Generation) -> None:
+    """The law in a sentence, then the texts with nats and passes."""
+    console = terminal.console()
+    console.print(generation.law, soft_wrap=True)
+    console.print("    nats  passes  text")
+    for row in generation.rows:
+        nats_of_text = number(row["log_prob"], ".2f")
+        console.print(f"{nats_of_text:>8}  {row['passes']:6,}  {row['text']}", soft_wrap=True)
+    judge = generation.judge
+    if judge is not None:
+        console.print(
+            f"judge {judge['name']}: {number(judge['texts'])} nats per token (lower is better)"
+        )
+    if generation.folder is not None:
+        count = len(generation.rows)
+        _message(f"{count:,} texts are in {generation.folder / 'texts.parquet'}")
 
 
 def diagnose(options: dict[str, Any]) -> None:
@@ -553,10 +578,8 @@ def diagnose(options: dict[str, Any]) -> None:
         return
     if isinstance(result, unmask.Diagnoses):
         _message("the diagnosis of each run is in its folder, in diagnostics.json")
-    elif result.functionals:
-        _message(f"figures are in {folders[0] / 'figures'}")
     else:
-        _message(f"the diagnosis is in {folders[0] / 'diagnostics.json'}")
+        _message(f"figures are in {folders[0] / 'figures'}")
 
 
 def _show_diagnoses(diagnoses: unmask.Diagnoses) -> None:
@@ -608,20 +631,19 @@ def _show_run(run: unmask.SampleRun) -> None:
             " them"
         )
     else:
-        figures = "" if run.settings.kernel.decodes else f", figures in {run.folder / 'figures'}"
-        _message(f"{len(run.samples):,} samples are in {run.folder / 'samples.parquet'}{figures}")
+        samples = f"{len(run.samples):,} samples are in {run.folder / 'samples.parquet'}"
+        _message(f"{samples}, figures in {run.folder / 'figures'}")
 
 
 def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
     """Tables and the verdict."""
     console = terminal.console()
-    rates = [f"{diagnosis.chains} chains of {diagnosis.draws} draws, {diagnosis.passes:,} passes"]
-    if not isnan(diagnosis.acceptance):
-        per_step = number(float(diagnosis.passes_per_step), ",.2f")
-        rates.append(
-            f"{per_step} per step; accepted {diagnosis.acceptance:.1%}, changed"
-            f" {diagnosis.novelty:.1%}"
-        )
+    per_step = number(float(diagnosis.passes_per_step), ",.2f")
+    rates = [
+        f"{diagnosis.chains} chains of {diagnosis.draws} draws, {diagnosis.passes:,} passes",
+        f"{per_step} per step; accepted {diagnosis.acceptance:.1%}, changed"
+        f" {diagnosis.novelty:.1%}",
+    ]
     if diagnosis.scoring_passes:
         rates.append(f"{diagnosis.scoring_passes:,} more to score the samples")
     console.print("; ".join(rates))
@@ -639,16 +661,13 @@ def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
             number(float(getattr(f, name)), f",.{digits}f") for name, digits in columns.items()
         ]
         rows.append([f"{f.length}, {f.name}", *cells])
-    if rows:
-        heads = ["mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes"]
-        print_table(console, heads, rows, first="tokens, functional")
+    heads = ["mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes"]
+    print_table(console, heads, rows, first="tokens, functional")
     console.print(
         f"unique texts {diagnosis.unique:.1%}, equal neighbours {number(diagnosis.stutter, '.1%')}"
     )
     if (judge := diagnosis.judge) is not None:
-        texts = (
-            f"{number(judge['samples'])} nats per token for the {'last texts' if rows else 'texts'}"
-        )
+        texts = f"{number(judge['samples'])} nats per token for the last texts"
         starts = "" if judge["starts"] is None else f", {number(judge['starts'])} for their starts"
         console.print(f"judge {judge['name']}: {texts}{starts} (lower is better)")
     for sentence in diagnosis.verdict:

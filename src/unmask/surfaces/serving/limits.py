@@ -187,7 +187,13 @@ ENDPOINTS: dict[str, Endpoint] = {
             "chains": 2,
             "sweeps": 5,
         },
-        {"template": NEEDED, "init": None, "energy_temperature": None, "chains": 1, "sweeps": 20},
+        {
+            "template": NEEDED,
+            "init": None,
+            "energy_temperature": None,
+            "chains": 1,
+            "sweeps": None,
+        },
     ),
 }
 

@@ -14,7 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from json import dumps
 from math import comb, prod
 from pathlib import Path
@@ -39,7 +39,9 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import has_several_lengths, read_blanks
 from unmask.runs.lines import FASTA, RECORDS, column, kind_of, looks_like_a_file, records
 from unmask.runs.progress import Progress
-from unmask.sampling.settings import SampleSettings
+from unmask.sampling.decoders.decoder import DECODERS
+from unmask.sampling.energies.energy import ENERGIES
+from unmask.sampling.settings import GenerateSettings, SampleSettings
 from unmask.scoring.encoding import spaced_words
 from unmask.scoring.items import Item, items_of
 from unmask.scoring.scores.score import SCORES
@@ -68,6 +70,7 @@ DRAWN, PAIR_CELLS, SMALL = 40, 7, 40
 """Strongest pairs that come with their map, tokens along its edges, and the vocabulary that is
 shown whole.
 """
+SWEEPS_OF_CHAINS = 20  # where a request of chains does not say
 COMMAND, OF_THE_PAGE = "use the command line", ("cells", "pin")
 Values = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -662,7 +665,12 @@ class Answers:
         return {"text": text, "best": best.text, "log_prob": best.log_prob, "reason": None}
 
     def settings(self, request: Values) -> SampleSettings:
-        """The settings of a run, checked before anything streams."""
+        """The settings of a run, checked before anything streams: chains of a kernel, or, as one
+        sweep, texts of a decoder.
+        """
+        if request["kernel"] in DECODERS:
+            return self._settings_of_decoder(request)
+        request = {**request, "sweeps": request["sweeps"] or SWEEPS_OF_CHAINS}
         free = len(self.model.cloze(request["template"]).block)
         what = (
             f"{request['chains']} chains of {request['sweeps']} sweeps over {free} tokens are {{}}"
@@ -679,6 +687,30 @@ class Answers:
         return SampleSettings(
             **{name: accepted(name, value, annotations[name]) for name, value in made.items()}
         )
+
+    def _settings_of_decoder(self, request: Values) -> SampleSettings:
+        """The settings of texts by a decoder; `chains` says how many. Energies are shown beside
+        them.
+        """
+        values = dict(_not_none(request))
+        if values.get("sweeps") == 1:  # each text is decoded once
+            del values["sweeps"]
+        for name in ("sweeps", "init", "energy_temperature"):
+            if name in values:
+                raise InputError(
+                    f"was given, which the decoder {request['kernel']} does not use",
+                    argument=name,
+                    use="leave it out",
+                )
+        decoder = DECODERS.taken("kernel", request["kernel"])
+        settings = GenerateSettings(
+            decoder=decoder,
+            template=request["template"],
+            n_texts=request["chains"],
+            seed=request["seed"],
+        )
+        energy = ENERGIES.taken("energy", request["energy"])
+        return replace(settings.run, energy=energy)
 
 
 EXTENTS = {"token": "one token", "word": "a whole word", "gap": "1 to 3 tokens"}
@@ -777,6 +809,9 @@ class Copies:
 
     def of(self, verb: str, values: Values) -> dict[str, str]:
         """The request with these values, as {python, command}."""
+        if verb == "sample" and values.get("kernel") in DECODERS:
+            verb = "generate"
+            values = _of_generate(values)
         values = {
             name: value
             for name, value in values.items()
@@ -811,7 +846,8 @@ class Copies:
 
     def _line(self, verb: str, values: Values) -> str:
         first, named = _parts(verb, values)
-        texts, others = (first[:1], first[1:]) if verb != "sample" else ([], first)
+        draws = verb in ("sample", "generate")  # their template may look like a file
+        texts, others = ([], first) if draws else (first[:1], first[1:])
         placed = [
             str(word) for part in texts for word in (part if isinstance(part, list) else [part])
         ]
@@ -830,6 +866,16 @@ class Copies:
                 else [",".join(map(str, value)) if isinstance(value, list) else str(value)]
             )
         return shlex.join(words)
+
+
+def _of_generate(values: Values) -> Values:
+    """The request of a decoder's texts as `generate` takes it."""
+    return {
+        "template": values["template"],
+        "decoder": values["kernel"],
+        "n_texts": values["chains"],
+        "seed": values["seed"],
+    }
 
 
 def _needs_text(text: str) -> bool:

@@ -12,7 +12,7 @@ const SPEEDS = [["2", "slow"], ["8", "a few steps a second"], ["30", "fast"], ["
 
 export function open(root, about, values) {
   const [word, example] = [about.by_character ? "residue" : "word", about.examples.sample ?? { text: "", blanks: "" }];
-  const address = new Address(about, "sample", values, { text: example.text, blanks: example.blanks, pin: "", start: "sentence", kernel: "mh", energy: "norm", energy_temperature: 1, chains: 2, sweeps: 10, texts: 2, seed: 0, speed: "8", at: "" },
+  const address = new Address(about, "sample", values, { text: example.text, blanks: example.blanks, pin: "", start: "sentence", kernel: "mh", energy: "norm", energy_temperature: 1, chains: 2, sweeps: 10, seed: 0, speed: "8", at: "" },
     { kernel: about.kernels.map((one) => one.name), energy: ["norm", "raw"], start: ["sentence", "blanks"], speed: SPEEDS.map(([speed]) => speed) });
   const { state } = address;
   const [controls, stage, said] = [h("div", { class: "controls" }), h("div", { class: "stack" }), h("p", { class: "note" })];
@@ -34,9 +34,10 @@ export function open(root, about, values) {
   const player = new Player(draw);
   const template = () => sentence.template((one) => Array(one.pieces).fill("[MASK]").join(about.by_character ? "" : " "), (i) => !sentence.pressed.size || sentence.pressed.has(i), true);
   const body = () => ({
-    template: template(), init: state.start === "sentence" && uses("init") && !sentence.typed ? sentence.whole : null, kernel: state.kernel, energy: state.energy, energy_temperature: uses("energy_temperature") ? state.energy_temperature : null, chains: state.chains, sweeps: entry().decodes ? state.texts : state.sweeps, seed: state.seed });
+    template: template(), init: state.start === "sentence" && uses("init") && !sentence.typed ? sentence.whole : null, kernel: state.kernel, energy: state.energy, energy_temperature: uses("energy_temperature") ? state.energy_temperature : null, chains: state.chains, sweeps: entry().decodes ? null : state.sweeps, seed: state.seed });
+  const sweepsAsked = () => asked.sweeps ?? 1;
   const unit = () => (entry().decodes ? "decoding" : "sweep");
-  const part = () => { const done = swept.at(-1)?.sweep ?? 0; return question.stopped && done < asked.sweeps ? `${done} of ${asked.sweeps} ${unit()}s` : ""; };
+  const part = () => { const done = swept.at(-1)?.sweep ?? 0; return question.stopped && done < sweepsAsked() ? `${done} of ${sweepsAsked()} ${unit()}s` : ""; };
 
   // Where the address says that a run was paused, it is paused.
   function run() {
@@ -68,7 +69,7 @@ export function open(root, about, values) {
             player.add({ tokens, sure, moves: value.moves, swept: swept.length - 1, sweep: value.sweep });
             if (player.frames.length - 1 === goal) player.go(goal);
             const past = decodes ? 0 : Math.min(value.sweep, (player.frames.length - 1) / begun.free.length);
-            if (!question.stopped) question.say(`${unit()} ${value.sweep} of ${asked.sweeps}`, Math.max(value.sweep - 1, past) / asked.sweeps);
+            if (!question.stopped) question.say(`${unit()} ${value.sweep} of ${sweepsAsked()}`, Math.max(value.sweep - 1, past) / sweepsAsked());
           } else if (name === "swept") {
             swept.push(value);
             player.frames.at(-1).swept = swept.length - 1;
@@ -130,7 +131,7 @@ export function open(root, about, values) {
     const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
     facts.replaceChildren(
       ...(entry().decodes ? [] : [fact("accepted", now.acceptance === null ? "–" : percent(now.acceptance)), fact("novel", now.novelty === null ? "–" : percent(now.novelty)), fact("R-hat of the energy", now.r_hat === null ? "–" : now.r_hat.toFixed(2))]), fact("mean energy", now.energies.length ? (now.energies.reduce((a, b) => a + b, 0) / now.energies.length).toFixed(1) : "–"));
-    const last = part() ? swept.at(-1).sweep : asked.sweeps;
+    const last = part() ? swept.at(-1).sweep : sweepsAsked();
     const stamp = `${swept.length} ${frame.swept} ${last}`;
     if (stamp === drawn) return;
     drawn = stamp;
@@ -164,8 +165,8 @@ export function open(root, about, values) {
       select("Energy", state.energy, [["norm", "normalised"], ["raw", "raw"]], change("energy")),
       uses("init") ? select("Start from", state.start, [["sentence", about.by_character ? "the sequence" : "the sentence"], ["blanks", "blanks"]], change("start")) : null,
       uses("energy_temperature") ? number("Temperature", state.energy_temperature, { min: 0.05, max: 100, step: 0.05 }, change("energy_temperature")) : null,
-      number(entry().decodes ? "Texts at once" : "Chains", state.chains, { min: 1, max: about.limits.most_chains }, change("chains")),
-      entry().decodes ? number("Decodings", state.texts, { min: 1, max: 50 }, change("texts")) : number("Sweeps", state.sweeps, { min: 1, max: about.limits.most_sweeps }, change("sweeps")),
+      number(entry().decodes ? "Texts" : "Chains", state.chains, { min: 1, max: about.limits.most_chains }, change("chains")),
+      entry().decodes ? null : number("Sweeps", state.sweeps, { min: 1, max: about.limits.most_sweeps }, change("sweeps")),
       number("Seed", state.seed, { min: 0, max: 2 ** 31 }, change("seed")),
       select("Speed", state.speed, SPEEDS, (speed) => { state.speed = speed; player.speed = Number(speed); address.save(); }),
       h("button", { type: "button", class: "main", "data-key": "run", onclick: () => change("seed")(state.seed + 1) }, "Run another")].filter(Boolean)));

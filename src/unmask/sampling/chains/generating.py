@@ -1,0 +1,153 @@
+"""Texts by a decoder: each one is independent of the others, so a run of them is one sweep of as
+many chains.
+
+With a folder, the same call goes on where an earlier one stopped. Beyond what every run leaves,
+the folder of `unmask generate` has parts and checkpoints, as that of `sample`, and
+
+    texts.parquet    all texts, when the run is done
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from unmask.common.errors import InputError
+from unmask.common.files import user_path, write_table
+from unmask.models.masked_lm import MaskedLM
+from unmask.runs.folder import on_a_thread
+from unmask.runs.progress import Progress
+from unmask.sampling.chains.drawing import SECONDS_BETWEEN_CHECKPOINTS, STREAM, WholeRun
+from unmask.sampling.chains.groups import group_runs
+from unmask.sampling.chains.sample_folder import GenerateFolder, stored_sizes
+from unmask.sampling.chains.samples import SweepRows, sample_columns, spelled
+from unmask.sampling.chains.sharing import SharedChains
+from unmask.sampling.decoders.decoder import Decoder
+from unmask.sampling.settings import GenerateSettings
+
+
+class Draw(NamedTuple):
+    """A text that a decoder drew.
+
+    text       as it is spelled
+    log_prob   its log-probability under the law of the decoder at its temperature, in nats; None
+               where the decoder has no law
+    passes     forward passes that it took
+    length     blanks that were filled
+    ids        token ids, special tokens included
+    """
+
+    text: str
+    log_prob: float | None
+    passes: int
+    length: int
+    ids: list[int]
+
+
+def draw_texts(
+    settings: GenerateSettings,
+    model: MaskedLM,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    name: str = "in memory",
+    at_once: int | None = None,
+    progress: Progress | None = None,
+    shared: SharedChains | None = None,
+) -> list[Draw]:
+    """The texts, in the order of their numbers; with a folder `out`, they are kept there.
+
+    name      of the model, for the record
+    at_once   at most this many texts are decoded together; by default as many as memory holds
+    shared    the workers that decode, instead of this process
+    """
+    sizes: Sequence[int] | None = None
+    if out is not None:
+        sizes = stored_sizes(user_path(out, "out"), GenerateFolder)
+    as_run = settings.run
+    runs = group_runs(
+        as_run,
+        model,
+        sizes or at_once,  # checkpoints are of the groups that the run began with
+        workers=None if shared is None else shared.workers,
+    )
+
+    def report(done: int, total: int, what: str = "") -> None:
+        """Report texts, where a run of chains reports sweeps."""
+        groups = zip(whole_run.sizes, whole_run.sweeps_done, strict=True)
+        texts_done = sum(size for size, done in groups if done)
+        if progress is not None:
+            progress(texts_done, settings.n_texts, "texts")
+
+    whole_run = WholeRun(as_run, runs, SECONDS_BETWEEN_CHECKPOINTS, report)
+    if out is None:
+        keepers = whole_run.advance(shared)
+        samples = [rows for keeper in keepers for rows in keeper.samples]
+        return _in_order([pair for rows in samples for pair in _draws_of(rows, model)])
+    about = {
+        "model": name,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "device": model.device.type if shared is None else shared.workers.device,
+        "stream": STREAM,
+        GenerateFolder.SIZES: whole_run.sizes,
+    }
+    with GenerateFolder(out, settings, model.fingerprint, about) as folder:
+        with on_a_thread() as call:  # parts are written while the next texts are decoded
+            write = partial(call, folder.keep, model)
+            whole_run.advance(shared, folder, write)
+        rows = folder.rows(sample_columns()).to_pylist()
+        draws = _in_order([(row["chain"], _draw_of_row(row)) for row in rows])
+        if len(draws) != settings.n_texts:
+            raise InputError(
+                f"{settings.n_texts - len(draws):,} of the {settings.n_texts:,} texts are gone from"
+                f" {str(folder.path)!r}: delete its checkpoints and give the command of the run"
+                " again; they are drawn again, and are the same"
+            )
+        columns = sample_columns().empty_table().select(list(Draw._fields)).schema
+        write_table(folder.path / "texts.parquet", [draw._asdict() for draw in draws], columns)
+    return draws
+
+
+def law_of(decoder: Decoder) -> str:
+    """The law of a decoder's texts, in a sentence, at its temperature."""
+    sentence = decoder.verdict.format_map(vars(decoder))
+    temperature = decoder.token_temperature
+    if temperature == 0:
+        return (
+            "At temperature 0 each token is the likeliest one: nothing is drawn but the order of"
+            " the blanks, if that is random, so there is no log-probability."
+        )
+    if temperature != 1 and decoder.exact:
+        return f"{sentence} The law is that of temperature {temperature:g}."
+    return sentence
+
+
+def _draws_of(rows: SweepRows, model: MaskedLM) -> list[tuple[int, Draw]]:
+    """The texts of a group, each with its number in the whole run."""
+    on_host = rows.on_host()
+    log_probs: Sequence[float | None] = [None] * len(rows.chains)
+    if on_host.log_probs is not None:
+        log_probs = on_host.log_probs.tolist()
+    texts = spelled(on_host.ids.numpy(), model).tolist()
+    values = zip(
+        rows.chains, texts, log_probs, on_host.passes.tolist(), on_host.ids.tolist(), strict=True
+    )
+    return [
+        (
+            number,
+            Draw(text=text, log_prob=log_prob, passes=passes, length=rows.length, ids=ids),
+        )
+        for number, text, log_prob, passes, ids in values
+    ]
+
+
+def _draw_of_row(row: dict[str, object]) -> Draw:
+    """A text as the parts of a folder have it."""
+    values = {column: row[column] for column in Draw._fields}
+    return Draw(**values)  # type: ignore[arg-type]
+
+
+def _in_order(numbered: list[tuple[int, Draw]]) -> list[Draw]:
+    """The texts in the order of their numbers: groups are of one length each."""
+    return [draw for _, draw in sorted(numbered, key=lambda pair: pair[0])]
