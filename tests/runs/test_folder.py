@@ -307,3 +307,20 @@ def test_a_failure_leaves_a_folder_that_was_there_and_an_interrupt_every_folder(
         assert path.is_dir()
     with opened(tmp_path / "new") as folder:
         assert numbers(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "found"),
+    [
+        ({"name": "a", "b": 1}, {"name": "a", "b": 2}, ("b", 1, 2)),
+        ({"name": "a"}, {"name": "b"}, ("kernel_name", "a", "b")),
+        (["x", {"name": "a", "b": 1}], ["x", {"name": "a", "b": 2}], ("b", 1, 2)),
+        (["x", "y"], ["x", "z"], ("kernel", ["x", "y"], ["x", "z"])),
+        (["x"], ["x", {"name": "a"}], ("kernel", ["x"], ["x", {"name": "a"}])),
+        (1, 2, ("kernel", 1, 2)),
+    ],
+)
+def test_the_first_difference_of_settings(before, now, found):
+    from unmask.runs.folder import _first_difference
+
+    assert _first_difference("kernel", before, now) == found

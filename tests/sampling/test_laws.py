@@ -10,6 +10,7 @@ import torch
 
 import unmask
 from support.sampling_cases import ChangedOnlyBlock, Flipped, SubsetEnergy
+from unmask.sampling import decoder_check
 from unmask.sampling.decoders.decoder import DECODERS, lowest
 from unmask.sampling.decoders.in_steps import InSteps
 from unmask.sampling.decoders.lowest_entropy import LowestEntropy
@@ -159,3 +160,12 @@ class Boasting(unmask.Confidence):
 def test_a_decoder_that_breaks_a_law_is_found(decoder, sentence):
     with pytest.raises(AssertionError, match=sentence):
         check_decoder(decoder(passes=2))
+
+
+def test_draws_of_another_frequency_are_found():
+    made = unmask.LowestEntropy(passes=2).on(next(decoder_check._small_targets()))
+    state, _passes = decoder_check._drawn(made)
+    decoder_check._check_frequencies(made, state)
+    state.ids[:300] = state.ids[0]
+    with pytest.raises(AssertionError, match="and its law says"):
+        decoder_check._check_frequencies(made, state)

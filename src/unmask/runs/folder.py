@@ -55,6 +55,23 @@ DELETE_PART = "delete it and give the same command again"
 DATA_FILES = (".parquet", ".csv", ".tsv", ".json", ".jsonl")
 
 
+def _first_difference(name: str, before: Any, now: Any) -> tuple[str, Any, Any]:
+    """The first option of a method, or item of a list of methods, that differs, and its values."""
+    while True:
+        if isinstance(before, dict) and isinstance(now, dict):
+            option = next(one for one in [*now, *before] if before.get(one) != now.get(one))
+            name = f"{name}_name" if option == "name" else option
+            before, now = before.get(option), now.get(option)
+            continue
+        are_methods = isinstance(before, list) and isinstance(now, list)
+        if not are_methods or len(before) != len(now):
+            return name, before, now
+        old, new = next(pair for pair in zip(before, now, strict=True) if pair[0] != pair[1])
+        if not isinstance(old, dict) or not isinstance(new, dict):
+            return name, before, now  # a list of plain values is shown whole
+        before, now = old, new
+
+
 class RunFolder:
     """The folder of one run, held for writing between `with` and its end.
 
@@ -157,18 +174,12 @@ class RunFolder:
                     f"{run.get(HASHED[name])} ({run.get(name)})" for run in (stored, self.settings)
                 )
                 name = HASHED[name]
-            while isinstance(before, dict) and isinstance(
-                now, dict
-            ):  # the first option that differs
-                option = next(one for one in [*now, *before] if before.get(one) != now.get(one))
-                name, before, now = (
-                    f"{name}_{option}" if option == "name" else option,
-                    before.get(option),
-                    now.get(option),
-                )
+            name, before, now = _first_difference(name, before, now)
             written = argument_name(name) if name.isidentifier() else repr(name)
             different = f"{written} {shown(before)}, not {shown(now)}"
             use = f"give the same settings to continue it, or another folder for {OUT}"
+            if name == "sha256":
+                use = f"the file of your code, or one that it imports, has changed since: {use}"
             raise InputError(f"{str(self.path)!r} holds a run with {different}: {use}")
         return stored
 

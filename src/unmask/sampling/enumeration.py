@@ -26,7 +26,8 @@ from unmask.sampling.target import Target
 
 CERTAIN = -200.0
 """log u of a uniform that lies below every threshold worth counting."""
-HALVINGS = 64
+HALVINGS = 52
+"""Of the range of log u: thresholds are found to 200 / 2^52 = 4e-14."""
 MOST_UNIFORMS = 8
 """Uniform numbers that one step may compare."""
 

@@ -17,6 +17,7 @@ from unmask.common.border.calls import checked
 from unmask.common.border.marks import TakesMethod
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.energies.with_terms import Energy
+from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts, transition_matrix
 from unmask.sampling.kernels.kernel import Kernel
@@ -28,6 +29,8 @@ EXACT = 1e-9
 """The largest |pi K - pi| that rounding explains."""
 TOKENS = 3
 """Of the vocabulary; two for kernels of blocks, whose texts are longer than one site."""
+ROWS_OF_A_CALL = 256
+"""Many texts go through a table in one call: what takes time is the calls, not their rows."""
 REPEATS = 3
 """How often a step is repeated to find a draw outside of the given randomness."""
 
@@ -52,7 +55,7 @@ def check_kernel(
     """
     assert isinstance(kernel, Kernel)  # `checked` turned a name into an object
     for target in _small_targets(kernel):
-        chains = kernel.on(target)
+        chains = kernel.on(target, Passes(target.model, ROWS_OF_A_CALL))
         _check_randomness(chains)
         for sites in _site_choices(chains):
             _check_other_sites(chains, sites)

@@ -282,3 +282,25 @@ def test_rank_by_alone_orders_all(letters):
 def test_options_that_would_have_no_effect_are_refused(letters, options, message):
     with pytest.raises(InputError, match=message):
         unmask.mutants(SEQUENCE, model=letters, **options)
+
+
+def even(tables):
+    """Every pair of residues is as likely as any other."""
+    return (0 * tables.log_q[0]).flatten().log_softmax(0).reshape(tables.shape)
+
+
+def test_a_construction_of_the_users_own(letters, tmp_path, monkeypatch):
+    """A function of Python, and one of a file: with even joints no pair has an effect."""
+    monkeypatch.chdir(tmp_path)
+    rules = "def even(tables):\n    cells = (0 * tables.log_q[0]).flatten().log_softmax(0)\n"
+    (tmp_path / "rules.py").write_text(f"{rules}    return cells.reshape(tables.shape)\n")
+    pairs = {"positions": [2, 5], "changes": 2, "model": letters}
+    for own in (even, "rules.py:even"):
+        assert effects_of_pairs(own, pairs).abs().max() < 1e-5
+    assert effects_of_pairs("product", pairs).abs().max() > 1e-3
+
+
+def effects_of_pairs(construction, scan):
+    """The effects of two changes together; one change has the model's conditional."""
+    rows = unmask.mutants(SEQUENCE, construction=construction, **scan).to_frame()
+    return rows.loc[rows["changes"] == 2, "effect"]

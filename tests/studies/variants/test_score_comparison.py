@@ -213,6 +213,28 @@ def test_a_score_of_a_user_is_compared_too(letters):
     assert "first" in assay.to_frame()
 
 
+def test_the_command_takes_a_score_in_a_file_and_its_options(
+    letters_folder, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.py").write_text(
+        "import unmask\n\n\n@unmask.method\nclass Scaled(unmask.Score):\n"
+        '    """token ids, scaled\n\n    Parameters:\n        scale: The factor.\n    """\n\n'
+        "    scale: float = 1.0\n\n"
+        "    def compute(self, model, batch, progress=None):\n"
+        "        return self.scale * batch.ids.double().sum(1)\n"
+    )
+    frame(np.arange(len(VARIANTS))).to_csv("list.csv", index=False)
+    line = ["assay", SEQUENCE, "list.csv", "--model", str(letters_folder)]
+    ranked = {}
+    for scale in ("1", "-1"):
+        assert run([*line, "--score", "my.py:Scaled", "--scale", scale, "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)["scores"]
+        ranked[scale] = {row["score"]: row["value"] for row in rows}["scaled"]
+    assert ranked["1"] == pytest.approx(-ranked["-1"])
+    assert ranked["1"] != 0
+
+
 def test_options_of_the_scores_are_theirs(letters):
     rows = frame(np.arange(len(VARIANTS)))
     by_default, fewer, eight = (

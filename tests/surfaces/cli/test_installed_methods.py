@@ -32,10 +32,15 @@ class Sharp(unmask.Construction):
         joint = unmask.Product().derive(tables)
         log_mu = self.power * joint.dense()
         return log_mu - log_mu.logsumexp(tuple(range(tables.sites)))
+
+
+def even(tables):
+    return (0 * tables.log_q[0]).flatten().log_softmax(0).reshape(tables.shape)
 """
 ENTRIES = """
 [unmask.methods]
 construction.sharp = {package}.rules:Sharp
+construction.even = {package}.rules:even
 kernel.sharp = {package}.rules:Sharp
 kernel.gone = {package}.nothing:Gone
 """
@@ -72,6 +77,12 @@ def test_its_name_and_its_options_are_those_of_the_class(tiny, tiny_folder):
     assert done.exit_code == 0, done.output
     best = json.loads(done.stdout)["completions"][0]["log_prob"]
     assert best > product.completions[0].log_prob + 0.01
+
+
+def test_it_may_be_a_function_where_a_function_is_enough(tiny):
+    filling = unmask.fill(TEXT, model=tiny, construction="even", candidates=4)
+    assert filling.construction == "even"
+    assert filling.completions[0].log_prob == pytest.approx(filling.completions[-1].log_prob)
 
 
 def test_a_request_may_name_it(tiny):

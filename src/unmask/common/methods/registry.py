@@ -230,6 +230,9 @@ class Registry(Mapping[str, type]):
                 argument=argument,
                 use="install the package anew, or leave its method out",
             ) from None
+        is_function = callable(named) and not isinstance(named, type)
+        if self.function is not None and is_function:
+            return named
         if not (isinstance(named, type) and issubclass(named, self.base)):
             raise InputError(
                 f"{entry.value} of an installed package is no {self.kind}",

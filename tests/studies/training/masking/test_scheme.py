@@ -212,3 +212,22 @@ def test_masking_that_cannot_be(own, tmp_path):
     with pytest.raises(InputError, match="low 0.5 is more than the highest rate, 0.1"):
         unmask.UniformRate(low=0.5, high=0.1)
     assert replace(unmask.UniformRate(), low=0.2).high == 0.45
+
+
+def test_an_error_in_a_scheme_of_the_users_own_has_its_file_and_line():
+    from unmask.studies.training.masking.scheme import _rows, _vocabulary, drawn_mask
+    from unmask.studies.training.packed_text import PackedText
+
+    @unmask.method
+    class Failing(unmask.MaskingScheme):
+        """It fails."""
+
+        def draw(self, text, generator):
+            return {}["nothing"]
+
+        def number_law(self, n):
+            return [1.0] + [0.0] * n
+
+    text = PackedText.of(_rows(1), _vocabulary())
+    with pytest.raises(InputError, match="masking .*KeyError: 'nothing': mend it"):
+        drawn_mask(Failing(), text, torch.Generator())

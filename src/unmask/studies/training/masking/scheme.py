@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, Any
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, UnmaskError
 from unmask.common.lazy import torch
 from unmask.common.methods.method import Method
-from unmask.common.methods.own_code import is_ours
+from unmask.common.methods.own_code import failure, is_ours
 from unmask.common.methods.registry import Registry
 from unmask.common.methods.stored import stored_form
 
@@ -86,11 +86,17 @@ def drawn_mask(
     scheme: MaskingScheme, text: PackedText, generator: Generator
 ) -> Bool[Tensor, "R L"]:
     """The masked positions that a scheme draws; those of own code are checked."""
-    mask = scheme.draw(text, generator)
-    if not is_ours(type(scheme)):
-        problem = _wrong_mask(mask, text)
-        if problem is not None:
-            raise InputError(f"{scheme.name}: {problem}", argument="masking", use="mend its draw")
+    if is_ours(type(scheme)):
+        return scheme.draw(text, generator)
+    try:
+        mask = scheme.draw(text, generator)
+    except (UnmaskError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        raise failure("masking", type(scheme), error) from error
+    problem = _wrong_mask(mask, text)
+    if problem is not None:
+        raise InputError(f"{scheme.name}: {problem}", argument="masking", use="mend its draw")
     return mask
 
 
