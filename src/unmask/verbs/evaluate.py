@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,15 +30,17 @@ from unmask.models.load import Model
 from unmask.runs.fingerprint import provenance
 from unmask.runs.lines import kind_of, records
 from unmask.runs.progress import Progress
-from unmask.studies.evaluation.markdown import (
+from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
+from unmask.verbs.study_tables import (
     HEADINGS,
     cell,
     frame_of,
     markdown_table,
+    place_of,
+    skipped_in_words,
     write_study,
     written,
 )
-from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
 
 if TYPE_CHECKING:
     import pandas
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from unmask.common.figures import Figure
     from unmask.runs.folder import RunFolder
     from unmask.studies.evaluation.plan import ChosenPairs, GivenPairs, Plan
-    from unmask.studies.evaluation.run import Measuring, MeasuredPairs
+    from unmask.studies.evaluation.run import MeasuredPairs, Measuring
 
 PAPER = "paper"
 """In the place of constructions: those of the published table, over what the paper's joints run."""
@@ -351,22 +353,6 @@ def _steps_of(stored: Any) -> int | None:
         return None
     steps: int | None = stored.get("steps")
     return steps
-
-
-def place_of(what: str, folder: Path | None) -> str:
-    """Where the files of a study are, or how to keep them."""
-    if folder is None:
-        return f"{what} are not kept: give {argument_name('out')} FOLDER"
-    return f"{what} are in {folder}"
-
-
-def skipped_in_words(skipped: Counter[str]) -> list[str]:
-    """How many texts were skipped, a line for each reason."""
-    lines = []
-    for reason, count in skipped.items():
-        texts = "text" if count == 1 else "texts"
-        lines.append(f"{count} {texts} skipped: {reason}")
-    return lines
 
 
 @checked

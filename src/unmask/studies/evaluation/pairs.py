@@ -6,9 +6,9 @@ of regular tokens. Texts come in a seeded order, and the r-th pair of text i is 
 and a file with fewer texts than pairs gives several pairs per text.
 
 A file of blocks has JSON Lines, one {"text": ..., "block": [i, j]} per line. Positions are
-indices of the model's tokens, from 0, the start token included. `syntactic_distance` and `text_index`
-are read where they are present, so that the pairs of one run (DIR/pairs.jsonl) can be given to
-another.
+indices of the model's tokens, from 0, the start token included. `syntactic_distance` and
+`text_index` are read where they are present, so that the pairs of one run (DIR/pairs.jsonl) can be
+given to another.
 """
 
 from __future__ import annotations

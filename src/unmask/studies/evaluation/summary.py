@@ -57,8 +57,8 @@ def summarise(
     """Every number of the table: {"n_pairs": N, "incompatibility": ...,
     "constructions": [{construction, u_ppl, ...}, ...]}.
 
-    Each is a `Number`, except `n_pairs`, the means `steps` and `objective` (None if no row has them)
-    and the count `not_converged`.
+    Each is a `Number`, except `n_pairs`, the means `steps` and `objective` (None if no row has
+    them) and the count `not_converged`.
     """
     names = list(constructions)
     rows_of = {name: rows[rows["construction"] == name].sort_values("pair") for name in names}

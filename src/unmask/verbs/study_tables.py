@@ -1,5 +1,5 @@
-"""Numbers of a study as text: tables in Markdown, the columns of a data frame, and the file of
-either.
+"""What `evaluate` and `frontier` share: numbers with intervals as text, tables in Markdown, columns
+of a data frame, the file that a user saves, and sentences about folders and skipped texts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unmask.common.errors import argument_name
 from unmask.common.files import as_json, output_file, write_atomically, write_json, write_table
 from unmask.studies.evaluation.summary import is_perplexity
 
@@ -97,3 +98,19 @@ def write_study(
     else:
         write_table(file, rows)
     return file
+
+
+def place_of(what: str, folder: Path | None) -> str:
+    """Where the files of a study are, or how to keep them."""
+    if folder is None:
+        return f"{what} are not kept: give {argument_name('out')} FOLDER"
+    return f"{what} are in {folder}"
+
+
+def skipped_in_words(skipped: Mapping[str, int]) -> list[str]:
+    """How many texts were skipped, a line for each reason."""
+    lines = []
+    for reason, count in skipped.items():
+        texts = "text" if count == 1 else "texts"
+        lines.append(f"{count} {texts} skipped: {reason}")
+    return lines
