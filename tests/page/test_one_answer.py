@@ -27,7 +27,7 @@ def test_the_numbers_of_a_pair_do_not_contradict_each_other(page, others):
         assert float(re.search(r"([\d.]+) nats of mutual information", text)[1]) == pytest.approx(
             listed, abs=0.0051
         )
-    assert page.tab.locator("[aria-label='the chosen pair'] svg.heat").count() == 1
+    page.until("document.querySelectorAll(`[aria-label='the chosen pair'] svg.heat`).length === 1")
 
 
 def test_a_stopped_measurement_says_how_much_there_is_in_card_and_files(page):
