@@ -65,7 +65,7 @@ def test_requests_are_the_options_of_verbs_within_the_limits_of_the_page(name):
 
 def test_a_request_says_beside_what_an_option_goes():
     described = request("mutants").model_fields["changes"].description
-    assert described.endswith(" [with positions; not with measured]")
+    assert described.endswith(" [with positions]")
 
 
 def test_400_and_405_are_given(client):
