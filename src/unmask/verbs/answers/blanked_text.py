@@ -344,7 +344,7 @@ class Filling(Result):
         return f"{self.text}: {self.summary}"
 
     @property
-    def summary(self) -> str:
+    def summary(self) -> str:  # type: ignore[override]
         """One line: the joint, how much its candidates hold or what a search found, and what is
         certain.
         """
