@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from unmask.common.checks import shown
 from unmask.common.errors import InputError
 
 Places: TypeAlias = str | Sequence[int]
@@ -30,10 +31,10 @@ def counted_places(places: Places, count: int, having: str, argument: str) -> li
         raise InputError("is empty", argument=argument, use="name one place or more")
     for place in named:
         if not 1 <= place <= count:
-            raise _out_of_range(str(place), count, having, argument)
+            raise _out_of_range(shown(place), count, having, argument)
     if len(set(named)) < len(named):
         raise InputError(
-            f"{list(named)} names a place twice", argument=argument, use="name each once"
+            f"{shown(named)} names a place twice", argument=argument, use="name each once"
         )
     return named
 
@@ -51,13 +52,13 @@ def _places_in_text(text: str, count: int, having: str, argument: str) -> list[i
             span = range(int(first), int(last) + 1)
         except ValueError:
             raise InputError(
-                f"{text!r} is not understood",
+                f"{shown(text)} is not understood",
                 argument=argument,
                 use="give places such as 24,30-33, or all",
             ) from None
         # Before the places are listed: 1-999999999 would fill the memory.
         if len(span) > count or len(span) == 0:
-            raise _out_of_range(repr(text), count, having, argument)
+            raise _out_of_range(shown(text), count, having, argument)
         places += span
     return places
 

@@ -21,6 +21,7 @@ from itertools import product
 from math import prod
 from typing import Literal
 
+from unmask.common.checks import shown
 from unmask.common.cloze import Cloze, blanked, cloze_of_ids
 from unmask.common.counting import Places, counted_places
 from unmask.common.errors import InputError, argument_name
@@ -264,7 +265,7 @@ def cloze_of(
         if blanks or targets is not None:
             also = "blanks in the text" if blanks else argument_name("targets")
             raise InputError(
-                f"{positions!r} were given and {also} too",
+                f"{shown(positions)} were given and {also} too",
                 argument="positions",
                 use="give one or the other",
             )
