@@ -1,14 +1,25 @@
-"""Bounds as text: never on the wrong side of what they bound, and less than one digit away from
-it.
+"""Numbers as text. Bounds are never on the wrong side of what they bound, and less than one digit
+away from it.
 """
 
 from decimal import Decimal
+from math import inf, log, nan
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.common.formats import count_at_most, percent_at_least, percent_at_most
+from unmask.common.formats import (
+    count,
+    count_at_most,
+    in_form,
+    nats,
+    percent,
+    percent_at_least,
+    percent_at_most,
+    share,
+    short_percent,
+)
 
 
 @given(st.floats(0, 1))
@@ -34,3 +45,22 @@ def test_a_share_that_rounding_put_above_one():
     assert percent_at_most(1.0000022) == "100 %"
     assert percent_at_least(1.0000022) == "100.0 %"
     assert percent_at_most(0.0) == percent_at_least(0.0) == "0 %"
+
+
+def test_numbers():
+    shares = {
+        1: "100.00 %",
+        0.01234: "1.23 %",
+        0.00021: "0.021 %",
+        2.1e-6: "0.00021 %",
+        3e-9: "3e-07 %",
+    }
+    assert {share: percent(log(share)) for share in shares} == shares
+    assert percent(-inf) == "0.00 %"
+    short = {1: "100.00", 0.0123: "1.23", 0.00006: "0.01", 0.00004: "<.01"}
+    assert {share: short_percent(log(share)) for share in short} == short
+    values = {1.23456: "1.235", 0: "0.000", -3e-6: "0.000", -0.5: "-0.500"}
+    assert {value: nats(value) for value in values} == values
+    assert [count(12_000), share(0.1234), share(nan)] == ["12,000", "12.3%", "-"]
+    two_decimals = in_form(",.2f")
+    assert [two_decimals(1234.567), two_decimals(nan), two_decimals(None)] == ["1,234.57", "-", "-"]

@@ -1,5 +1,5 @@
-"""One mechanism for results: a result is a dataclass, and its JSON, data frame and notebook
-view follow from it.
+"""One mechanism for results: a result is a dataclass that knows its sentences and tables, and the
+terminal, JSON, data frame, notebook and page follow from it.
 
 class Filling(Result):
     KEYS = ("text", "construction", "gold=is_gold", "completions")
@@ -12,18 +12,32 @@ class Filling(Result):
     ROWS = "completions"
             the attribute whose items are the rows of the data frame
 
-The answers to several texts have the number of their text in `item`, also in JSON.
+What a person sees of a result, from top to bottom:
+
+    heading     the text, sequence or run that it is about
+    about()     sentences: what was computed, under which condition
+    tables()    tables of values, each with its title and notes
+    verdict()   sentences: what is certain, which is better, whether to trust it
+
+and beside it `notices()`: what was left out, and where files are. The answers to several texts
+have the number of their text in `item`, also in JSON.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from unmask.common.excerpts import around_blanks
 from unmask.common.plain import keys, plain
 
 if TYPE_CHECKING:
     import pandas
+
+    from unmask.common.result_tables import Table
+
+LONGEST_HEADING = 400  # characters; of a longer text the words around its blanks are shown
 
 
 class Result:
@@ -36,6 +50,49 @@ class Result:
     """Of the answer to one of several texts its number, from 1: of its line or row in a file,
     or of its place in a list.
     """
+
+    @property
+    def heading(self) -> str:
+        """The text, sequence or run that the result is about; "" if there is none."""
+        return ""
+
+    def about(self) -> list[str]:
+        """Sentences above the tables: what was computed, under which condition."""
+        return []
+
+    def tables(self) -> list[Table]:
+        """The tables, in the order in which they are shown."""
+        return []
+
+    def verdict(self) -> list[str]:
+        """Sentences below the tables: what is certain, which is better, whether to trust it."""
+        return []
+
+    def notices(self) -> list[str]:
+        """Sentences beside the answer: what was left out, where files are, how to keep them.
+
+        The command line prints them on standard error.
+        """
+        return []
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing failed; the command ends with exit code 1 if something did."""
+        return True
+
+    def summary(self) -> str:
+        """The sentences of the result, a line each."""
+        return "\n".join([*self.about(), *self.verdict()])
+
+    def view(self) -> dict[str, Any]:
+        """What a person sees of the result, as JSON."""
+        return {
+            "heading": self.heading,
+            "about": self.about(),
+            "tables": [table.to_dict() for table in self.tables()],
+            "verdict": self.verdict(),
+            "notices": self.notices(),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON that the command prints with --json."""
@@ -66,4 +123,20 @@ class Result:
         return type(self).__name__
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(self.headline)}</p>{self.to_frame().to_html(index=False)}"
+        if not shows_itself(self):
+            return f"<p>{escape(self.headline)}</p>{self.to_frame().to_html(index=False)}"
+        heading = around_blanks(self.heading, LONGEST_HEADING)
+        parts = [f"<p><b>{escape(heading)}</b></p>"] if heading else []
+        parts += _paragraphs(self.about())
+        parts += [table.to_html() for table in self.tables()]
+        parts += _paragraphs(self.verdict())
+        return "".join(parts)
+
+
+def shows_itself(result: Result) -> bool:
+    """Whether the result states its own tables; some results are still shown by their surface."""
+    return type(result).tables is not Result.tables
+
+
+def _paragraphs(sentences: Sequence[str]) -> list[str]:
+    return [f"<p>{escape(sentence)}</p>" for sentence in sentences]

@@ -1,29 +1,11 @@
 """What the terminal shows of numbers and long texts."""
 
 from io import BytesIO, StringIO, TextIOWrapper
-from math import inf, log
 
 from rich.console import Console
 
 from support.command_runner import invoke
 from unmask.surfaces.cli import terminal
-from unmask.surfaces.cli.terminal import nats, percent, short_percent
-
-
-def test_numbers():
-    shares = {
-        1: "100.00 %",
-        0.01234: "1.23 %",
-        0.00021: "0.021 %",
-        2.1e-6: "0.00021 %",
-        3e-9: "3e-07 %",
-    }
-    assert {share: percent(log(share)) for share in shares} == shares
-    assert percent(-inf) == "0.00 %"
-    short = {1: "100.00", 0.0123: "1.23", 0.00006: "0.01", 0.00004: "<.01"}
-    assert {share: short_percent(log(share)) for share in short} == short
-    values = {1.23456: "1.235", 0: "0.000", -3e-6: "0.000", -0.5: "-0.500"}
-    assert {value: nats(value) for value in values} == values
 
 
 def test_a_terminal_shows_at_once_that_something_happens_and_nothing_of_it_at_the_end(monkeypatch):

@@ -75,7 +75,7 @@ class Diagnosis(Result):
     at_start: float
     lowest_energy: float
     lowest_text: str
-    verdict: list[str] = field(default_factory=list)
+    verdict: list[str] = field(default_factory=list)  # type: ignore[assignment]
     judge: dict[str, Any] | None = None
 
     ROWS: ClassVar[str] = "functionals"

@@ -76,7 +76,7 @@ class Frontier(Result):
     settings: dict[str, Any]
     rows: pandas.DataFrame
     skipped: Mapping[str, int] = field(default_factory=dict)
-    about: dict[str, Any] = field(default_factory=provenance)
+    about: dict[str, Any] = field(default_factory=provenance)  # type: ignore[assignment]
     decoders: Mapping[str, Decoder] = field(default_factory=dict)
 
     @cached_property

@@ -50,10 +50,12 @@ class Evaluation(Result):
     pairs: int
     failed: list[dict[str, Any]] = field(default_factory=list, repr=False)
     skipped: Counter[str] = field(default_factory=Counter)
-    about: dict[str, Any] = field(default_factory=provenance, repr=False)
+    about: dict[str, Any] = field(  # type: ignore[assignment]
+        default_factory=provenance, repr=False
+    )
 
     @cached_property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:  # type: ignore[override]
         """{"pairs", "incompatibility", "constructions": [{construction, u_ppl, p_ppl, a_kl,
         g_kl, ...}]}; see `summarise`.
         """

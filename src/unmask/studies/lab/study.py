@@ -55,7 +55,7 @@ class Study(Result):
     """One statement of the theory, computed.
 
     claim, findings             the statement, and what holds
-    heading, columns, rows      its table, whose cells are numbers or words; `note` explains it
+    caption, columns, rows      its table, whose cells are numbers or words; `note` explains it
     draw, numbers               makes the figure; every number behind table and figure, which go
                                 to JSON
     """
@@ -64,7 +64,7 @@ class Study(Result):
     title: str
     claim: str
     findings: Sequence[str]
-    heading: str
+    caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
     note: str

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import partial
 from os import PathLike
 from typing import Annotated, Any, NamedTuple
 
@@ -124,8 +123,12 @@ def verb_command(name: str, words: Sequence[str] = ()) -> App:
     def prints(typed: dict[str, Any]) -> Any:
         from unmask.surfaces.cli import printing  # the help of a command prints no result
 
-        of_verb = getattr(printing, name, None) or partial(printing.frame, name)
-        return of_verb(typed)
+        of_verb = getattr(printing, name, None)
+        if of_verb is not None:
+            return of_verb(typed)
+        if hasattr(one.function, "of_text"):
+            return printing.answers(name, printing.show_answer, typed)
+        return printing.one_result(name, typed)
 
     return command(one.name, one.function, prints, one.extra)
 

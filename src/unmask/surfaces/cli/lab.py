@@ -47,11 +47,12 @@ def _run(name: str, options: dict[str, Any]) -> None:
     """
     from unmask.surfaces.cli import terminal  # help prints no result
     from unmask.surfaces.cli.printing import answered
+    from unmask.surfaces.cli.show import print_heading
 
     def show(result: Study | Report) -> None:
         screen = terminal.console()
         for study in getattr(result, "studies", [result]):
-            terminal.print_heading(screen, study.title)
+            print_heading(screen, study.title)
             if name != "all":
                 _print_table(screen, study)
             for finding in study.findings:
@@ -75,7 +76,7 @@ def _print_table(screen: Console, study: Study) -> None:
     first, *heads = study.columns
     if width > screen.width:
         heads = [fill(head, FOLDED) for head in heads]
-    screen.print(study.heading)
+    screen.print(study.caption)
     print_table(screen, heads, rows, first=first)
     if study.note:
         screen.print(study.note)

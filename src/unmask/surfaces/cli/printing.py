@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from inspect import signature
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -18,17 +19,22 @@ import unmask
 from unmask.common.checks import one_of, shown
 from unmask.common.errors import InputError, argument_name
 from unmask.common.files import output_file, user_path
-from unmask.common.formats import count_at_most, percent_at_least
-from unmask.joints.registry import heading_of, label_of
-from unmask.runs.lines import EMPTY, IS_NAMED, STANDARD_INPUT, file_name, refuse_file_name
-from unmask.surfaces.cli import process, terminal
-from unmask.surfaces.cli.terminal import (
-    marked,
+from unmask.common.formats import (
+    count_at_most,
     nats,
     number,
     percent,
+    percent_at_least,
+    short_percent,
+)
+from unmask.common.results import Result
+from unmask.joints.registry import heading_of, label_of
+from unmask.runs.lines import EMPTY, IS_NAMED, STANDARD_INPUT, file_name, refuse_file_name
+from unmask.surfaces.cli import process, terminal
+from unmask.surfaces.cli.show import print_heading, print_result
+from unmask.surfaces.cli.terminal import (
+    marked,
     print_frame,
-    print_heading,
     print_names,
     print_table,
 )
@@ -51,9 +57,10 @@ def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None]) ->
     """Call `unmask.<verb>`, print its result, by `show` or (with --json) as JSON, and return it."""
     json, leads = options.pop("json", False), process.rank() == 0
     with terminal.progress(quiet=not leads) as report:
-        if verb != "diagnose":
+        function = attrgetter(verb)(unmask)
+        if "progress" in signature(function).parameters:
             options["progress"] = report
-        result = attrgetter(verb)(unmask)(**options)
+        result = function(**options)
     if leads:
         terminal.print_json(result.to_dict()) if json else show(result)
     return result
@@ -64,15 +71,30 @@ def _message(line: str) -> None:
     terminal.messages().print(line)
 
 
-def frame(verb: str, options: dict[str, Any]) -> None:
-    """The data frame of a result that no function below prints."""
-    answered(verb, options, lambda result: print_frame(terminal.console(), result.to_frame()))
+def show_result(result: Result) -> None:
+    """Print a result on standard output, and its notices on standard error."""
+    print_result(terminal.console(at_least=terminal.USUAL), result)
+    for notice in result.notices():
+        _message(notice)
+
+
+def one_result(verb: str, options: dict[str, Any]) -> int:
+    """Call a verb that no function below calls, and print its result; 1 if a part failed."""
+    result = answered(verb, options, show_result)
+    return int(not result.complete)
 
 
 # ---- one text, or many: fill, compare, dependence, mutants ----
 
 
-def _answers(verb: str, show: Callable[[Any, Console], None], options: dict[str, Any]) -> int:
+def show_answer(answer: Result, console: Console) -> None:
+    """Print one of several results."""
+    print_result(console, answer)
+    for notice in answer.notices():
+        _message(notice)
+
+
+def answers(verb: str, show: Callable[[Any, Console], None], options: dict[str, Any]) -> int:
     """Print the answers to the texts as they are ready; JSON of many texts has a line for each.
     1 if a text has no answer.
 
@@ -216,7 +238,7 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
         rows.append(
             [
                 " ".join(one.tokens) + (" *" if one.is_gold else ""),
-                *map(terminal.short_percent, log_probs),
+                *map(short_percent, log_probs),
             ]
         )
     print_names(console, heads, rows, first="completion", names=len("completion"))
@@ -332,10 +354,10 @@ def _show_assay(result: unmask.Assay) -> None:
     console.print("", *result.notes, result.sentence, sep="\n", soft_wrap=True)
 
 
-fill: partial[int] = partial(_answers, "fill", _show_filling)
-compare: partial[int] = partial(_answers, "compare", _show_comparison)
-dependence: partial[int] = partial(_answers, "dependence", _show_dependence)
-mutants: partial[int] = partial(_answers, "mutants", _show_mutants)
+fill: partial[int] = partial(answers, "fill", _show_filling)
+compare: partial[int] = partial(answers, "compare", _show_comparison)
+dependence: partial[int] = partial(answers, "dependence", _show_dependence)
+mutants: partial[int] = partial(answers, "mutants", _show_mutants)
 
 
 def assay(options: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from math import exp, floor, isnan, log10
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -22,7 +21,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from unmask.common.excerpts import around_blanks, excerpt
+from unmask.common.excerpts import excerpt
+from unmask.common.formats import number
 from unmask.runs.progress import Progress as Report
 from unmask.runs.progress import in_words
 
@@ -34,16 +34,13 @@ FRAMES = 4
 LINE_SECONDS = 60.0
 """Between the lines that replace the bar where there is no terminal."""
 
-NARROWEST = 24
-USUAL = 80
-"""Columns: a terminal that claims fewer than the first is taken to have the second."""
-LONGEST_HEADING = 400
-"""Characters."""
-
 ASCII_HEAD = box.Box("\n".join(["    ", "    ", " -- ", *["    "] * 5]) + "\n", ascii=True)
 """A line of dashes below the headings, and none between columns, for a console that has no box
 characters (cp1252).
 """
+NARROWEST = 24
+USUAL = 80
+"""Columns: a terminal that claims fewer than the first is taken to have the second."""
 
 
 def console(at_least: int = 0, stderr: bool = False) -> Console:
@@ -160,11 +157,6 @@ def print_json(value: object, indent: int | None = 2) -> None:
     print(as_json(value, indent, ascii=not is_unicode))
 
 
-def print_heading(screen: Console, text: str) -> None:
-    """Print the text as it was given; of a very long one only the words around its blanks."""
-    screen.print(Text(around_blanks(text, LONGEST_HEADING), style="bold"))
-
-
 def print_names(
     screen: Console,
     numbers: Sequence[str],
@@ -246,43 +238,6 @@ def print_frame(screen: Console, frame: pandas.DataFrame) -> None:
     for row in frame.itertuples(index=False):
         rows.append([number(cell) for cell in row])
     print_names(screen, numbers, rows, first=first)
-
-
-def percent(log_prob: float) -> str:
-    """A log-probability as a percentage: two decimals, and two significant digits where it is
-    small.
-    """
-    value = 100 * exp(log_prob)
-    if value >= 0.1 or value == 0:
-        return f"{value:.2f} %"
-    if value < 1e-5:
-        return f"{value:.0e} %"
-    decimals = 1 - floor(log10(value))
-    return f"{value:.{decimals}f} %"
-
-
-def short_percent(log_prob: float) -> str:
-    """A log-probability as a percentage in five characters, for tables of many columns."""
-    value = 100 * exp(log_prob)
-    return f"{value:.2f}" if value >= 0.005 else "<.01"
-
-
-def nats(value: float) -> str:
-    """Three decimals; rounding errors below zero show as zero."""
-    if -5e-4 < value < 0:  # it would be written -0.000
-        value = 0.0
-    return f"{value:.3f}"
-
-
-def number(value: Any, form: str = ".3f") -> str:
-    """A float by its format, a dash where there is none; other values as text."""
-    if value is None:
-        return "-"
-    if not isinstance(value, float):
-        return str(value)
-    if isnan(value):
-        return "-"
-    return format(value, form)
 
 
 def marked(text: str, spans: Sequence[tuple[int, int]], width: int) -> Text:

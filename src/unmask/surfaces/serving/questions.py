@@ -377,7 +377,9 @@ class Answers:
         """
         values = {name: value for name, value in request.items() if name != "chosen"}
         if request["chosen"]:
-            words = _by_word(self.model.words.tokens_of(request["text"]))
+            tokens = self.model.words.tokens_of(request["text"])
+            words = _by_word(tokens)
+            start, _ = tokens.inside  # positions are counted from 1
             for n in request["chosen"]:
                 if n >= len(words):
                     count = f"{len(words)}, counted from 0"
@@ -386,7 +388,7 @@ class Answers:
                         " correct it"
                     )
             values |= {
-                "positions": [t for n in request["chosen"] for t in words[n]],
+                "positions": [t - start + 1 for n in request["chosen"] for t in words[n]],
                 "others": "masked",
             }
         return values
@@ -433,11 +435,9 @@ class Answers:
             progress=progress,
             look=look,
         )
-        stands = (
-            [ids[position] for position in matrix.positions]
-            if self.model.mask_id not in ids
-            else []
-        )
+        start, _ = self.model.words.tokens_of(text).inside
+        indices = [start + position - 1 for position in matrix.positions]
+        stands = [ids[t] for t in indices] if self.model.mask_id not in ids else []
         pairs = [
             self._pair(matrix, i, j, value, joints.get((i, j)), stands)
             for i, j, value in matrix.pairs()
@@ -453,14 +453,14 @@ class Answers:
         }
         return {
             **matrix.to_dict(),
-            "pieces": self._pieces(text, matrix.positions),
+            "pieces": self._pieces(text, indices),
             "pairs": pairs,
             **counts,
         }
 
-    def _pieces(self, text: str, positions: Sequence[int]) -> list[Answer]:
-        """The measured tokens: letters in the text, the first token of the word, and the name
-        in lists of each.
+    def _pieces(self, text: str, indices: Sequence[int]) -> list[Answer]:
+        """The measured tokens, by their indices in the text: letters in the text, the first token
+        of the word, and the name in lists of each.
         """
         tokens, letters, pieces = (
             self.model.words.tokens_of(text),
@@ -470,7 +470,7 @@ class Answers:
         words = (
             {} if letters else {place: places for places in _by_word(tokens) for place in places}
         )
-        for place in positions:
+        for place in indices:
             places, number = words.get(place, [place]), place - tokens.inside[0] + 1
             piece = text[slice(*tokens.spans[place])].strip() or self.model.token(tokens.ids[place])
             if tokens.ids[place] == self.model.mask_id:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from unmask.common.cloze import Cloze, ids_of_filling
+from unmask.common.counting import Places
 from unmask.common.errors import InputError
 from unmask.common.formats import percent_at_least, percent_at_most
 from unmask.common.results import Result
@@ -52,7 +53,7 @@ class Grid(NamedTuple):
     tokens are considered there.
     """
 
-    positions: Sequence[int] | None = None
+    positions: Places | None = None
     targets: Sequence[str] | None = None
     candidates: int | Sequence[Sequence[int]] | None = None
     exact: bool = False
@@ -343,7 +344,7 @@ class Filling(Result):
         return f"{self.text}: {self.summary}"
 
     @property
-    def summary(self) -> str:
+    def summary(self) -> str:  # type: ignore[override]
         """One line: the joint, how much its candidates hold or what a search found, and what is
         certain.
         """

@@ -87,7 +87,7 @@ def decoding(model: SpinModel = TILTED_PATH, *, out: Out = None, progress: Watch
                 f" correlation of {equal:.4f} nats (2 ln 2)."
             ),
         ],
-        heading=model.describe(),
+        caption=model.describe(),
         columns=("rule", "setting", "passes", "KL(p || law)", "sum of E TC", "bound by entropies"),
         rows=rows,
         note="Setting: distance between sites (interleaved), sites per pass (lowest-entropy), or"

@@ -85,7 +85,7 @@ def dependence(
         claim="Li et al. (2024): “Strong dependencies among target positions cause slow generation"
         " (multimodal) and slow training (via theorem 1).”",
         findings=findings,
-        heading=f"{replace(model, coupling=None).describe()}, by coupling",
+        caption=f"{replace(model, coupling=None).describe()}, by coupling",
         columns=(
             "coupling",
             "k",

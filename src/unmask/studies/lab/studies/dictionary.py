@@ -87,7 +87,7 @@ def dictionary(model: SpinModel = CURIE_WEISS, *, out: Out = None, progress: Wat
                 f" {naive_tv:.3f} away in total variation."
             ),
         ],
-        heading=f"{model.describe()}: sampling (left) and learning (right) with the same masks",
+        caption=f"{model.describe()}: sampling (left) and learning (right) with the same masks",
         columns=(
             "masks",
             "gap",

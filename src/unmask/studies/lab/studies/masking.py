@@ -119,7 +119,7 @@ def masking(
                 f" errors, the farthest is {max(distances):.1f} away."
             ),
         ],
-        heading=f"{model.describe()}: trace of Γ_k, and the least eigenvalue of Γ_k - Γ_k+1",
+        caption=f"{model.describe()}: trace of Γ_k, and the least eigenvalue of Γ_k - Γ_k+1",
         columns=(
             "k",
             "joint block",

@@ -89,7 +89,7 @@ def parallel(model: SpinModel = FIVE_SITES, *, out: Out = None, progress: Watch 
                 " parallel law spreads over mixtures that p hardly allows."
             ),
         ],
-        heading=model.describe(),
+        caption=model.describe(),
         columns=("k", "TV(parallel law, p)", "TV(Gibbs law, p)", "E TC(x_K | x_-K), nats"),
         rows=rows,
         note="TV: total variation, from 0 (the same law) to 1.",

@@ -114,7 +114,7 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
                 f" {average:.6f} nats, H(p) = {entropy:.6f} nats."
             ),
         ],
-        heading=f"{model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
+        caption=f"{model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
         columns=("steps", *EXACT_ORDERS),
         rows=table_rows,
         note="Exact conditionals at every step. Groups are even; the best possible is over groups"

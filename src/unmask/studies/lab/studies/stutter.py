@@ -80,7 +80,7 @@ def stutter(*, out: Out = None, progress: Watch = None) -> Study:
                 f" {long_run[0]['mixing_time']:,.0f} steps. Drawing pairs jointly does both."
             ),
         ],
-        heading="One word, N slots: what a parallel draw of all slots gives",
+        caption="One word, N slots: what a parallel draw of all slots gives",
         columns=("slots", "repeated", "missing", "once (right)", "TC, nats"),
         rows=table_of(by_slots, in_table),
         note="",
