@@ -706,6 +706,13 @@ class Studies61(Assay61):
         "Frontier": ("to_dict", "to_frame", "rows", "points", "best", "n_texts"),
     }
 
+    def key(self, name: str) -> str:
+        """The name of a value; the most texts of a frontier were so many sentences."""
+        old = super().key(name)
+        if old.endswith("settings/limit"):
+            return f"{old.removesuffix('limit')}sentences"
+        return old
+
     def do_evaluate(self, data: Any, paper: bool = False, **options: Any) -> Result:
         """An evaluation; the table of the paper was of one scheme in Python."""
         if isinstance(data, Path) and data.suffix == ".jsonl":

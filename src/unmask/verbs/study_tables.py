@@ -103,7 +103,7 @@ def write_study(
 def place_of(what: str, folder: Path | None) -> str:
     """Where the files of a study are, or how to keep them."""
     if folder is None:
-        return f"{what} are not kept: give {argument_name('out')} FOLDER"
+        return f"{what} are not kept: give {argument_name('out', 'FOLDER')}"
     return f"{what} are in {folder}"
 
 
