@@ -709,7 +709,7 @@ class Studies61(Assay61):
     def key(self, name: str) -> str:
         """The name of a value; the most texts of a frontier were so many sentences."""
         old = super().key(name)
-        if old.endswith("settings/limit"):
+        if old.endswith(("settings/limit", "settings.json/limit")):
             return f"{old.removesuffix('limit')}sentences"
         return old
 

@@ -251,6 +251,7 @@ class Evaluation(Result):
         source = self.settings.get("blocks") or self.settings.get("data") or ""
         return f"{self.pairs_in_words} of {Path(source).name}"
 
+    @checked
     def figure(self, distance: Literal["token", "syntactic"] = "token") -> Figure:
         """Pairwise NLL per token against the distance of the two tokens: the tokens between them,
         or the edges between their words in the dependency tree.
