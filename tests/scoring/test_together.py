@@ -6,7 +6,7 @@ import pytest
 
 import unmask
 from unmask.common.errors import InputError
-from unmask.runs.engine import RayWorkers
+from unmask.runs.ray_cluster import RayWorkers
 from unmask.scoring import run, text_scores
 from unmask.scoring.encoding import encode, prepare
 from unmask.scoring.items import Item
@@ -155,7 +155,8 @@ def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_scored_again(
 
     monkeypatch.setattr(run, "each", each)
     monkeypatch.setattr(
-        "unmask.runs.engine.ray_workers", lambda count, device, most=None: RayWorkers(1, device)
+        "unmask.runs.ray_cluster.ray_workers",
+        lambda count, device, most=None: RayWorkers(1, device),
     )
     monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 16)
     file, out = tmp_path / "texts.txt", tmp_path / "run"

@@ -29,7 +29,9 @@ from unmask.common.formats import (
 )
 from unmask.common.results import Result
 from unmask.joints.registry import heading_of, label_of
-from unmask.runs.lines import EMPTY, IS_NAMED, STANDARD_INPUT, file_name, refuse_file_name
+from unmask.runs.file_names import IS_NAMED, file_name, refuse_file_name
+from unmask.runs.lines import EMPTY
+from unmask.runs.unpacking import STANDARD_INPUT
 from unmask.surfaces.cli import process, terminal
 from unmask.surfaces.cli.show import print_heading, print_result
 from unmask.surfaces.cli.terminal import (

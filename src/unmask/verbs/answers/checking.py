@@ -39,8 +39,9 @@ from unmask.models.function_network import FunctionNetwork
 from unmask.models.load import Model, reload
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.weight_checks import LeftOut
-from unmask.runs.lines import plain_texts, source_name
+from unmask.runs.lines import plain_texts
 from unmask.runs.progress import Progress
+from unmask.runs.unpacking import source_name
 
 if TYPE_CHECKING:
     import pandas
