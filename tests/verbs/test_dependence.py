@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from tokenizers import processors
+from transformers import AutoTokenizer, BertForMaskedLM
 
 import unmask
 from support.command_runner import refused
@@ -42,8 +44,12 @@ def test_a_real_model_from_text_to_matrix(tiny):
         ("the cat", {"positions": [1]}, "'the cat' has one known token to measure"),
         ("the", {}, "'the' has one known token to measure: dependence is between two or more"),
         ("the [WORD] sat [MASK]", {}, r"has a \[WORD\] or \[GAP\], which fill alone takes"),
-        ("the cat sat", {"positions": [1, 9]}, "outside the text"),
-        ("the cat sat", {"positions": [0, 1]}, r"special token \[CLS\]"),
+        ("the cat sat", {"positions": [1, 9]}, "9 is out of range: the text has tokens 1 to 3"),
+        (
+            "the cat sat",
+            {"positions": "0,1"},
+            "positions 0 is out of range: the text has tokens 1 to 3",
+        ),
         ("the cat sat", {"positions": [1, 1]}, "twice"),
         ("the [MASK] [MASK]", {"positions": [1, 2]}, "one or the other"),
         ("the [MASK] [MASK]", {"others": "text"}, "needs a whole text"),
@@ -53,6 +59,23 @@ def test_a_real_model_from_text_to_matrix(tiny):
 def test_what_is_refused(tiny, text, options, message):
     with pytest.raises(InputError, match=message):
         dependence(text, tiny, **options)
+
+
+def test_positions_are_counted_from_1_without_special_tokens(tiny, tiny_folder):
+    """Of a model without start and end tokens, token 1 has index 0."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A", special_tokens=[]
+    )
+    bare = unmask.MaskedLM(BertForMaskedLM.from_pretrained(tiny_folder), tokenizer)
+    whole = dependence("the cat sat", bare)
+    assert whole.positions == dependence("the cat sat", tiny).positions == (1, 2, 3)
+    assert whole.names() == ["1 the", "2 cat", "3 sat"]
+    some = dependence("the cat sat", bare, positions="1,3")
+    assert (some.positions, some.tokens) == ((1, 3), ("the", "sat"))
+    assert float(some.matrix[0, 1]) == pytest.approx(float(whole.matrix[0, 2]), abs=1e-9)
+    assert torch.equal(dependence("the cat sat", bare, positions="all").matrix, whole.matrix)
+    assert bare.cloze("the cat sat", positions="2-3").block == (1, 2)
 
 
 def test_too_much_work_is_refused_with_what_would_fit(english):

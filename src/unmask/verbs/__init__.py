@@ -48,6 +48,8 @@ TOKENS = (
 Alphabet = Annotated[
     str | os.PathLike[str] | Sequence[str] | None, Written(metavar="TOKENS", help=TOKENS)
 ]
+POSITIONS = "Tokens of a whole text that become the blanks, such as 3,5-7 (the first is 1), or all."
+Positions = Annotated[str | Sequence[int] | None, Written(metavar="PLACES", help=POSITIONS)]
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1), Written(help="Seed of all random choices.")]
 OUT = (
     "Folder of the run; the same command continues a run that was stopped. Left out, the result is"

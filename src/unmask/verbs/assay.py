@@ -18,7 +18,7 @@ from unmask.runs.lines import located_texts
 from unmask.runs.progress import Progress
 from unmask.runs.unpacking import source_name
 from unmask.studies.variants.assay_scores import AssayScores, chosen_scores
-from unmask.verbs import Alphabet, Force, PathLike
+from unmask.verbs import Alphabet, Force, PathLike, Positions
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,7 +46,7 @@ def assay(
     better: Literal["higher", "lower"] = "higher",
     column: str | None = None,
     variant: str | None = None,
-    positions: Annotated[str | Sequence[int] | None, Written(metavar="PLACES")] = None,
+    positions: Positions = None,
     skip_bad: bool = False,
     alphabet: Alphabet = None,
     save: PathLike | None = None,

@@ -19,12 +19,13 @@ from annotated_types import Interval
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Written
 from unmask.common.cloze import Cloze, Others, whole_text
+from unmask.common.counting import Places
 from unmask.common.errors import InputError, argument_name
 from unmask.common.results import Result
 from unmask.joints.constructions.construction import Construction, Rule
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
-from unmask.verbs import Alphabet, Force, PathLike, Texts, one_or_many
+from unmask.verbs import Alphabet, Force, PathLike, Positions, Texts, one_or_many
 
 if TYPE_CHECKING:
     import pandas
@@ -49,7 +50,7 @@ class Dependence(Result):
 
     text, tokens  the text, and the token at each position: a token of the text, or [MASK] at a
                   blank
-    positions     where, in tokens of the model, its start token being 0
+    positions     where: tokens of the text, counted from 1 without the start tokens
     matrix        k x k, symmetric, zero on the diagonal; NaN for pairs left when the model
                   raised `Enough`
     mass          k x k: share of the pair's product joint that lies in the candidate sets
@@ -145,7 +146,7 @@ def dependence(
     text: Texts,
     model: Model = None,
     *,
-    positions: Sequence[int] | None = None,
+    positions: Positions = None,
     construction: Rule | None = None,
     others: Others | None = None,
     candidates: Annotated[
@@ -163,8 +164,8 @@ def dependence(
 
     Parameters:
         text: Text with [MASK] at two blanks or more, or a whole text.
-        positions: Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0
-            [default: all but special ones].
+        positions: Which tokens of a whole text, such as 2,4-6 (the first is 1), or all [default:
+            all but special ones].
         construction: How the joint of each pair is derived: a construction of `fill` [default:
             pseudo_gibbs].
         others: What stands at the other positions while a pair is measured: masked, or the text
@@ -202,7 +203,7 @@ def dependences(
     texts: Sequence[str],
     model: Model,
     *,
-    positions: Sequence[int] | None,
+    positions: Places | None,
     construction: Construction | None,
     others: Others | None,
     candidates: int | None,
@@ -259,10 +260,11 @@ def dependences(
         measured = cloze.gold
         if measured is None:
             measured = [cloze.ids[position] for position in cloze.block]
+        start, _ = lm.words.tokens_of(text).inside
         answer = Dependence(
             text=text,
             tokens=tuple(lm.words.tokens(measured)),
-            positions=cloze.block,
+            positions=tuple(position - start + 1 for position in cloze.block),
             matrix=pairs.information,
             mass=pairs.mass,
             construction=rule.name,
@@ -276,7 +278,7 @@ def dependences(
 
 
 def _measured_cloze(
-    model: MaskedLM, text: str, positions: Sequence[int] | None, others: Others | None
+    model: MaskedLM, text: str, positions: Places | None, others: Others | None
 ) -> Cloze:
     """The positions to be measured as a block: the blanks, or those named, or all regular ones
     of a whole text.
@@ -286,9 +288,12 @@ def _measured_cloze(
 
     refuse_hopeless(text, model.max_length)
     if positions is None:
-        ids = model.words.encode(text)
-        if model.mask_id not in ids:
-            positions = [t for t, token in enumerate(ids) if token not in model.special_ids]
+        tokens = model.words.tokens_of(text)
+        if model.mask_id not in tokens.ids:
+            own = range(*tokens.inside)
+            positions = [
+                place for place, t in enumerate(own, 1) if tokens.ids[t] not in model.special_ids
+            ]
     cloze = cloze_of(model.words, text, positions, max_length=model.max_length)
     is_blanked = cloze.gold is None
     if len(cloze.block) < 2:

@@ -15,7 +15,7 @@ from unmask.joints.constructions.construction import Construction, Rule
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.studies.variants.mutants import Ranked
-from unmask.verbs import Alphabet, Force, PathLike, Texts, one_or_many
+from unmask.verbs import Alphabet, Force, PathLike, Positions, Texts, one_or_many
 
 
 @one_or_many
@@ -29,7 +29,7 @@ def mutants(
     ] = None,
     model: Model = None,
     *,
-    positions: Annotated[str | Sequence[int] | None, Written(metavar="PLACES")] = None,
+    positions: Positions = None,
     changes: Annotated[
         Annotated[int, Interval(ge=1, le=4)] | None, Only(beside=("positions",))
     ] = None,

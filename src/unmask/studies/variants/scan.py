@@ -30,7 +30,7 @@ from unmask.studies.variants.effects import NUMBERS, effects
 from unmask.studies.variants.limits import refuse_more
 from unmask.studies.variants.mutant_map import refuse_undrawable
 from unmask.studies.variants.mutants import Mutants, Ranked
-from unmask.studies.variants.naming import changes_of, listed, places_of, refuse_twice
+from unmask.studies.variants.naming import changes_of, listed, refuse_twice
 from unmask.studies.variants.parent import Parent, refuse_english, residue_ids
 from unmask.tables.joint_limits import MAX_PASSES
 from unmask.tables.unary import Tables, pass_count, tables_of
@@ -148,7 +148,7 @@ class ChosenMutants:
         cls, parent: Parent, positions: str | Sequence[int], changes: int, force: bool
     ) -> ChosenMutants:
         """All mutants of 1 to `changes` of these places."""
-        scanned = places_of(positions, len(parent.residues))
+        scanned = parent.named_places(positions)
         if changes > len(scanned):
             raise InputError(
                 f"{changes} is more than the {len(scanned)} positions",
