@@ -190,7 +190,7 @@ def test_a_run_folder_keeps_the_hash_and_goes_on_with_the_same_code_alone(file, 
     assert first.to_frame()["construction"].tolist() == ["mrf", "tempered"]
     assert evaluate().rows.equals(first.rows)
     (tmp_path / "my_rules.py").write_text(FILE + "\n# another\n")
-    with pytest.raises(InputError, match="constructions"):
+    with pytest.raises(InputError, match="the file of your code"):
         evaluate()
 
 

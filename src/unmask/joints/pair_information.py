@@ -44,8 +44,10 @@ from unmask.tables.unary import Tables, pass_count, tables_of
 Look = Callable[[int, int, Joint], None]
 LARGEST_DOUBLE = 2048
 """Tables of more candidates keep the model's own precision: float64 would take gigabytes."""
-PAIRS_AT_ONCE = 16
-"""The most pairs whose tables are made and solved together."""
+PAIRS_AT_ONCE = {"cpu": 4, "cuda": 16}
+"""The most pairs whose tables are made and solved together. Work that is stopped loses the pairs
+that are not done; on a CPU larger groups are not faster.
+"""
 CELLS_AT_ONCE = 2**22
 """The most cells of one of the two tables of such pairs, over all of them."""
 
@@ -117,7 +119,8 @@ def pair_matrix(
 
     report = _passes_of(progress, total)
     report(0)
-    at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // size**2))
+    most = PAIRS_AT_ONCE.get(model.device.type, PAIRS_AT_ONCE["cuda"])
+    at_once = max(1, min(most, CELLS_AT_ONCE // size**2))
     try:
         for start in range(0, len(pairs), at_once):
             group = pairs[start : start + at_once]

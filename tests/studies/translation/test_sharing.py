@@ -66,7 +66,7 @@ def test_sources_of_one_search_go_together_and_others_to_all_workers() -> None:
 
 
 def test_a_loaded_model_does_not_travel(masked: Path) -> None:
-    with pytest.raises(InputError, match="give its folder, not a loaded model"):
+    with pytest.raises(InputError, match="workers load the model themselves: give its folder"):
         flat.translate(["a b"], model=PairModel.load(masked), engine="ray")
 
 
