@@ -24,7 +24,6 @@ from unmask.common.formats import (
     nats,
     number,
     percent,
-    percent_at_least,
     short_percent,
 )
 from unmask.common.results import Result
@@ -272,37 +271,6 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
     console.print(f"\nincompatibility {nats(comparison.incompatibility)} nats ({meaning})")
 
 
-def _show_dependence(result: unmask.Dependence, console: Console) -> None:
-    from unmask.verbs.answers.blanked_text import sizes
-
-    names, pairs = result.names(), result.pairs()
-    print_heading(console, result.text)
-    beside = (
-        "the other blanks masked" if result.others == "masked" else "the other tokens as they stand"
-    )
-    mass = (
-        f"{sizes([result.candidates] * 2)} tokens hold at least"
-        f" {percent_at_least(result.least_mass)} of a product joint"
-    )
-    console.print(
-        f"mutual information of each pair (nats), {beside};\n{result.construction} joints; {mass}\n"
-    )
-    if len(names) <= WIDEST:
-        cells = [[nats(value) for value in row] for row in result.matrix.tolist()]
-        rows = [
-            [name, *row[:i], "-", *row[i + 1 :]]
-            for i, (name, row) in enumerate(zip(names, cells, strict=True))
-        ]
-        print_table(console, [*map(str, result.positions)], rows, first="token")
-    else:
-        rows = [[f"{names[i]} - {names[j]}", nats(value)] for i, j, value in pairs[:LISTED]]
-        print_table(console, ["nats"], rows, first="pair")
-        console.print(
-            f"\nthe {min(LISTED, len(pairs))} strongest of {len(pairs)} pairs; --figure and --json"
-            " have all"
-        )
-
-
 def _show_profile(profile: unmask.Profile) -> None:
     console, about = terminal.console(), profile.about
     mass = (
@@ -358,7 +326,6 @@ def _show_assay(result: unmask.Assay) -> None:
 
 fill: partial[int] = partial(answers, "fill", _show_filling)
 compare: partial[int] = partial(answers, "compare", _show_comparison)
-dependence: partial[int] = partial(answers, "dependence", _show_dependence)
 mutants: partial[int] = partial(answers, "mutants", _show_mutants)
 
 
