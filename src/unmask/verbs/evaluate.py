@@ -27,8 +27,9 @@ from unmask.joints.constructions.construction import (
 )
 from unmask.joints.registry import label_of, name_of_stored, published
 from unmask.models.load import Model
+from unmask.runs.file_names import kind_of
 from unmask.runs.fingerprint import provenance
-from unmask.runs.lines import kind_of, records
+from unmask.runs.lines import records
 from unmask.runs.progress import Progress
 from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
 from unmask.verbs.study_tables import (

@@ -39,7 +39,12 @@ COMMANDS = {
 def answers(*args, **options):
     """Stands for the function of any verb."""
     return SimpleNamespace(
-        to_dict=lambda: VALUES, rows=[], complete=True, status="finished", finished=True
+        to_dict=lambda: VALUES,
+        notices=list,
+        complete=True,
+        rows=[],
+        status="finished",
+        finished=True,
     )
 
 

@@ -27,7 +27,8 @@ from unmask.common.checks import shown
 from unmask.common.cloze import Cloze, blanked
 from unmask.common.errors import InputError, UnmaskError, argument_name
 from unmask.common.files import user_path
-from unmask.runs.lines import records, source_name
+from unmask.runs.lines import records
+from unmask.runs.unpacking import source_name
 from unmask.studies.evaluation.sources import Text
 
 LARGEST = 2**63 - 1
