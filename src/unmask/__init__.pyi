@@ -80,9 +80,7 @@ from .studies.translation.recipe import Beam as Beam
 from .studies.translation.recipe import TranslatorSpec as TranslatorSpec
 from .studies.translation.recipe import load_translator as load_translator
 from .studies.translation.result import Translations as Translations
-from .studies.variants.assay import Assay as Assay
 from .studies.variants.assay_scores import ASSAY_SCORES as ASSAY_SCORES
-from .studies.variants.mutants import Mutants as Mutants
 from .studies.variants.scores.chains import AnyOrderSites as AnyOrderSites
 from .tables.profile import Profile as Profile
 from .tables.unary import Tables as Tables
@@ -92,6 +90,7 @@ from .verbs.answers.blanked_text import Filling as Filling
 from .verbs.answers.checking import Check as Check
 from .verbs.answers.comparison import Comparison as Comparison
 from .verbs.answers.search import Search as Search
+from .verbs.assay import Assay as Assay
 from .verbs.assay import assay as assay
 from .verbs.corpora import check as check
 from .verbs.corpora import evaluate as evaluate
@@ -102,6 +101,7 @@ from .verbs.diagnose import diagnose as diagnose
 from .verbs.generate import Generation as Generation
 from .verbs.generate import generate as generate
 from .verbs.minimal_pairs import minimal_pairs as minimal_pairs
+from .verbs.mutants import Mutants as Mutants
 from .verbs.mutants import mutants as mutants
 from .verbs.profile import profile as profile
 from .verbs.sample import sample as sample

@@ -692,7 +692,14 @@ class Assay61(Profile61):
         return value
 
 
+class Places61(Assay61):
+    """Names of issue 61: numbers of things are called n_THINGS."""
+
+    KEYS: Mapping[str, str] = {**Assay61.KEYS, "n_variants": "variants"}
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask.common.counting:counted_places", Places61),
     ("unmask:assay", Assay61),
     ("unmask:profile", Profile61),
     ("unmask:minimal_pairs", Pairs61),
