@@ -37,7 +37,8 @@ from unmask.joints.joint import Joint, mutual_information, not_converged
 from unmask.joints.registry import DEFAULT, INDEPENDENT, SEARCHED, label_of, named
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import has_several_lengths, read_blanks
-from unmask.runs.lines import FASTA, RECORDS, column, kind_of, looks_like_a_file, records
+from unmask.runs.file_names import FASTA, RECORDS, kind_of, looks_like_a_file
+from unmask.runs.lines import column, records
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import DECODERS
 from unmask.sampling.settings import GenerateSettings, SampleSettings
@@ -613,10 +614,10 @@ class Answers:
                     "minimal_pairs", {"data": path, **options}, progress=progress
                 )
                 overall = [
-                    row for row in compared.accuracy if row["level"] == "all" and row["pairs"]
+                    row for row in compared.accuracy if row["level"] == "all" and row["n_pairs"]
                 ]
                 lines = [
-                    f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}."
+                    f"{row['accuracy']:.1%} of {row['n_pairs']} pairs right by {row['score']}."
                     for row in overall
                 ]
                 return _table(
