@@ -55,13 +55,14 @@ def command(
     extra: Sequence[Option] = (),
     group: str = "unmask",
 ) -> App:
-    """The command of a function: its options, and those that only the command line has (`extra`).
+    """The command of a function.
 
     run     prints; called with the arguments that were typed, as the function takes them, and the
             values of `extra`
+    extra   options that only the command line has, or has in another way than the function
     group   what precedes the command's name
     """
-    listed = [*options(function), *extra]
+    listed = options_of_command(function, extra)
     of_extra = {option.name for option in extra}
     placed = [option.name for option in listed if option.positional]
 
@@ -88,6 +89,12 @@ def command(
     app = App(name=name, help=_help(function), usage=usage, **APP)
     app.default(call)
     return app
+
+
+def options_of_command(function: Callable[..., Any], extra: Sequence[Option]) -> list[Option]:
+    """The options of a function and those of `extra`, which replace those of the same name."""
+    by_name = {option.name: option for option in [*options(function), *extra]}
+    return list(by_name.values())
 
 
 def _usage(title: str, listed: Sequence[Option], has_file: bool) -> str:
@@ -178,6 +185,8 @@ def default_text(option: Option) -> str:
         text = ",".join(map(str, value))
     else:
         text = str(value)
+    if option.written.typed is not None:
+        text += f"; {option.written.typed} for texts that are typed"
     return f" [default: {text}]"
 
 
