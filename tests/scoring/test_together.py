@@ -178,8 +178,9 @@ def test_what_is_missing_is_counted_without_the_rows(pieces, tmp_path):
     (tmp_path / "texts.txt").write_text("a dog\n\n")
     for out in (None, tmp_path / "run"):
         scores = unmask.score(tmp_path / "texts.txt", "pll", model=pieces, out=out)
-        assert list(scores.reasons()) == [(1, None), (2, "the text is empty")]
-        assert out is None or "rows" not in vars(scores)
+        assert scores.missing == {2: "the text is empty"}
+        assert scores.complete
+        assert out is None or "rows" not in vars(scores.scored)
 
 
 @pytest.mark.gpu

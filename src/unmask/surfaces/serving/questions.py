@@ -614,10 +614,10 @@ class Answers:
                     "minimal_pairs", {"data": path, **options}, progress=progress
                 )
                 overall = [
-                    row for row in compared.accuracy if row["level"] == "all" and row["pairs"]
+                    row for row in compared.accuracy if row["level"] == "all" and row["n_pairs"]
                 ]
                 lines = [
-                    f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}."
+                    f"{row['accuracy']:.1%} of {row['n_pairs']} pairs right by {row['score']}."
                     for row in overall
                 ]
                 return _table(
