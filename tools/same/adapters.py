@@ -494,14 +494,16 @@ class Methods60(Rooms58):
 
     def argument(self, value: Any) -> Any:
         """An argument; the law of the decoder `random` is that of `random-sets`."""
-        if isinstance(value, str) and value.startswith("decoder:random@"):
+        if isinstance(value, str) and value.partition("@")[0] == "decoder:random":
             return value.replace("random", "random-sets")
         return super().argument(value)
 
     def key(self, name: str) -> str:
-        """The name of a value; a number of sets was one of passes."""
-        old = super().key(name)
-        if old.endswith("/kernel/sets") or old.endswith("settings/sets"):
+        """The name of a value; a number of sets was one of passes, and `random-sets` is the
+        decoder `random`.
+        """
+        old = super().key(name.replace("decoder:random-sets", "decoder:random"))
+        if old.endswith("/kernel/sets"):
             return f"{old.removesuffix('sets')}passes"
         return old
 
