@@ -76,9 +76,7 @@ from .studies.translation.recipe import Beam as Beam
 from .studies.translation.recipe import TranslatorSpec as TranslatorSpec
 from .studies.translation.recipe import load_translator as load_translator
 from .studies.translation.result import Translations as Translations
-from .studies.variants.assay import Assay as Assay
 from .studies.variants.assay_scores import ASSAY_SCORES as ASSAY_SCORES
-from .studies.variants.mutants import Mutants as Mutants
 from .studies.variants.scores.chains import AnyOrderSites as AnyOrderSites
 from .tables.profile import Profile as Profile
 from .tables.unary import Tables as Tables
@@ -87,6 +85,7 @@ from .verbs.answers.blanked_text import Completion as Completion
 from .verbs.answers.blanked_text import Filling as Filling
 from .verbs.answers.comparison import Comparison as Comparison
 from .verbs.answers.search import Search as Search
+from .verbs.assay import Assay as Assay
 from .verbs.assay import assay as assay
 from .verbs.check import Check as Check
 from .verbs.check import check as check
@@ -101,6 +100,7 @@ from .verbs.generate import Generation as Generation
 from .verbs.generate import generate as generate
 from .verbs.minimal_pairs import PairScores as PairScores
 from .verbs.minimal_pairs import minimal_pairs as minimal_pairs
+from .verbs.mutants import Mutants as Mutants
 from .verbs.mutants import mutants as mutants
 from .verbs.profile import profile as profile
 from .verbs.sample import sample as sample

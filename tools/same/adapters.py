@@ -494,14 +494,16 @@ class Methods60(Rooms58):
 
     def argument(self, value: Any) -> Any:
         """An argument; the law of the decoder `random` is that of `random-sets`."""
-        if isinstance(value, str) and value.startswith("decoder:random@"):
+        if isinstance(value, str) and value.partition("@")[0] == "decoder:random":
             return value.replace("random", "random-sets")
         return super().argument(value)
 
     def key(self, name: str) -> str:
-        """The name of a value; a number of sets was one of passes."""
-        old = super().key(name)
-        if old.endswith("/kernel/sets") or old.endswith("settings/sets"):
+        """The name of a value; a number of sets was one of passes, and `random-sets` is the
+        decoder `random`.
+        """
+        old = super().key(name.replace("decoder:random-sets", "decoder:random"))
+        if old.endswith("/kernel/sets"):
             return f"{old.removesuffix('sets')}passes"
         return old
 
@@ -743,16 +745,22 @@ class Scores61(Assay61):
         return result
 
 
-class Studies61(Scores61):
+class Variants61(Scores61):
+    """Names of issue 61: the number of variants of an assay is called n_variants."""
+
+    KEYS: Mapping[str, str] = {**Scores61.KEYS, "n_variants": "variants"}
+
+
+class Studies61(Variants61):
     """Names of issue 61: verbs of corpora take `data` by place, given blocks are no data, the table
     of the paper is `constructions="paper"`, and numbers of results are `n_pairs` and `n_texts`.
     """
 
-    KEYS: Mapping[str, str] = {**Scores61.KEYS, "n_pairs": "pairs", "n_texts": "texts"}
+    KEYS: Mapping[str, str] = {**Variants61.KEYS, "n_pairs": "pairs", "n_texts": "texts"}
     OF_CORPORA = ("evaluate", "frontier")
     """Verbs whose data have a place on the command line."""
     ATTRIBUTES: Mapping[str, Sequence[str]] = {
-        **Scores61.ATTRIBUTES,
+        **Variants61.ATTRIBUTES,
         "Evaluation": ("to_dict", "to_frame", "numbers", "rows", "n_pairs", "failed", "skipped"),
         "Frontier": ("to_dict", "to_frame", "rows", "points", "best", "n_texts"),
     }
@@ -808,6 +816,7 @@ class Studies61(Scores61):
 
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
     ("unmask.verbs.frontier:Frontier", Studies61),
+    ("unmask.verbs.assay:Assay", Variants61),
     ("unmask.verbs.check:Check", Scores61),
     ("unmask:assay", Assay61),
     ("unmask:profile", Profile61),

@@ -250,10 +250,8 @@ def read_settings(path: Path, kind: str) -> dict[str, Any]:
     """
     file = path / "settings.json"
     if not file.is_file():
-        raise InputError(
-            f"folder {str(path)!r} holds no run: give the folder of {OUT} of a run of {kind}"
-        )
-    stored = files.read_object(file, remedy=f"start again in another folder for {OUT}")
+        raise InputError(f"folder {str(path)!r} holds no run: give the folder of a run of {kind}")
+    stored = files.read_object(file, remedy="start again in another folder")
     other = stored.get("kind", kind)
     if other != kind:
         raise InputError(
@@ -264,7 +262,7 @@ def read_settings(path: Path, kind: str) -> dict[str, Any]:
     if number != FORMAT:
         stated = "no format" if number is None else f"format {shown(number)}"
         release = f"{_release_of(stored)}, with {stated}, and this one writes format {FORMAT}"
-        use = f"use that one for it, or start again in another folder for {OUT}"
+        use = "use that one for it, or start again in another folder"
         raise InputError(f"folder {str(path)!r} holds a run of {release}: {use}")
     return stored
 

@@ -353,3 +353,19 @@ def test_a_decoder_of_a_file_on_the_frontier_whose_passes_are_an_option_of_the_c
     ]
     again = invoke([*own, "--out", "run", "--json"])
     assert json.loads(again.stdout)["points"] == points
+
+
+def test_own_code_of_another_kind_names_the_command_that_takes_it():
+    Path("decoder.py").write_text(DECODER)
+    assert refused(["sample", "--kernel", "decoder.py:LastFirst"]) == (
+        "--kernel decoder.py:LastFirst is a decoder, and no kernel: use unmask generate --decoder"
+        " decoder.py:LastFirst"
+    )
+
+
+def test_a_module_of_one_word_is_told_from_a_name():
+    message = refused(["fill", TWO, "--construction", "rules:Peaked"])
+    assert message == (
+        "--construction 'rules:Peaked' is unknown: name code of your own as rules.py:Peaked, or"
+        " package.module:Peaked"
+    )

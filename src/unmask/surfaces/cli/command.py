@@ -109,7 +109,9 @@ def _usage(title: str, listed: Sequence[Option], has_file: bool) -> str:
             is_elsewhere = has_file and not places
             is_required = option.required and not is_elsewhere
             name = option.name.upper()
-            places.append(name if is_required else f"[{name}]")
+            if not is_required:
+                name = f"[{name}]"
+            places.append(name)
         elif option.required:
             words.append(f"{long_name(option.name)} {metavar(option)}")
     return " ".join([*words, "[OPTIONS]", *places])
@@ -138,13 +140,16 @@ def _parameter(option: Option, is_elsewhere: bool, write: NameWriter) -> inspect
     negative: tuple[str, ...] = ()
     if read.kind is bool and option.default is True:
         negative = (_negative(option.name),)
+    placeholder = metavar(option)
+    if read.kind is bool:  # a flag takes no value
+        placeholder = ""
     shown = Parameter(
         name=[name for name in names if name] or None,
         converter=read.converter,
         n_tokens=read.words,
         allow_repeating=None if read.repeats else False,
         help=_help_of(option, write),
-        metavar="" if read.kind is bool else metavar(option),
+        metavar=placeholder,
         negative=negative,
         group=_group(option),
     )

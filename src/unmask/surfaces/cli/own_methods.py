@@ -18,7 +18,7 @@ from unmask.common.border.marks import TakesMethod, comma_separated, mark, resol
 from unmask.common.border.options import Option, options
 from unmask.common.errors import InputError, argument_name
 from unmask.common.methods.own_code import first_line_of, names_code
-from unmask.common.methods.registry import Registry
+from unmask.common.methods.registry import OfOtherKind, Registry
 from unmask.surfaces.cli.command import long_name
 from unmask.surfaces.cli.words import parsing
 
@@ -88,7 +88,10 @@ def _bring(name: str, parameter: str, registry: Registry, others: Sequence[Optio
     others   the options of the command that those of the method stand beside; none where the
              command takes methods without their options
     """
-    registry.taken(parameter, name)  # raises for what is no method of this kind
+    try:
+        registry.taken(parameter, name)
+    except OfOtherKind:
+        raise _of_other_command(name, parameter, registry) from None
     registry.bring_installed(parameter, name)
     cls = registry.brought.get(name)
     if cls is None:  # an object, or a plain function: it has no options

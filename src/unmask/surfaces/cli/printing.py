@@ -39,7 +39,6 @@ from unmask.surfaces.cli.command import writer
 from unmask.surfaces.cli.show import print_heading, print_result
 from unmask.surfaces.cli.terminal import (
     marked,
-    print_frame,
     print_names,
     print_table,
 )
@@ -371,42 +370,8 @@ def _show_profile(profile: unmask.Profile) -> None:
     console.print(f"\n{len(profile.by_distance)} distances in all")
 
 
-def _show_mutants(result: unmask.Mutants, console: Console) -> None:
-    print_heading(console, result.sequence)
-    console.print(
-        f"{len(result):,} mutants; {result.construction} joint; {len(result.alphabet)} tokens"
-        " per residue; in nats\n"
-    )
-    best = result.best()
-    print_frame(console, best.to_frame().drop(columns="changes"))
-    if len(best) < len(result):
-        having_all = "--save and --json have all"
-        if result.top is not None:
-            having_all = "--save has all"
-        console.print(f"\nthe {len(best)} of largest {result.ranked_by}; {having_all}")
-
-
-def _show_assay(result: unmask.Assay) -> None:
-    import pandas
-
-    from unmask.studies.variants.assay import HEADS, STATISTICS
-
-    console = terminal.console(at_least=terminal.USUAL)
-    print_heading(console, result.sequence)
-    statistic = f"{STATISTICS[result.statistic]} with {result.column}, {result.better} is better"
-    within = "; within: among variants with as many changes" if "within" in result.scores[0] else ""
-    sites = f"{len(result):,} variants at {len(result.places)} sites"
-    console.print(f"{sites}; {statistic};\nlow, high: its 95 % interval{within}\n", soft_wrap=True)
-    heads = {"value": HEADS[result.statistic], "within_low": "low", "within_high": "high"}
-    print_frame(
-        console, pandas.DataFrame(result.scores).drop(columns="best_in").rename(columns=heads)
-    )
-    console.print("", *result.notes, result.sentence, sep="\n", soft_wrap=True)
-
-
 fill: partial[int] = partial(answers, "fill", _show_filling)
 compare: partial[int] = partial(answers, "compare", _show_comparison)
-mutants: partial[int] = partial(answers, "mutants", _show_mutants)
 
 
 def assay(options: dict[str, Any]) -> None:
@@ -430,7 +395,7 @@ def assay(options: dict[str, Any]) -> None:
     if "measured" not in options:
         measured = argument_name("measured")
         raise InputError(f"{measured} is missing", use="give a CSV or TSV file of variants")
-    answered("assay", options, _show_assay)
+    answered("assay", options, show_result)
 
 
 def profile(options: dict[str, Any]) -> None:
