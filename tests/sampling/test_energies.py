@@ -184,7 +184,7 @@ def test_an_own_energy_is_sampled_as_an_object_and_from_a_file(tiny, own):
     assert not sampled(tiny, "norm").samples["energy"].equals(of_object.samples["energy"])
 
 
-@pytest.mark.parametrize("kernel", ["gibbs", "block", "sequential-block", "ancestral"])
+@pytest.mark.parametrize("kernel", ["gibbs", "block", "sequential-block"])
 def test_every_kernel_takes_an_own_energy(tiny, kernel):
     run = sampled(tiny, Margin(), kernel=kernel, sweeps=2)
     ids = torch.tensor([list(ids) for ids in run.last["ids"]])

@@ -170,15 +170,23 @@ def sampled(tiny, kernel="mh", **options):
     )
 
 
-@pytest.mark.parametrize("spelling", ["kernels.py:Right", "decoders.py:Right"])
-def test_right_ones_run(tiny, spelling):
-    assert len(sampled(tiny, spelling).samples) == 4
+def drawn(tiny, spelling):
+    """Two texts by an own kernel or decoder."""
+    if spelling.startswith("kernels"):
+        return sampled(tiny, spelling)
+    template = "the [MASK] [MASK] ."
+    return unmask.generate(template, model=tiny, decoder=spelling, n_texts=2)
+
+
+def test_right_ones_run(tiny):
+    assert len(drawn(tiny, "kernels.py:Right").samples) == 4
+    assert len(drawn(tiny, "decoders.py:Right").texts) == 2
 
 
 @pytest.mark.parametrize("spelling", WRONG)
 def test_what_is_wrong_is_one_line(tiny, spelling):
     with pytest.raises(InputError, match=WRONG[spelling]) as refused:
-        sampled(tiny, spelling)
+        drawn(tiny, spelling)
     assert "\n" not in str(refused.value)
 
 

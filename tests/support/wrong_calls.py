@@ -39,6 +39,7 @@ BASES: dict[str, dict[str, Any]] = {
     "evaluate": {"data": "texts.txt"},
     "frontier": {"data": "texts.txt", "length": 3},
     "sample": {"sweeps": 2},
+    "generate": {"n_texts": 2},
     "diagnose": {"run": "no-such-run"},
     "train": {"corpus": "texts.txt", "out": "run"},
     "translate": {"data": "texts.txt", "model": "no-such-model"},

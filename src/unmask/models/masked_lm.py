@@ -195,11 +195,11 @@ class MaskedLM(ConditionalModel):
     def cloze(
         self,
         text: str,
-        positions: Sequence[int] | None = None,
+        positions: str | Sequence[int] | None = None,
         targets: Sequence[str] | None = None,
     ) -> Cloze:
-        """The text as ids with its blanks: those written in it, or the tokens at `positions`.
-        See `blanks.cloze_of`.
+        """The text as ids with its blanks: those written in it, or the tokens at `positions`,
+        counted from 1. See `blanks.cloze_of`.
         """
         return cloze_of(
             self.words, text, positions=positions, targets=targets, max_length=self.max_length

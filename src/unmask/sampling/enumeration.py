@@ -21,7 +21,7 @@ from torch import Tensor
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Categoricals, Drawn
 from unmask.sampling.on_target import KernelOnTarget
-from unmask.sampling.own_steps import kernel_step
+from unmask.sampling.own_steps import BrokenLaw, kernel_step
 from unmask.sampling.target import Target
 
 CERTAIN = -200.0
@@ -88,7 +88,7 @@ def transition_matrix(kernel: KernelOnTarget, sites: Int[Tensor, " k"]) -> Float
         starts, ends.tolist(), rng.log_prob.exp().tolist(), log_accept.exp().tolist(), strict=True
     ):
         if tuple(end) not in where:
-            raise AssertionError(
+            raise BrokenLaw(
                 f"a step at the sites {sites.tolist()} leads from the text {texts[start].tolist()}"
                 f" to {end}, which is not in the support of the target"
             )
@@ -162,7 +162,7 @@ class ScriptedChoices(Randomness):
 
     def uniform(self, rows: Int[Tensor, " m"], places: Int[Tensor, "#m p"]) -> Float[Tensor, "m p"]:
         """Refused: a number that is used in any way has too many outcomes to be played."""
-        raise AssertionError(
+        raise BrokenLaw(
             "a step asks for uniform numbers, whose outcomes cannot all be tried: use tokens,"
             " categorical, integers, permutation or log_uniform"
         )

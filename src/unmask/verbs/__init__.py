@@ -35,7 +35,9 @@ from unmask.common.border.readable import signature_of_many
 from unmask.common.checks import shown
 from unmask.common.errors import BadTexts, InputError
 from unmask.common.files import user_path
-from unmask.runs.lines import EMPTY, located_texts, place_name, refuse_file_name, source_name
+from unmask.runs.file_names import refuse_file_name
+from unmask.runs.lines import EMPTY, located_texts, place_name
+from unmask.runs.unpacking import source_name
 
 PathLike = str | os.PathLike[str]
 Texts = str | Sequence[str]
@@ -46,6 +48,8 @@ TOKENS = (
 Alphabet = Annotated[
     str | os.PathLike[str] | Sequence[str] | None, Written(metavar="TOKENS", help=TOKENS)
 ]
+POSITIONS = "Tokens of a whole text that become the blanks, such as 3,5-7 (the first is 1), or all."
+Positions = Annotated[str | Sequence[int] | None, Written(metavar="PLACES", help=POSITIONS)]
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1), Written(help="Seed of all random choices.")]
 OUT = (
     "Folder of the run; the same command continues a run that was stopped. Left out, the result is"

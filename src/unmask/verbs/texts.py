@@ -13,7 +13,7 @@ from unmask.common.border.marks import Only, Written
 from unmask.joints.constructions.construction import Construction, Rule, Rules
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
-from unmask.verbs import Alphabet, Force, PathLike, Texts, one_or_many
+from unmask.verbs import Alphabet, Force, PathLike, Positions, Texts, one_or_many
 from unmask.verbs.answers.search import Search
 
 Count = Annotated[int, Interval(ge=1, le=10**7)]
@@ -28,8 +28,6 @@ Exact = Annotated[
     Only(without=("candidates",)),
     Written(help="Consider every token of the vocabulary, special ones excepted."),
 ]
-BLANKED = "Tokens of a whole text to blank out, such as 3,4; the first, usually [CLS], is 0."
-Positions = Annotated[Sequence[int] | None, Written(help=BLANKED)]
 Words = Annotated[
     Sequence[str] | None,
     Written(help="The words that belong in the blanks: shown, and measured by compare."),

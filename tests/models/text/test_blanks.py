@@ -62,6 +62,13 @@ def test_positions_of_a_text_keep_the_gold_tokens_and_their_order(bert):
     assert cloze.ids[1] == plain[1]
 
 
+def test_positions_are_written_as_spans_or_all(bert):
+    text = "the cat sat on the mat."
+    assert bert.cloze(text, positions="2,4-6").block == (2, 4, 5, 6)
+    assert bert.cloze(text, positions="all").block == (1, 2, 3, 4, 5, 6, 7)
+    assert "positions '2-x' is not understood" in refusal(bert, text, positions="2-x")
+
+
 def test_target_of_several_tokens_widens_its_blank(bert):
     widened = bert.cloze("the [MASK] sat.", targets=["walking"])
     assert bert.decode(widened.gold) == ["walk", "##ing"]
@@ -120,11 +127,10 @@ def test_control_character_is_named_with_its_place(bert, bad, name):
 
 def test_positions_that_cannot_be_blanks(bert):
     text = "the cat sat."
-    assert "special token [CLS]" in refusal(bert, text, positions=[0])
-    assert "special token [SEP]" in refusal(bert, text, positions=[1, 5])
     assert "special token [UNK]" in refusal(bert, "the Ω sat.", positions=[2])
-    for outside in (6, -1):
-        assert f"position {outside} is outside" in refusal(bert, text, positions=[outside])
+    for outside in (0, 5, -1):
+        expected = f"positions {outside} is out of range: the text has tokens 1 to 4"
+        assert refusal(bert, text, positions=[outside]) == expected
     assert "twice" in refusal(bert, text, positions=[2, 2])
     assert "positions is empty" in refusal(bert, text, positions=[])
     assert "one or the other" in refusal(bert, "the [MASK] sat.", positions=[1])

@@ -21,6 +21,7 @@ from support.made_up import made_up_lines
 from support.together import SECONDS, started, together
 from unmask.common.errors import InputError
 from unmask.studies.training.corpus import prepare
+from unmask.studies.training.masking.schemes import FixedRate
 from unmask.studies.training.packed_text import PackedText
 from unmask.studies.training.parallel_corpus import prepare_parallel
 from unmask.studies.training.processes import Processes, device_of
@@ -86,7 +87,7 @@ def gradient(trainer, processes):
 
 
 OBJECTIVES = {
-    "fixed": {"masking": "fixed:0.3"},
+    "fixed": {"masking": FixedRate(0.3)},
     "block": {"loss": "block"},
     "causal": {"objective": "causal"},
     "pairs": {"parallel": True, "mask_source": 0.2, "max_length": 64},

@@ -26,6 +26,7 @@ from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.revealing import Revealing
 from unmask.sampling.decoders.verified import Verified, VerifiedState
+from unmask.sampling.energies.norm import NormEnergy
 from unmask.sampling.methods import METHODS
 from unmask.studies.translation.drafts import Draft, Drafting
 from unmask.studies.translation.masked_pairs import PairModel
@@ -168,7 +169,7 @@ def test_a_translation_of_one_token_is_no_reason_to_stop(masked: Path, name: str
     pair = PairModel.load(masked, "cpu")
     source, tokens = tuple(pair.spelling.encode(SOURCES[:1])[0]), pair.model.regular_ids[-4:]
     drafts = [Draft(source, 1, 0.0, tokens[:1]), Draft(source, 4, 0.0, tokens)]
-    moved = Drafting(pair, 0).run(drafts, METHODS[name](), "norm", sweeps=2)
+    moved = Drafting(pair, 0).run(drafts, METHODS[name](), NormEnergy(), sweeps=2)
     assert [len(draft.tokens) for draft in moved] == [1, 4]
     assert all(draft.passes > 0 for draft in moved)
 

@@ -40,10 +40,10 @@ def printed(result: Result, width: int = 80) -> list[str]:
     return [line.rstrip() for line in screen.file.getvalue().splitlines()]
 
 
-def printed_table(table: Table, width: int = 80) -> list[str]:
-    screen = Console(file=StringIO(), width=width, highlight=False, markup=False, emoji=False)
+def printed_table(table: Table, width: int = 80, **settings) -> list[str]:
+    screen = Console(file=StringIO(), width=width, highlight=False, markup=False, **settings)
     print_table(screen, table)
-    return [line.rstrip() for line in screen.file.getvalue().splitlines()]
+    return screen.file.getvalue().splitlines()
 
 
 NUMBERS = Table(
@@ -114,11 +114,14 @@ def test_a_filled_text_is_cut_to_the_room_that_numbers_leave_and_keeps_its_mark(
     assert printed_table(Table(table.columns, [[0.0, whole]]))[-1].endswith("  short *")
 
 
-def test_a_long_text_is_folded_beside_its_numbers():
-    table = Table([Column("nats", nats), Column("text", text=True)], [[1.0, "word " * 20]])
-    lines = printed_table(table, width=40)[2:]
-    assert [line[:5] for line in lines] == ["1.000", *["     "] * (len(lines) - 1)]
-    assert " ".join(lines).split() == ["1.000", *["word"] * 20]
+def test_a_long_text_is_folded_on_a_terminal_and_whole_in_a_file():
+    text = "word " * 20 + "end"
+    table = Table([Column("nats", nats), Column("text", text=True)], [[1.0, text], [2.0, "a"]])
+    lines = printed_table(table, width=40, force_terminal=True)[2:]
+    assert [line[:5] for line in lines] == ["1.000", *["     "] * (len(lines) - 2), "2.000"]
+    assert " ".join(lines).split() == ["1.000", *["word"] * 20, "end", "2.000", "a"]
+    assert max(len(line) for line in lines) <= 40
+    assert printed_table(table, width=40)[2:] == [f"1.000  {text}", "2.000  a"]
 
 
 def test_a_table_without_heads_has_no_line_for_them():

@@ -267,7 +267,7 @@ def test_a_decoder_is_named_an_object_or_ones_own(colours, tmp_path):
     ("more", "message"),
     [
         ({"decoder": "ancestral"}, "decoder ancestral takes no number of passes: use one of"),
-        ({"decoder": "mh"}, "decoder 'mh' is unknown"),
+        ({"decoder": "mh"}, "decoder mh is a kernel, and no decoder"),
         ({"decoder": unmask.Confidence(temperature=0.5)}, "confidence has a temperature, which"),
         ({"decoder": unmask.Confidence(), "passes": 3}, "passes was given beside a decoder that"),
         ({"decoder": "confidence", "sets": 3}, "sets is not used by decoder confidence: give pas"),

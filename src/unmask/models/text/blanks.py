@@ -21,7 +21,9 @@ from itertools import product
 from math import prod
 from typing import Literal
 
+from unmask.common.checks import shown
 from unmask.common.cloze import Cloze, blanked, cloze_of_ids
+from unmask.common.counting import Places, counted_places
 from unmask.common.errors import InputError, argument_name
 from unmask.models.text.text_tokenizer import (
     BLANK,
@@ -237,14 +239,15 @@ def _refuse_other_masks(tokenizer: TextTokenizer, text: str) -> None:
 def cloze_of(
     tokenizer: TextTokenizer,
     text: str,
-    positions: Sequence[int] | None = None,
+    positions: Places | None = None,
     targets: Sequence[str] | None = None,
     max_length: int | None = None,
 ) -> Cloze:
     """The cloze of a text with blanks in it, or of a plain text whose tokens at `positions`
     become the blanks.
 
-    positions   count tokens, the start token being 0. The tokens that stood there are the gold
+    positions   such as "2,5-7", or "all": tokens counted from 1, without the start tokens. The
+                tokens that stood there are the gold
     targets     the words that fill the blanks of the text, one per blank: the gold. A word of m
                 tokens turns its blank into m consecutive ones
     max_length  the most tokens that the model takes, if known
@@ -262,12 +265,12 @@ def cloze_of(
         if blanks or targets is not None:
             also = "blanks in the text" if blanks else argument_name("targets")
             raise InputError(
-                f"{list(positions)} were given and {also} too",
+                f"{shown(positions)} were given and {also} too",
                 argument="positions",
                 use="give one or the other",
             )
         refuse_too_long(len(ids), max_length)
-        return _blanked_at(tokenizer, ids, positions)
+        return _blanked_at(tokenizer, text, positions)
     if not blanks:
         raise InputError(no_blank(text))
     _refuse_other_masks(tokenizer, text)
@@ -280,29 +283,23 @@ def cloze_of(
     return cloze
 
 
-def _blanked_at(tokenizer: TextTokenizer, ids: list[int], positions: Sequence[int]) -> Cloze:
-    """The cloze whose blanks are at `positions`. Raises for a special token there, and for a
-    position that comes twice.
-    """
-    if not positions:
-        raise InputError("is empty", argument="positions", use="name one position or more")
-    if len(set(positions)) != len(positions):
-        raise InputError(
-            f"{list(positions)} names a position twice",
-            argument="positions",
-            use="name each position once",
-        )
+def _blanked_at(tokenizer: TextTokenizer, text: str, places: Places) -> Cloze:
+    """The cloze whose blanks are the tokens at `places`; raises for a special token there."""
+    tokens = tokenizer.tokens_of(text)
+    start, stop = tokens.inside
     special = set(tokenizer.special_ids)
-    for position in positions:
-        if not 0 <= position < len(ids):
-            numbered = f"its {len(ids)} tokens are numbered 0 to {len(ids) - 1}"
-            raise InputError(f"position {position} is outside the text: {numbered}")
-        if ids[position] in special:
+    positions: list[int] = []
+    for place in counted_places(places, stop - start, "the text has tokens", "positions"):
+        position = start + place - 1
+        token = tokens.ids[position]
+        if token in special:
             raise InputError(
-                f"position {position} is the special token {tokenizer.token(ids[position])}: choose"
-                " one of a word"
+                f"{place} is the special token {tokenizer.token(token)}",
+                argument="positions",
+                use="choose one of a word",
             )
-    return blanked(ids, positions, tokenizer.mask_id)
+        positions.append(position)
+    return blanked(tokens.ids, positions, tokenizer.mask_id)
 
 
 def _ids_of_targets(

@@ -1,4 +1,4 @@
-"""Mutants and places as users write them.
+"""Mutants as users write them.
 
 A change is written A24G. A mutant is written as its changes with a mark between them (A24G+L30V,
 A24G:L30V, A24G/L30V). Residues are counted from 1.
@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from unmask.common.errors import InputError
 from unmask.common.files import user_path
-from unmask.runs.lines import STANDARD_INPUT, numbered_lines
+from unmask.runs.lines import numbered_lines
+from unmask.runs.unpacking import STANDARD_INPUT
 
 CHANGE = re.compile(r"(?P<old>\D+)(?P<place>\d+)(?P<new>\D+)")
 WITHIN_MUTANT = re.compile(r"\s*[+:/]\s*")
@@ -56,53 +57,3 @@ def _lines(mutations: str | os.PathLike[str]) -> list[str]:
         if path != str(STANDARD_INPUT) and not os.path.isfile(path):
             return [mutations]
     return [line for _, line in numbered_lines(user_path(mutations, "mutations"))]
-
-
-def places_of(positions: str | Sequence[int], residues: int) -> list[int]:
-    """Places of a scan: [24, 30], "24,30-33" or "all"; each once, in order."""
-    if isinstance(positions, str):
-        positions = _places_in_text(positions, residues)
-    for place in positions:
-        if not 1 <= place <= residues:
-            raise InputError(
-                f"{place} is out of range",
-                argument="positions",
-                use=f"the sequence has residues 1 to {residues}",
-            )
-    places = sorted(set(positions))
-    if len(places) < len(positions):
-        raise InputError(
-            f"{list(positions)} names a residue twice", argument="positions", use="name each once"
-        )
-    return places
-
-
-def _places_in_text(positions: str, residues: int) -> list[int]:
-    """The places of "24,30-33" or "all"."""
-    if positions == "all":
-        return list(range(1, residues + 1))
-    spans: list[tuple[int, int]] = []
-    for part in positions.split(","):
-        first, dash, last = part.partition("-")
-        if not dash:
-            last = first
-        try:
-            spans.append((int(first), int(last)))
-        except ValueError:
-            raise InputError(
-                f"{positions!r} is not understood",
-                argument="positions",
-                use="give places such as 24,30-33, or all",
-            ) from None
-    for first_place, last_place in spans:
-        # Before the places are listed: 1-999999999 would fill the memory.
-        if last_place - first_place > residues or last_place < first_place:
-            raise InputError(
-                f"{positions!r} is out of range",
-                argument="positions",
-                use=f"the sequence has residues 1 to {residues}",
-            )
-    places: list[int] = []
-    for first_place, last_place in spans:
-        places += range(first_place, last_place + 1)
-    return places

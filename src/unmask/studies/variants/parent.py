@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from unmask.common.checks import MOST_SHOWN, shown
+from unmask.common.counting import Places, counted_places
 from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, model_name
 from unmask.models.masked_lm import MaskedLM
@@ -52,6 +53,11 @@ class Parent:
         self.tokens: list[str] = [model.words.token(i).strip() for i in self.allowed]
         self.index: dict[str, int] = {token: i for i, token in enumerate(self.tokens)}
         self.letters: bool = all(len(residue) == 1 for residue in self.residues)
+
+    def named_places(self, places: Places) -> list[int]:
+        """The places that a user names, such as "24,30-33", in ascending order."""
+        named = counted_places(places, len(self.residues), "the sequence has residues", "positions")
+        return sorted(named)
 
     def positions(self, places: Iterable[int]) -> list[int]:
         """The positions of residues in the text."""

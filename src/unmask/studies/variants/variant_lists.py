@@ -22,8 +22,10 @@ from jaxtyping import Float, Int
 from unmask.common.checks import one_of, shown
 from unmask.common.errors import InputError, argument_name
 from unmask.common.files import user_path
-from unmask.runs.lines import kind_of, records, rows_of_frame, source_name
-from unmask.studies.variants.naming import CHANGE, places_of, refuse_twice
+from unmask.runs.file_names import kind_of
+from unmask.runs.lines import records, rows_of_frame
+from unmask.runs.unpacking import source_name
+from unmask.studies.variants.naming import CHANGE, refuse_twice
 from unmask.studies.variants.parent import Change, Parent
 
 Variant = tuple[Change, ...]
@@ -101,7 +103,7 @@ def read_variants(
         raise InputError(
             f"{table.source} has no rows: give a header, and one variant with its value per row"
         )
-    places = None if positions is None else places_of(positions, len(parent.residues))
+    places = None if positions is None else parent.named_places(positions)
     columns = _chosen_columns(table, column, variant)
     read = _read_rows(table, columns, parent, places)
     if read.bad and not skip_bad:

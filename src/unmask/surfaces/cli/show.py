@@ -1,7 +1,8 @@
 """Any result on a terminal: its heading, sentences and tables, in the width of the screen.
 
 A table that is too wide keeps its names: the lines of long heads are broken, then columns of
-numbers that do not fit follow below, beside the names again.
+numbers that do not fit follow below, beside the names again. Texts in the last column are folded
+on a terminal; a file or a pipe gets each in one line.
 """
 
 from __future__ import annotations
@@ -9,27 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import fill
-from typing import Literal
 
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table as ScreenTable
 from rich.text import Text
 
 from unmask.common.excerpts import around_blanks, excerpt
 from unmask.common.result_tables import Column, Filled, Table
 from unmask.common.results import LONGEST_HEADING, Result
 
-ASCII_HEAD = box.Box("\n".join(["    ", "    ", " -- ", *["    "] * 5]) + "\n", ascii=True)
-"""A line of dashes below the headings, and none between columns, for a console that has no box
-characters (cp1252).
-"""
 GAP = 2  # characters between columns
 FOLDED_HEAD = 14  # characters in a line of a head, where the table is too wide
-NARROWEST_TEXT = 24  # characters that a shortened text has at least
-
-Cell = str | Text
+NARROWEST_TEXT = 24  # characters of the last column at least, if it has texts
 
 
 def print_result(screen: Console, result: Result) -> None:
@@ -47,7 +39,7 @@ def print_result(screen: Console, result: Result) -> None:
             screen.print()
         print_table(screen, table)
         separated = True
-    if verdict and tables:
+    if verdict and separated:
         screen.print()
     bullet = "- " if len(verdict) > 1 else ""
     for sentence in verdict:
@@ -63,29 +55,30 @@ def print_table(screen: Console, table: Table) -> None:
     """Print a table with its title and notes."""
     if table.title:
         screen.print(table.title)
-    columns = list(table.columns)
-    if columns[-1].text:
-        _print_columns(screen, columns, _with_last_text(screen, table))
+    if table.columns[-1].text:
+        _print_with_last_text(screen, table)
     else:
-        _print_groups(screen, columns, table.shown())
+        _print_in_groups(screen, list(table.columns), table.shown())
     for note in table.notes:
         screen.print(note)
 
 
-def _with_last_text(screen: Console, table: Table) -> list[list[Cell]]:
-    """The rows as they are printed, the filled texts of the last column cut to the room that the
-    other columns leave.
+def _print_with_last_text(screen: Console, table: Table) -> None:
+    """Print a table whose last column has texts: it takes the room that the others leave, and its
+    filled texts are cut to it.
     """
     shown = table.shown()
-    widths = _widths(table.columns, shown)
-    room = screen.width - _taken(widths[:-1])
-    rows: list[list[Cell]] = []
+    *widths, longest = _widths(table.columns, shown)
+    room = max(NARROWEST_TEXT, screen.width - _taken(widths))
+    rows = []
     for values, texts in zip(table.rows, shown, strict=True):
-        last: Cell = texts[-1]
+        cells = [Text(text) for text in texts]
         if isinstance(values[-1], Filled):
-            last = _marked(values[-1], max(NARROWEST_TEXT, room))
-        rows.append([*texts[:-1], last])
-    return rows
+            cells[-1] = _marked(values[-1], room)
+        rows.append(cells)
+    if screen.is_terminal:
+        longest = min(longest, room)
+    _print_columns(screen, table.columns, rows, [*widths, longest])
 
 
 def _marked(filled: Filled, width: int) -> Text:
@@ -99,15 +92,14 @@ def _marked(filled: Filled, width: int) -> Text:
     return styled.append(filled.mark)
 
 
-def _print_groups(screen: Console, columns: list[Column], rows: list[list[str]]) -> None:
+def _print_in_groups(screen: Console, columns: list[Column], rows: list[list[str]]) -> None:
     """Print names, if the first column has them, and numbers: those that do not fit beside the
     names follow in a table below, with the names again.
     """
     widths = _widths(columns, rows)
     first_number = 1 if columns[0].text else 0
-    room = screen.width
-    if columns[0].text:
-        room -= min(columns[0].least, widths[0])
+    least_of_names = min(columns[0].least, widths[0]) if columns[0].text else 0
+    room = screen.width - least_of_names
     if _taken(widths[first_number:]) > room:
         columns = [*columns[:first_number], *map(_with_folded_head, columns[first_number:])]
         widths = _widths(columns, rows)
@@ -116,9 +108,13 @@ def _print_groups(screen: Console, columns: list[Column], rows: list[list[str]])
         end = _fitting(widths, start, room)
         if start > first_number:
             screen.print()
-        group = [*columns[:first_number], *columns[start:end]]
-        cells: list[list[Cell]] = [[*row[:first_number], *row[start:end]] for row in rows]
-        _print_columns(screen, group, cells)
+        places = [*range(first_number), *range(start, end)]
+        of_group = [widths[place] for place in places]
+        if first_number == 1:
+            left = screen.width - _taken(widths[start:end])
+            of_group[0] = max(least_of_names, min(widths[0], left))
+        cells = [[Text(row[place]) for place in places] for row in rows]
+        _print_columns(screen, [columns[place] for place in places], cells, of_group)
         start = end
 
 
@@ -143,7 +139,7 @@ def _width(cells: Sequence[str]) -> int:
 
 
 def _taken(widths: Sequence[int]) -> int:
-    """Characters that columns take, each with the gap before it."""
+    """Characters that columns take, each with the gap beside it."""
     return sum(GAP + width for width in widths)
 
 
@@ -156,28 +152,50 @@ def _fitting(widths: Sequence[int], start: int, room: int) -> int:
 
 
 def _print_columns(
-    screen: Console, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]
+    screen: Console, columns: Sequence[Column], rows: Sequence[Sequence[Text]], widths: list[int]
 ) -> None:
-    """Print a table without lines, but one below its heads."""
-    under_heads = box.SIMPLE_HEAD
-    if screen.options.ascii_only:
-        under_heads = ASCII_HEAD
-    on_screen = ScreenTable(
-        box=under_heads,
-        show_header=any(column.head for column in columns),
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        header_style="",
-        show_edge=False,
-    )
-    # Numbers stand in the last line of a name that is folded, but in the first one of a text.
-    beside_text = len(columns) > 1 and columns[-1].text
-    place: Literal["top", "bottom"] = "top" if beside_text else "bottom"
-    for column in columns:
-        if column.text:
-            on_screen.add_column(column.head, overflow="fold")
-        else:
-            on_screen.add_column(column.head, justify="right", no_wrap=True, vertical=place)
+    """Print a table without lines, but one below its heads.
+
+    widths   characters of each column; longer names and texts are folded
+    """
+    if any(column.head for column in columns):
+        heads = [Text(column.head) for column in columns]
+        _print_row(screen, columns, heads, widths, are_heads=True)
+        dash = "-" if screen.options.ascii_only else "─"
+        table_width = _taken(widths) - GAP
+        screen.print(dash * min(table_width, screen.width))
     for row in rows:
-        on_screen.add_row(*row)
-    screen.print(on_screen)
+        _print_row(screen, columns, row, widths)
+
+
+def _print_row(
+    screen: Console,
+    columns: Sequence[Column],
+    cells: Sequence[Text],
+    widths: list[int],
+    are_heads: bool = False,
+) -> None:
+    """Print the cells of a row, which may have several lines.
+
+    Numbers stand in the last line of a folded name, but in the first one of a text. Heads end in
+    the same line, above the dashes.
+    """
+    folded = []
+    for cell, width in zip(cells, widths, strict=True):
+        folded.append(list(cell.wrap(screen, max(1, width), overflow="fold")) or [Text()])
+    height = max(len(lines) for lines in folded)
+    beside_text = len(columns) > 1 and columns[-1].text
+    for line in range(height):
+        printed = Text()
+        for column, lines, width in zip(columns, folded, widths, strict=True):
+            from_top = (column.text or beside_text) and not are_heads
+            place = line if from_top else line - (height - len(lines))
+            part = lines[place] if 0 <= place < len(lines) else Text()
+            padding = " " * (width - part.cell_len)
+            if column.text:
+                printed.append_text(part).append(padding)
+            else:
+                printed.append(padding).append_text(part)
+            printed.append(" " * GAP)
+        printed.rstrip()
+        screen.print(printed, soft_wrap=True)

@@ -25,7 +25,6 @@ from unmask.common.excerpts import excerpt
 from unmask.common.formats import number
 from unmask.runs.progress import Progress as Report
 from unmask.runs.progress import in_words
-from unmask.surfaces.cli.show import ASCII_HEAD
 
 if TYPE_CHECKING:
     import pandas
@@ -35,6 +34,10 @@ FRAMES = 4
 LINE_SECONDS = 60.0
 """Between the lines that replace the bar where there is no terminal."""
 
+ASCII_HEAD = box.Box("\n".join(["    ", "    ", " -- ", *["    "] * 5]) + "\n", ascii=True)
+"""A line of dashes below the headings, and none between columns, for a console that has no box
+characters (cp1252).
+"""
 NARROWEST = 24
 USUAL = 80
 """Columns: a terminal that claims fewer than the first is taken to have the second."""

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from unmask.common.cloze import Cloze, ids_of_filling
+from unmask.common.counting import Places
 from unmask.common.errors import InputError
 from unmask.common.formats import percent_at_least, percent_at_most
 from unmask.common.results import Result
@@ -52,7 +53,7 @@ class Grid(NamedTuple):
     tokens are considered there.
     """
 
-    positions: Sequence[int] | None = None
+    positions: Places | None = None
     targets: Sequence[str] | None = None
     candidates: int | Sequence[Sequence[int]] | None = None
     exact: bool = False
