@@ -30,9 +30,8 @@ def make_inputs(folder: Path) -> None:
     _write_lines(folder / "others.txt", TEXTS[10:])
     _write_lines(folder / "start.txt", ["the mat tree on cat"])
     _write_objects(folder / "rows.jsonl", [{"body": "a dog sat", "text": "the cat sat on"}])
-    _write_objects(
-        folder / "blocks.jsonl", [{"text": text, "block": [2, 3]} for text in TEXTS[:2]]
-    )
+    for name, block in (("blocks.jsonl", [2, 3]), ("blocks-again.jsonl", [1, 2])):
+        _write_objects(folder / name, [{"text": text, "block": block} for text in TEXTS[:2]])
     _write_pairs(folder)
     _write_measured(folder)
     for name, seed in (("tiny", 3), ("other", 4)):
@@ -90,8 +89,8 @@ def _write_measured(folder: Path) -> None:
             value = (number * 5 + shift) % 7
             lines.append(f"{variant},{variants[-number]},{value},{(number * 3) % 7}")
         _write_lines(folder / name, lines)
-    bad = "cat9dog,cat9dog,3,4"
-    _write_lines(folder / "measured-bad.csv", [*lines, bad])
+        bad = "cat9dog,cat9dog,3,4"
+        _write_lines(folder / name.replace("measured", "measured-bad"), [*lines, bad])
 
 
 def _make_judge(folder: Path, tokenizer: Path) -> None:

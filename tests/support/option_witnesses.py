@@ -18,7 +18,7 @@ DEFAULT = "it is the default there"
 FITS = "every text fits"
 SOLVED = "it bounds an error that is far below it on tables of twelve tokens"
 MEASURED = {
-    "sequence": "the cat sat on",
+    "sequence": "the cat sat on mat",
     "column": "value",
     "alphabet": "the,cat,sat,dog,on,mat,ran",
     "save": f"{NEW}/assay.csv",
@@ -86,7 +86,7 @@ WITNESSES = {
             "burn_in": [1],
             "thin": [2],
             "init": ["start.txt"],
-            "allow": [{2: ["cat", "dog"]}],
+            "allow": [{2: ["cat"]}, {2: ["dog"]}, {2: ["mat"]}],
             "alphabet": ["cat,dog,mat"],
             "out": [f"{NEW}/run"],
         },
@@ -155,22 +155,22 @@ WITNESSES = {
     ),
     "assay": Witnesses(
         inputs={
-            "all": {"sequence": "the cat sat on", "measured": "measured.csv", "column": "value", **WORDS, **MODEL},
-            "texts": {"sequence": "the cat sat on", "measured": "measured.csv", "score": "singles,pll", **WORDS, **MODEL},
+            "all": {**MEASURED, "measured": "measured.csv"},
+            "bad": {**MEASURED, "measured": "measured-bad.csv"},
         },
         values={
             **LOADING,
             **OF_CONSTRUCTIONS,
-            "sequence": ["the cat sat on ."],
-            "measured": ["measured-again.csv"],
+            "sequence": ["the cat sat on tree"],
+            "measured": ["measured-again.csv", "measured-bad-again.csv"],
             "orders": [3],
             "seed": [1],
             "right": [1],
             "exact_tokens": [2],
             "column": ["second"],
             "variant": ["other"],
-            "positions": ["1-4"],
-            "alphabet": ["the,a,cat,sat,dog,on,mat,ran"],
+            "positions": ["1-5"],
+            "alphabet": ["the,a,cat,sat,dog,on,mat,ran,tree"],
             "save": [f"{NEW}/assay.csv"],
         },
         beside={"orders@any_order": {"exact_tokens": 2}, "seed@any_order": {"exact_tokens": 2}},
@@ -181,6 +181,10 @@ WITNESSES = {
             "tolerance": SOLVED,
             "construction=balanced": DEFAULT,
             "skip_bad in all": "every row can be read",
+        },
+        idle={
+            ("alphabet", f"score={name}"): "it says which variants can be read"
+            for name in ("pll", "left_to_right", "any_order")
         },
     ),
     "score": Witnesses(
@@ -291,30 +295,35 @@ WITNESSES = {
     "evaluate": Witnesses(
         inputs={
             "texts": {"data": "texts.txt", "pairs": 2, "constructions": "product,mrf", **MODEL},
-            "paper": {"data": "texts.txt", "pairs": 2, "paper": True, **MODEL},
-            "pairs": {"data": "blocks.jsonl", "constructions": "product,mrf", **MODEL},
+            "blocks": {"blocks": "blocks.jsonl", "constructions": "product,mrf", **MODEL},
         },
         values={
             **LOADING,
             **OF_CONSTRUCTIONS,
             "data": ["others.txt"],
+            "blocks": ["blocks-again.jsonl"],
             "pairs": [3],
             "seed": [1],
+            "constructions": ["product,chain", "paper"],
             "alphabet": ["cat,sat,dog,on,mat,ran,the"],
             "out": [f"{NEW}/run"],
         },
         spelled=SPELLED,
         fine=["tolerance"],
         keys=["constructions", "pairs"],
-        exempt={**ELSEWHERE, "support=regular": DEFAULT},
+        exempt={
+            **ELSEWHERE,
+            "support=regular": DEFAULT,
+            "scheme=random": DEFAULT,
+        },
     ),
     "frontier": Witnesses(
         inputs={"texts": {
                 "data": "texts.txt",
                 "decoders": "interleaved,verified",
                 "passes": [2],
-                "length": 7,
-                "sentences": 3,
+                "length": 4,
+                "limit": 3,
                 **MODEL,
             }},
         values={
@@ -323,9 +332,9 @@ WITNESSES = {
             "first": [True],
             "decoders": ["interleaved"],
             "passes": [[3]],
-            "sets": [[2]],
-            "length": [4, 9],
-            "sentences": [4],
+            "sets": [[3], [2]],
+            "length": [7, 6],
+            "limit": [4],
             "seed": [1],
             "out": [f"{NEW}/run"],
         },
