@@ -27,9 +27,6 @@ from .joints.metrics import block_metrics as block_metrics
 from .models.load import ModelSpec as ModelSpec
 from .models.load import load as load
 from .models.masked_lm import MaskedLM as MaskedLM
-from .sampling.chains.diagnosis import Diagnoses as Diagnoses
-from .sampling.chains.diagnosis import Diagnosis as Diagnosis
-from .sampling.chains.sample_run import SampleRun as SampleRun
 from .sampling.decoders.ancestral import Ancestral as Ancestral
 from .sampling.decoders.confidence import Confidence as Confidence
 from .sampling.decoders.decoder import Decoder as Decoder
@@ -98,12 +95,15 @@ from .verbs.corpora import evaluate as evaluate
 from .verbs.corpora import frontier as frontier
 from .verbs.dependence import Dependence as Dependence
 from .verbs.dependence import dependence as dependence
+from .verbs.diagnose import Diagnoses as Diagnoses
+from .verbs.diagnose import Diagnosis as Diagnosis
 from .verbs.diagnose import diagnose as diagnose
 from .verbs.generate import Generation as Generation
 from .verbs.generate import generate as generate
 from .verbs.minimal_pairs import minimal_pairs as minimal_pairs
 from .verbs.mutants import mutants as mutants
 from .verbs.profile import profile as profile
+from .verbs.sample import SampleRun as SampleRun
 from .verbs.sample import sample as sample
 from .verbs.score import score as score
 from .verbs.serve import serve as serve

@@ -360,7 +360,8 @@ def test_a_chain_is_the_one_of_unmask_sample(client, tiny, events, kernel):
                 for position, token in zip(move["positions"], move["tokens"], strict=True):
                     tokens[chain][position] = token
         else:
-            rows = run.samples[run.samples["sweep"] == value["sweep"]]
+            frame = run.to_frame()
+            rows = frame[frame["sweep"] == value["sweep"]]
             assert value["texts"] == rows["text"].tolist()
             assert value["energies"] == pytest.approx(rows["energy"].tolist())
             assert tokens == [tiny.decode(ids.tolist()) for ids in rows["ids"]]
