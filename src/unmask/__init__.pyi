@@ -52,8 +52,6 @@ from .sampling.settings import GenerateSettings as GenerateSettings
 from .sampling.settings import SampleSettings as SampleSettings
 from .sampling.settings import Start as Start
 from .sampling.target import Target as Target
-from .scoring.minimal_pairs import PairScores as PairScores
-from .scoring.results import Scores as Scores
 from .scoring.scores.any_order import AnyOrder as AnyOrder
 from .scoring.scores.decoder_law import DecoderLaw as DecoderLaw
 from .scoring.scores.fixed_orders import LeftToRight as LeftToRight
@@ -86,11 +84,11 @@ from .tables.unary import Tables as Tables
 from .tables.unary import unary_tables as unary_tables
 from .verbs.answers.blanked_text import Completion as Completion
 from .verbs.answers.blanked_text import Filling as Filling
-from .verbs.answers.checking import Check as Check
 from .verbs.answers.comparison import Comparison as Comparison
 from .verbs.answers.search import Search as Search
 from .verbs.assay import assay as assay
-from .verbs.corpora import check as check
+from .verbs.check import Check as Check
+from .verbs.check import check as check
 from .verbs.corpora import evaluate as evaluate
 from .verbs.corpora import frontier as frontier
 from .verbs.dependence import Dependence as Dependence
@@ -100,11 +98,13 @@ from .verbs.diagnose import Diagnosis as Diagnosis
 from .verbs.diagnose import diagnose as diagnose
 from .verbs.generate import Generation as Generation
 from .verbs.generate import generate as generate
+from .verbs.minimal_pairs import PairScores as PairScores
 from .verbs.minimal_pairs import minimal_pairs as minimal_pairs
 from .verbs.mutants import mutants as mutants
 from .verbs.profile import profile as profile
 from .verbs.sample import SampleRun as SampleRun
 from .verbs.sample import sample as sample
+from .verbs.score import Scores as Scores
 from .verbs.score import score as score
 from .verbs.serve import serve as serve
 from .verbs.texts import compare as compare

@@ -128,7 +128,7 @@ def test_verbs_take_it(network):
     assert math.isclose(total, 1, abs_tol=1e-5)
     generation = unmask.generate(length=4, model=model, decoder="entropy-bound", n_texts=2)
     assert len(generation.texts) == 2
-    facts = dict(unmask.check(model=model).rows())
+    facts = dict(unmask.check(model=model).to_frame().itertuples(index=False))
     assert "a function" in facts["computed by"]
 
 

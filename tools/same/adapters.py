@@ -692,7 +692,59 @@ class Assay61(Profile61):
         return value
 
 
+class Scores61(Assay61):
+    """Names of issue 61: numbers of texts, pairs and tokens are called n_texts and so on; the rows
+    of pairs are `rows`, as those of texts.
+    """
+
+    ATTRIBUTES: Mapping[str, Sequence[str]] = {
+        **Assay61.ATTRIBUTES,
+        "Study": ("to_dict", "to_frame"),  # `rows` are dicts now
+    }
+    COUNTED = (
+        *("outputs", "pairs", "parameters", "positions", "refused", "regular", "texts", "ties"),
+        *("tokens", "too_long", "unscored", "unused"),
+    )
+    """What results of `check` and `minimal_pairs` count."""
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name."""
+        parts = super().parts(result)
+        kind = type(result).__name__
+        if parts is None or kind not in ("Check", "PairScores"):
+            return parts
+        return {name: self.with_old_counts(value) for name, value in parts.items()}
+
+    def with_old_counts(self, value: Any) -> Any:
+        """The value with the old names of numbers."""
+        if isinstance(value, Mapping):
+            renamed = {self.old_count(name): one for name, one in value.items()}
+            if "accuracy" in renamed and "rows" in renamed:  # of pairs
+                renamed["pairs"] = renamed.pop("rows")
+            return {name: self.with_old_counts(one) for name, one in renamed.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.with_old_counts(one) for one in value)
+        if hasattr(value, "columns"):  # a data frame
+            return value.rename(columns=self.old_count)
+        return value
+
+    def old_count(self, name: str) -> str:
+        """The old name of a number."""
+        bare = name.removeprefix("n_")
+        return bare if bare in self.COUNTED else name
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command whose JSON has the old names of numbers."""
+        result = super().do_command(words, standard_input, process)
+        if words[0] in ("check", "minimal-pairs") or "--minimal-pairs" in words:
+            return self.with_old_counts(result)
+        return result
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask.verbs.check:Check", Scores61),
     ("unmask:assay", Assay61),
     ("unmask:profile", Profile61),
     ("unmask:minimal_pairs", Pairs61),

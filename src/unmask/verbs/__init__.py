@@ -35,7 +35,9 @@ from unmask.common.border.readable import signature_of_many
 from unmask.common.checks import shown
 from unmask.common.errors import BadTexts, InputError
 from unmask.common.files import user_path
-from unmask.runs.lines import EMPTY, located_texts, place_name, refuse_file_name, source_name
+from unmask.runs.file_names import refuse_file_name
+from unmask.runs.lines import EMPTY, located_texts, place_name
+from unmask.runs.unpacking import source_name
 
 PathLike = str | os.PathLike[str]
 Texts = str | Sequence[str]

@@ -13,8 +13,10 @@ from unmask.common.errors import InputError
 from unmask.common.files import user_path
 from unmask.joints.constructions.construction import Construction, Rule
 from unmask.models.load import Model
-from unmask.runs.lines import file_name, located_texts, source_name
+from unmask.runs.file_names import file_name
+from unmask.runs.lines import located_texts
 from unmask.runs.progress import Progress
+from unmask.runs.unpacking import source_name
 from unmask.studies.variants.assay_scores import AssayScores, chosen_scores
 from unmask.verbs import Alphabet, Force, PathLike, Positions
 

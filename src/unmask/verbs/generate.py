@@ -190,20 +190,33 @@ def generate(
         from unmask.sampling.chains.judge import mean_score
 
         judged = {"name": judging.name, "texts": mean_score(judging, texts)}
+    return generation_of(settings, draws, judged, folder)
+
+
+def generation_of(
+    settings: GenerateSettings,
+    draws: Sequence[Draw],
+    judge: dict[str, Any] | None = None,
+    folder: Path | None = None,
+) -> Generation:
+    """The result for texts that were drawn.
+
+    judge    what a causal language model says of them
+    folder   where they are kept, if they are
+    """
+    rows = []
+    for draw in draws:
+        row = draw._asdict()
+        del row["ids"]
+        rows.append(row)
     return Generation(
         settings=settings,
         law=_law_of(settings.decoder),
-        rows=[_row_of(draw) for draw in draws],
+        rows=rows,
         ids=[draw.ids for draw in draws],
-        judge=judged,
+        judge=judge,
         folder=folder,
     )
-
-
-def _row_of(draw: Draw) -> dict[str, Any]:
-    """What `Generation.rows` has of a text."""
-    names = ("text", "log_prob", "passes", "length")
-    return {name: getattr(draw, name) for name in names}
 
 
 def _law_of(decoder: Decoder) -> str:

@@ -70,10 +70,10 @@ def mutants(
     >>> mutants.to_frame()["mutant"].tolist()
     ['cat2dog']
     """
+    from unmask.common.figure_files import figure_path, save_figure
     from unmask.common.files import output_file
     from unmask.studies.variants.saved_table import TABLES
     from unmask.studies.variants.scan import scans
-    from unmask.verbs.answers.plots import figure_path, save_figure
 
     reads = (model, mutations, alphabet)
     figure_file = figure_path(figure, len(sequence), reads)

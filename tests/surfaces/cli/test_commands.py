@@ -329,11 +329,12 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
     with monkeypatch.context() as patch:
         patch.setattr(terminal, "is_terminal", lambda: True)
         table = run("score", "--file", tmp_path / "texts.txt", *model).stdout.splitlines()
-    assert table[0].split() == ["text", "item", "length", "unknown", "pll"]
-    assert [line.split()[-1] for line in table[2:]] == [f"{row['pll']:.3f}" for row in rows]
+    assert table[0] == "pll (not a probability; higher is better); in nats"
+    assert table[2].split() == ["text", "item", "length", "unknown", "pll"]
+    assert [line.split()[-1] for line in table[4:6]] == [f"{row['pll']:.3f}" for row in rows]
     assert "first minus second" in run("score", "the cat sat .", "a dog ran .", *model).stdout
     long = run("score", f"the {'cat' * 40} sat .", *model, "--rows", "texts").stdout
-    assert long.split()[:5] == ["text", "item", "length", "unknown", "pll"]
+    assert long.splitlines()[2].split() == ["text", "item", "length", "unknown", "pll"]
     assert "\N{HORIZONTAL ELLIPSIS}" not in long
     many = run(
         "score",

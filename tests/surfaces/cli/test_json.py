@@ -39,7 +39,14 @@ COMMANDS = {
 def answers(*args, **options):
     """Stands for the function of any verb."""
     return SimpleNamespace(
-        to_dict=lambda: VALUES, rows=[], failed=[], skipped={}, status="finished", finished=True
+        to_dict=lambda: VALUES,
+        notices=list,
+        complete=True,
+        rows=[],
+        failed=[],
+        skipped={},
+        status="finished",
+        finished=True,
     )
 
 

@@ -229,17 +229,8 @@ def test_a_start_is_passed_by_a_pipe():
 
 
 def test_a_decoder_is_copied_as_generate():
-    values = {
-        "template": "A [MASK].",
-        "init": None,
-        "kernel": "verified",
-        "energy": "norm",
-        "energy_temperature": None,
-        "chains": 2,
-        "sweeps": None,
-        "seed": 3,
-    }
-    copy = Copies(None, {}).of("sample", values)
+    values = {"template": "A [MASK].", "decoder": "verified", "n_texts": 2, "seed": 3}
+    copy = Copies(None, {}).of("generate", values)
     line = 'unmask.generate("A [MASK].", decoder="verified", n_texts=2, seed=3).to_frame()'
     assert line in copy["python"]
     assert copy["command"] == "unmask generate 'A [MASK].' --decoder verified --n-texts 2 --seed 3"

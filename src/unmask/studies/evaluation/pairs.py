@@ -27,7 +27,9 @@ from unmask.common.checks import shown
 from unmask.common.cloze import Cloze, blanked
 from unmask.common.errors import InputError, UnmaskError, argument_name
 from unmask.common.files import user_path
-from unmask.runs.lines import kind_of, records, source_name
+from unmask.runs.file_names import kind_of
+from unmask.runs.lines import records
+from unmask.runs.unpacking import source_name
 from unmask.studies.evaluation.sources import Text
 
 LARGEST = 2**63 - 1

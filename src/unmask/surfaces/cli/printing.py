@@ -13,24 +13,26 @@ from functools import partial
 from inspect import signature
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import unmask
+from unmask.common.border.declarations import hints
 from unmask.common.border.options import options as options_of
-from unmask.common.checks import one_of, shown
+from unmask.common.border.values import accepted
+from unmask.common.checks import shown
 from unmask.common.errors import InputError, NameWriter, argument_name, in_python, written_by
 from unmask.common.files import output_file, user_path
 from unmask.common.formats import (
     count_at_most,
     nats,
-    number,
     percent,
-    percent_at_least,
     short_percent,
 )
 from unmask.common.results import Result
 from unmask.joints.registry import heading_of, label_of
-from unmask.runs.lines import EMPTY, IS_NAMED, STANDARD_INPUT, file_name, refuse_file_name
+from unmask.runs.file_names import IS_NAMED, file_name, refuse_file_name
+from unmask.runs.lines import EMPTY
+from unmask.runs.unpacking import STANDARD_INPUT
 from unmask.surfaces.cli import process, terminal
 from unmask.surfaces.cli.command import writer
 from unmask.surfaces.cli.show import print_heading, print_result
@@ -45,12 +47,12 @@ from unmask.verbs import Unanswered
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unmask.scoring.row_files import LineWriter
-
 WIDEST, LISTED, SHOWN = 10, 20, 5
 """Positions whose matrix fits into 80 columns, pairs that are listed instead, texts printed at
 the end of a run.
 """
+TEXTS = "texts"
+"""The argument of a verb that takes texts by place or from a file, and gives a row for each."""
 BESIDE, GIVEN = 36, "* the tokens given"
 """Columns of the numbers beside a completion; a note below."""
 
@@ -63,8 +65,10 @@ def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None]) ->
         if "progress" in signature(function).parameters:
             options["progress"] = report
         result = function(**options)
-    if leads:
-        terminal.print_json(result.to_dict()) if json else show(result)
+    if leads and json:
+        terminal.print_json(result.to_dict())
+    elif leads:
+        show(result)
     return result
 
 
@@ -74,18 +78,94 @@ def _message(line: str) -> None:
 
 
 def show_result(result: Result, write: NameWriter = in_python) -> None:
-    """Print a result on standard output, and its notices on standard error.
+    """Print a result on standard output.
 
     write   writes the arguments that sentences name
     """
-    show_answer(result, terminal.console(at_least=terminal.USUAL), write)
+    print_result(terminal.console(at_least=terminal.USUAL), result, write)
 
 
 def one_result(verb: str, options: dict[str, Any]) -> int:
     """Call a verb that no function below calls, and print its result; 1 if a part failed."""
     write = writer(options_of(attrgetter(verb)(unmask)))
-    result = answered(verb, options, partial(show_result, write=write))
+    return finished(answered(verb, options, partial(show_result, write=write)), write)
+
+
+def finished(result: Result, write: NameWriter = in_python) -> int:
+    """Print what was left out and where files are, on standard error; 1 if a part failed."""
+    if process.rank() == 0:
+        for notice in result.notices():
+            _message(written_by(write, notice))
     return int(not result.complete)
+
+
+# ---- rows ----
+
+
+def rows_or_result(verb: str, options: dict[str, Any]) -> int:
+    """Call a verb that writes rows in a format, and print its result, or the rows; 1 if a part
+    failed.
+
+    Rows are printed if the user names a format, and of texts in a file if no person reads them;
+    those that a folder keeps are not.
+    """
+    function = getattr(unmask, verb)
+    format = options.pop("format", None)
+    kept = "out" in options
+    typed = False
+    as_lines = False
+    if TEXTS in signature(function).parameters:
+        source = _source(options.pop(TEXTS, []), options)
+        typed = isinstance(source, list)
+        as_lines = not typed and not terminal.is_terminal()
+        options[TEXTS] = _not_empty(source) if isinstance(source, list) else source
+    if format is not None and kept:
+        options["format"] = format
+    elif format is not None and options.get("json"):
+        raise InputError(
+            f"and {argument_name('format')} were both given",
+            argument="json",
+            use=f"give one of them, or {argument_name('out')} for a file in this format",
+        )
+    prints_rows = (as_lines or format is not None) and not (kept or options.get("json"))
+    if prints_rows:
+        return _printed_rows(verb, options, format)
+    if typed and format is None:
+        for option in options_of(function):
+            if option.written.typed is not None:
+                options.setdefault(option.name, option.written.typed)
+    return one_result(verb, options)
+
+
+def _printed_rows(verb: str, options: dict[str, Any], format: str | None) -> int:
+    """Print the rows of a verb, as they come if it says when; 1 if a part failed."""
+    from unmask.scoring.row_files import LineWriter, check_format
+
+    function = getattr(unmask, verb)
+    written_as = accepted("format", format, hints(function)["format"]) or "jsonl"
+    check_format(written_as, options.get("rows", ""), on_stream=True)
+    write = LineWriter(terminal.rows_stream(), written_as)
+    comes = "sink" in signature(function).parameters
+    if comes:
+        options["sink"] = write
+
+    def show(result: Any) -> None:
+        if not comes:
+            for row in result.rows:
+                write(row)
+
+    write_names = writer(options_of(function))
+    return finished(answered(verb, options, show), write_names)
+
+
+def _not_empty(texts: list[str]) -> list[str]:
+    """The texts that were typed; raises if one is empty."""
+    if not all(text.strip() for text in texts):
+        raise InputError(
+            "a text is empty",
+            use=f"give a sentence, or {argument_name('file')} with one text per line",
+        )
+    return texts
 
 
 # ---- one text, or many: fill, compare, dependence, mutants ----
@@ -94,8 +174,7 @@ def one_result(verb: str, options: dict[str, Any]) -> int:
 def show_answer(answer: Result, console: Console, write: NameWriter = in_python) -> None:
     """Print one of several results."""
     print_result(console, answer, write)
-    for notice in answer.notices():
-        _message(written_by(write, notice))
+    finished(answer, write)
 
 
 def answers(verb: str, show: Callable[[Any, Console], None], options: dict[str, Any]) -> int:
@@ -274,37 +353,6 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
     console.print(f"\nincompatibility {nats(comparison.incompatibility)} nats ({meaning})")
 
 
-def _show_dependence(result: unmask.Dependence, console: Console) -> None:
-    from unmask.verbs.answers.blanked_text import sizes
-
-    names, pairs = result.names(), result.pairs()
-    print_heading(console, result.text)
-    beside = (
-        "the other blanks masked" if result.others == "masked" else "the other tokens as they stand"
-    )
-    mass = (
-        f"{sizes([result.candidates] * 2)} tokens hold at least"
-        f" {percent_at_least(result.least_mass)} of a product joint"
-    )
-    console.print(
-        f"mutual information of each pair (nats), {beside};\n{result.construction} joints; {mass}\n"
-    )
-    if len(names) <= WIDEST:
-        cells = [[nats(value) for value in row] for row in result.matrix.tolist()]
-        rows = [
-            [name, *row[:i], "-", *row[i + 1 :]]
-            for i, (name, row) in enumerate(zip(names, cells, strict=True))
-        ]
-        print_table(console, [*map(str, result.positions)], rows, first="token")
-    else:
-        rows = [[f"{names[i]} - {names[j]}", nats(value)] for i, j, value in pairs[:LISTED]]
-        print_table(console, ["nats"], rows, first="pair")
-        console.print(
-            f"\nthe {min(LISTED, len(pairs))} strongest of {len(pairs)} pairs; --figure and --json"
-            " have all"
-        )
-
-
 def _show_profile(profile: unmask.Profile) -> None:
     console, about = terminal.console(), profile.about
     mass = (
@@ -360,7 +408,6 @@ def _show_assay(result: unmask.Assay) -> None:
 
 fill: partial[int] = partial(answers, "fill", _show_filling)
 compare: partial[int] = partial(answers, "compare", _show_comparison)
-dependence: partial[int] = partial(answers, "dependence", _show_dependence)
 mutants: partial[int] = partial(answers, "mutants", _show_mutants)
 
 
@@ -391,21 +438,6 @@ def assay(options: dict[str, Any]) -> None:
 def profile(options: dict[str, Any]) -> None:
     """Measure a model's profile, and print it."""
     answered("profile", options, _show_profile)
-
-
-def check(options: dict[str, Any]) -> None:
-    """Print what was understood of a model."""
-    hint = "" if "data" in options else "; give --data to measure it on your texts"
-
-    def show(result: unmask.Check) -> None:
-        console = terminal.console()
-        print_table(console, (), result.rows(), first="name", last="found")
-        for sentence in [f"looks wrong: {concern}" for concern in result.concerns] or [
-            f"nothing looks wrong{hint}"
-        ]:
-            console.print(f"\n{sentence}", soft_wrap=True)
-
-    answered("check", options, show)
 
 
 # ---- a corpus: evaluate, frontier, train, translate, serve ----
@@ -572,163 +604,3 @@ def generate(options: dict[str, Any]) -> None:
     if template is not None and file_name(template) == IS_NAMED:
         raise InputError(f"the text {shown(template)} {IS_NAMED}", use="give a text with [MASK]")
     one_result("generate", options)
-
-
-# ---- score, minimal_pairs ----
-
-
-def score(options: dict[str, Any]) -> int:
-    """Print tables of sentences, or rows as they come; 1 if a text lacks a score.
-
-    Sentences that were typed, and files at a terminal, get tables, unless --format asks for rows.
-    """
-    json, words = options.pop("json", False), options.pop("texts", [])
-    out = options.get("out")
-    texts = _source(words, options)
-    if isinstance(texts, list) and not all(text.strip() for text in texts):
-        raise InputError(
-            "a text is empty",
-            use=f"give a sentence, or {argument_name('file')} with one text per line",
-        )
-    format = options.get("format")
-    tables = format is None and (isinstance(texts, list) or terminal.is_terminal())
-    if tables and isinstance(texts, list):
-        options.setdefault("rows", "nested")
-    write = _row_writer(options, json)
-    lines = not (json or out or tables)
-    missing, complete = dict[int, str](), set[bool]()
-
-    def note(place: int, reason: str | None) -> None:
-        complete.add(reason is None)
-        if reason is not None:
-            missing.setdefault(place, reason)
-
-    def sink(row: Mapping[str, Any]) -> None:
-        write(row)
-        names = list(row)  # by place: a column of the user may have one of our names
-        reason = names[-3] if options.get("rows") == "nested" else names[-1]
-        note(row[names[0]], row[reason])
-
-    with terminal.progress() as report:
-        scores = unmask.score(texts, **options, sink=sink if lines else None, progress=report)
-    if json:
-        terminal.print_json(scores.to_dict())
-    elif tables and out is None:
-        _show_sentences(scores)
-    for place, why in () if lines else scores.reasons():
-        note(place, why)
-    failed = _report_missing(missing, "text lacks a score", "texts lack a score", "text")
-    _report_rows(out, format)
-    return int(True not in complete or bool(failed))
-
-
-def minimal_pairs(options: dict[str, Any]) -> int:
-    """Print accuracies, or with --format the pairs; 1 if a pair lacks a score."""
-    json, format = options.pop("json", False), options.get("format")
-    out = options.get("out")
-    write = _row_writer(options, json)
-    with terminal.progress() as report:
-        pairs = unmask.minimal_pairs(**options, progress=report)
-    if json:
-        terminal.print_json(pairs.to_dict())
-    elif format is not None and out is None:
-        for row in pairs.rows:
-            write(row)
-    else:
-        _show_pairs(pairs)
-    missing = {place: reason for place, reason in pairs.reasons() if reason is not None}
-    failed = _report_missing(missing, "pair lacks a score", "pairs lack a score", "pair")
-    _report_rows(out, format)
-    return int(len(missing) == len(pairs) or bool(failed))
-
-
-def _row_writer(options: dict[str, Any], json: bool) -> LineWriter:
-    """What prints rows in the format that was typed.
-
-    Without --out, the format is taken out of the options: the verb writes no file.
-    """
-    from unmask.scoring.row_files import LineWriter, check_format
-    from unmask.verbs.score_options import Format
-
-    out, format = options.get("out"), options.get("format")
-    if out is None:
-        options.pop("format", None)
-    if json and format and out is None:
-        raise InputError(
-            f"and {argument_name('format')} were both given",
-            argument="json",
-            use=f"give one of them, or {argument_name('out')} for a file in this format",
-        )
-    written_as = "jsonl"
-    if format is not None:
-        written_as = one_of("format", format, get_args(Format))
-    check_format(written_as, options.get("rows", "texts"), on_stream=out is None)
-    return LineWriter(terminal.rows_stream(), written_as)
-
-
-def _report_rows(out: str | None, format: str | None) -> None:
-    """Say where the rows of a folder are."""
-    if out is not None:
-        _message(f"rows are in {Path(out) / 'scores'}.{format or 'jsonl'}")
-
-
-def _show_sentences(scores: unmask.Scores) -> None:
-    console, unit = terminal.console(at_least=terminal.USUAL), scores.shape.unit
-    if scores.shape.kind != "nested":
-        import pandas
-
-        hidden = {scores.shape.own(column) for column in ("id", "reason", "position")}
-        columns = [column for column in scores.shape.columns.names if column not in hidden]
-        columns.sort(
-            key=lambda column: column != scores.shape.own("text")
-        )  # a long text is folded in the first column alone
-        return print_frame(
-            console, pandas.DataFrame(list(scores), columns=columns, dtype=object)
-        )  # counts stay whole numbers
-    for place, row_as_given in enumerate(scores):
-        row = scores.shape.ours(row_as_given)
-        console.print(end="\n" if place else "")
-        print_heading(console, row["text"])
-        cells = []
-        for name in (score.name for score in scores.shape.scores):
-            per_token, error = (
-                None if row[name] is None else row[name] / row["length"],
-                row.get(f"{name}_se"),
-            )
-            shown = "" if error is None else f"± {error:.3f}" if error else "exact"
-            cells.append([name, number(row[name]), number(per_token), shown])
-        columns = [unit, "per token", *(["error"] if any(cell[-1] for cell in cells) else [])]
-        print_table(
-            console,
-            columns,
-            (cell[: len(columns) + 1] for cell in cells),
-            first=f"{row['length']} tokens",
-        )
-    if len(scores) == 2 and (by_token := [score.name for score in scores.by_token()]):
-        console.print(f"\nfirst minus second, token by token ({unit})")
-        cells = []
-        for row in scores.difference():
-            pair = dict.fromkeys([row["first_token"] or "-", row["second_token"] or "-"])
-            cells.append(
-                [" / ".join(pair), *(f"{row[f'{name}_difference']:+.3f}" for name in by_token)]
-            )
-        print_names(console, by_token, cells, first="first / second")
-    return None
-
-
-def _show_pairs(pairs: unmask.PairScores) -> None:
-    console, rows = terminal.console(at_least=terminal.USUAL), dict[str, list[str]]()
-    for row in pairs.accuracy:
-        low, high = (None if row[end] is None else 100 * row[end] for end in ("low", "high"))
-        share = (
-            "-"
-            if row["accuracy"] is None
-            else f"{100 * row['accuracy']:.1f} [{low:.0f}, {high:.0f}]"
-        )
-        name = "all pairs" if row["level"] == "all" else f"{row['level']} {row['name']}"
-        rows.setdefault(name, [name, str(row["pairs"]), str(row["ties"])]).append(share)
-    print_names(console, ["pairs", "ties", *pairs.scores], rows.values(), first="group")
-    console.print(
-        "\naccuracy in %, with 95 % intervals; ties count half; pairs that lack a score are"
-        " left out"
-    )

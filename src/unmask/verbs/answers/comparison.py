@@ -21,6 +21,7 @@ from torch import Tensor
 from unmask.common.cloze import Cloze, ids_of_filling
 from unmask.common.errors import InputError
 from unmask.common.excerpts import around_blanks
+from unmask.common.figure_files import figure_path, save_figure
 from unmask.common.results import Result
 from unmask.common.texts import for_each
 from unmask.joints.constructions.construction import Construction
@@ -51,7 +52,6 @@ from unmask.verbs.answers.blanked_text import (
     with_gold,
     with_tables,
 )
-from unmask.verbs.answers.plots import figure_path, save_figure
 
 if TYPE_CHECKING:
     import pandas
