@@ -51,7 +51,7 @@ from unmask.sampling.target import Target, blank_template, target_of
 from unmask.studies.evaluation.frontier import COUNTED, Frontier, write_frontier
 from unmask.studies.evaluation.sources import read_texts
 from unmask.tables.conditionals import logit_rows
-from unmask.tables.profile import Profile
+from unmask.tables.profile import DependenceProfile
 
 KIND = "frontier"
 DRAWN = 64
@@ -218,7 +218,7 @@ def measured_frontier(
 
     lm = as_model(model)
     uses_profile = any(hasattr(point.method, "profile") for point in points)
-    profile = Profile.of(lm) if uses_profile else None
+    profile = DependenceProfile.of(lm) if uses_profile else None
     texts = [text.text for text in read_texts(data)]
     ids, skipped = texts_of_length(lm, texts, length=length, first=first, most_texts=most_texts)
     look_at_first(lm, ids.tolist())
