@@ -61,8 +61,6 @@ from .scoring.scores.fixed_orders import LeftToRight as LeftToRight
 from .scoring.scores.score import SCORES as SCORES
 from .scoring.scores.score import Score as Score
 from .studies import lab as lab
-from .studies.evaluation.frontier import Frontier as Frontier
-from .studies.evaluation.table import Evaluation as Evaluation
 from .studies.lab.spin_model import SpinModel as SpinModel
 from .studies.training.masking.scheme import MaskingScheme as MaskingScheme
 from .studies.training.masking.schemes import ExactlyK as ExactlyK
@@ -90,11 +88,13 @@ from .verbs.assay import Assay as Assay
 from .verbs.assay import assay as assay
 from .verbs.check import Check as Check
 from .verbs.check import check as check
-from .verbs.corpora import evaluate as evaluate
-from .verbs.corpora import frontier as frontier
 from .verbs.dependence import Dependence as Dependence
 from .verbs.dependence import dependence as dependence
 from .verbs.diagnose import diagnose as diagnose
+from .verbs.evaluate import Evaluation as Evaluation
+from .verbs.evaluate import evaluate as evaluate
+from .verbs.frontier import Frontier as Frontier
+from .verbs.frontier import frontier as frontier
 from .verbs.generate import Generation as Generation
 from .verbs.generate import generate as generate
 from .verbs.minimal_pairs import PairScores as PairScores

@@ -165,7 +165,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "frontier": (unmask.frontier, {**held_out, "passes": [2], "progress": begun}),
         "Frontier.save": (
             unmask.frontier(**held_out, passes=[2]).save,
-            {"folder": folder / "frontier"},
+            {"path": folder / "frontier.parquet"},
         ),
         "Profile.load": (unmask.Profile.load, {"path": profile}),
         "Profile.of": (unmask.Profile.of, {"model": lm}),
@@ -223,7 +223,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "Scores.difference": (scores.difference, {}),
         "Mutants.save": (mutants.save, {"path": folder / "mutants.parquet"}),
         "Assay.save": (assay.save, {"path": folder / "assay.parquet"}),
-        "Evaluation.save": (evaluation.save, {"folder": folder / "evaluation"}),
+        "Evaluation.save": (evaluation.save, {"path": folder / "table.md"}),
         "SpinModel": (unmask.SpinModel, {}),
         "lab.SpinModel": (unmask.lab.SpinModel, {}),
         "lab.all": (unmask.lab.all, {"progress": begun}),
