@@ -139,6 +139,8 @@ def verb_command(name: str, words: Sequence[str] = ()) -> App:
             return printing.rows_or_result(name, typed)
         if hasattr(one.function, "of_text"):
             return printing.answers(name, printing.show_answer, typed)
+        if FILE_OF_ONE in one.extra:
+            return printing.with_one_text(name, typed)
         return printing.one_result(name, typed)
 
     return command(one.name, one.function, prints, one.extra)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import unmask
 from unmask.common.border.declarations import hints
+from unmask.common.border.options import options as listed
 from unmask.common.border.options import options as options_of
 from unmask.common.border.values import accepted
 from unmask.common.checks import shown
@@ -354,28 +355,31 @@ fill: partial[int] = partial(answers, "fill", _show_filling)
 compare: partial[int] = partial(answers, "compare", _show_comparison)
 
 
-def assay(options: dict[str, Any]) -> None:
-    """Print which score ranks measured variants best."""
-    from unmask.verbs.assay import refuse_file_of_sequence
-
+def with_one_text(verb: str, options: dict[str, Any]) -> int:
+    """Call a verb about one text, its first parameter, which may come from --file, and print its
+    result.
+    """
+    first, *others = listed(getattr(unmask, verb))
     file = options.pop("file", None)
+    text = options.get(first.name)
+    if file is not None and text is not None:
+        raise InputError(
+            f"a {first.name} and {argument_name('file')} were both given",
+            use="give one of the two",
+        )
     if file is not None:
-        if "sequence" in options:
-            raise InputError(
-                f"a sequence and {argument_name('file')} were both given", use="give one of the two"
-            )
-        options["sequence"] = user_path(file, "file")
-    elif options.get("sequence") == "-":
-        options["sequence"] = STANDARD_INPUT
-    elif "sequence" in options:
-        sequence = options["sequence"]
-        refuse_file_of_sequence(sequence, argument_name("file", sequence))
+        options[first.name] = user_path(file, "file")
+    elif text == "-":
+        options[first.name] = STANDARD_INPUT
+    elif text is not None:
+        refuse_file_name(text, argument_name("file", text), None, kind=first.name)
     else:
-        raise InputError("no sequence was given", use=f"give one, or {argument_name('file')}")
-    if "measured" not in options:
-        measured = argument_name("measured")
-        raise InputError(f"{measured} is missing", use="give a CSV or TSV file of variants")
-    answered("assay", options, show_result)
+        raise InputError(f"no {first.name} was given", use=f"give one, or {argument_name('file')}")
+    for option in others:
+        if option.required and option.name not in options:
+            missing = argument_name(option.name)
+            raise InputError(f"{missing} is missing", use=f"give {missing}")
+    return one_result(verb, options)
 
 
 # ---- a corpus: train, translate, serve ----
