@@ -7,7 +7,6 @@ end.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unmask.common.errors import InputError, UnmaskWarning, argument_name
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import read_bytes, write_atomically
+from unmask.common.warn import warn
 from unmask.joints.constructions.construction import Construction
 from unmask.joints.registry import name_of_stored
 from unmask.models.first_look import look_at_first
@@ -72,7 +72,7 @@ def evaluated(
             f"{len(plan.pairs)} pairs are a first try: numbers to report take {enough}, best on a"
             " GPU"
         )
-        warnings.warn(few, UnmaskWarning, stacklevel=3)
+        warn(few)
     about = {
         "dtype": str(lm.dtype).removeprefix("torch."),
         "device": lm.device.type if workers is None else workers.device,
