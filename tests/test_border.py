@@ -178,7 +178,6 @@ IN_ITS_OWN_WORDS = "it needs the object to tell what is wrong"
 UNCHECKED = {
     "ChainStreams.at": IN_ITS_OWN_WORDS,
     "ChainStreams.of": "a room calls it; `at` is the checked one",
-    "Frontier.decoder": "a room calls it, with a name of its rows",
     "Frontier.name_of": "a room calls it, with a row of its own",
     "Joint.log_prob": IN_ITS_OWN_WORDS,
     "Joint.log_tile": "a room calls it",

@@ -188,7 +188,7 @@ def test_a_run_folder_keeps_the_hash_and_goes_on_with_the_same_code_alone(file, 
     assert stored["code"] == "my_rules.py:Tempered"
     assert stored["power"] == 0.5
     assert first.to_frame()["construction"].tolist() == ["mrf", "tempered"]
-    assert evaluate().rows.equals(first.rows)
+    assert evaluate().rows == first.rows
     (tmp_path / "my_rules.py").write_text(FILE + "\n# another\n")
     with pytest.raises(InputError, match="the file of your code"):
         evaluate()

@@ -80,7 +80,7 @@ def test_positions_are_counted_from_1_without_special_tokens(tiny, tiny_folder):
 
 
 def test_pairs_come_as_they_are_measured(tiny, monkeypatch):
-    monkeypatch.setattr(pair_information, "PAIRS_AT_ONCE", 2)
+    monkeypatch.setitem(pair_information.PAIRS_AT_ONCE, "cpu", 2)
     text = "the cat sat on"
     parts = []
     whole = dependence(text, tiny, partial=parts.append)

@@ -494,14 +494,16 @@ class Methods60(Rooms58):
 
     def argument(self, value: Any) -> Any:
         """An argument; the law of the decoder `random` is that of `random-sets`."""
-        if isinstance(value, str) and value.startswith("decoder:random@"):
+        if isinstance(value, str) and value.partition("@")[0] == "decoder:random":
             return value.replace("random", "random-sets")
         return super().argument(value)
 
     def key(self, name: str) -> str:
-        """The name of a value; a number of sets was one of passes."""
-        old = super().key(name)
-        if old.endswith("/kernel/sets") or old.endswith("settings/sets"):
+        """The name of a value; a number of sets was one of passes, and `random-sets` is the
+        decoder `random`.
+        """
+        old = super().key(name.replace("decoder:random-sets", "decoder:random"))
+        if old.endswith("/kernel/sets"):
             return f"{old.removesuffix('sets')}passes"
         return old
 
@@ -743,7 +745,78 @@ class Scores61(Assay61):
         return result
 
 
+class Variants61(Scores61):
+    """Names of issue 61: the number of variants of an assay is called n_variants."""
+
+    KEYS: Mapping[str, str] = {**Scores61.KEYS, "n_variants": "variants"}
+
+
+class Studies61(Variants61):
+    """Names of issue 61: verbs of corpora take `data` by place, given blocks are no data, the table
+    of the paper is `constructions="paper"`, and numbers of results are `n_pairs` and `n_texts`.
+    """
+
+    KEYS: Mapping[str, str] = {**Variants61.KEYS, "n_pairs": "pairs", "n_texts": "texts"}
+    OF_CORPORA = ("evaluate", "frontier")
+    """Verbs whose data have a place on the command line."""
+    ATTRIBUTES: Mapping[str, Sequence[str]] = {
+        **Variants61.ATTRIBUTES,
+        "Evaluation": ("to_dict", "to_frame", "numbers", "rows", "n_pairs", "failed", "skipped"),
+        "Frontier": ("to_dict", "to_frame", "rows", "points", "best", "n_texts"),
+    }
+
+    def key(self, name: str) -> str:
+        """The name of a value; the most texts of a frontier were so many sentences."""
+        old = super().key(name)
+        if old.endswith(("settings/limit", "settings.json/limit")):
+            return f"{old.removesuffix('limit')}sentences"
+        return old
+
+    def do_evaluate(self, data: Any, paper: bool = False, **options: Any) -> Result:
+        """An evaluation; the table of the paper was of one scheme in Python."""
+        if isinstance(data, Path) and data.suffix == ".jsonl":
+            return self.public("evaluate")(blocks=data, **options)
+        if paper and "constructions" in options:
+            options["constructions"] = f"paper,{options['constructions']}"
+        elif paper:
+            options = {"constructions": "paper", "scheme": "random", **options}
+        return self.public("evaluate")(data, **options)
+
+    def do_frontier(self, decoders: Sequence[str] | None = None, **options: Any) -> Result:
+        """A frontier of at most so many texts."""
+        if "sentences" in options:
+            options["limit"] = options.pop("sentences")
+        return super().do_frontier(decoders, **options)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by its names now."""
+        now = list(words)
+        if now[0] in self.OF_CORPORA and "--data" in now:
+            place = now.index("--data")
+            del now[place]  # its file has a place
+            if now[place].endswith(".jsonl"):
+                now.insert(place, "--blocks")
+            now = ["--limit" if word == "--sentences" else word for word in now]
+        return super().do_command(now, standard_input, process)
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name; the rows of a study were a data frame."""
+        parts = super().parts(result)
+        if parts is None or type(result).__name__ not in ("Evaluation", "Frontier"):
+            return parts
+        import pandas
+
+        named = {**parts, "rows": pandas.DataFrame(result.rows)}
+        if "numbers" in named:
+            named["summary"] = named.pop("numbers")
+        return named
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask.verbs.frontier:Frontier", Studies61),
+    ("unmask.verbs.assay:Assay", Variants61),
     ("unmask.verbs.check:Check", Scores61),
     ("unmask:assay", Assay61),
     ("unmask:profile", Profile61),

@@ -40,14 +40,19 @@ if TYPE_CHECKING:
     import pyarrow
     from filelock import BaseFileLock
 
-FORMAT = 2
+FORMAT = 3
 """The format of run folders. Whoever renames a setting, or changes what a run computes from the
 same settings, raises it: a folder of another format is refused, instead of one that holds rows
 of two kinds of mathematics."""
 OUT = argument_name("out")
 OF_THE_FOLDER = ("kind", "format", "begun")
 """Entries of settings.json that are no settings of the command."""
-HASHED = {"weights": "model", "pairs_sha256": "data", "data_sha256": "data"}
+HASHED = {
+    "weights": "model",
+    "pairs_sha256": "data",
+    "data_sha256": "data",
+    "blocks_sha256": "blocks",
+}
 """Hashes, and the settings whose content they are."""
 DELETE_PART = "delete it and give the same command again"
 DATA_FILES = (".parquet", ".csv", ".tsv", ".json", ".jsonl")

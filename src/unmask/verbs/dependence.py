@@ -225,7 +225,6 @@ class Dependence(Result):
             [Column("pair", text=True), Column("nats", show=nats)],
             [[f"{names[i]} - {names[j]}", value] for i, j, value in listed],
             notes=[
-                "",
                 f"the {len(listed)} strongest of {len(pairs)} pairs; JSON and the figure have all",
             ],
         )

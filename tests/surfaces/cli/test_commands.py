@@ -353,8 +353,8 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
     ("words", "message"),
     [
         (
-            "evaluate --data {file} --support all --alphabet cat,dog",
-            "--alphabet and --support all exclude each other",
+            "evaluate {file} --support all --alphabet cat,dog",
+            "--alphabet is not used with --support",
         ),
         ("score 'a cat' --file {file}", "a text and --file were both given"),
         (
@@ -394,8 +394,12 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
         ("sample --decoder verified", "use unmask generate"),
         ("diagnose", "RUN is missing: give RUN, see unmask diagnose --help"),
         ("translate --model m", "DATA is missing: give DATA, see unmask translate --help"),
-        ("evaluate", "--data is missing: give --data, see unmask evaluate --help"),
-        ("evaluate {file}", "--data is missing: give --data {file}"),
+        ("evaluate", "no text was given to evaluate: give DATA, or --blocks"),
+        ("evaluate --data {file}", "--data is not an option: give DATA without a name"),
+        ("evaluate {file} --paper", "--paper is not an option: did you mean --constructions?"),
+        ("frontier", "DATA is missing: give DATA, see unmask frontier --help"),
+        ("frontier {file} --sentences 8", "--sentences is not an option: did you mean --limit?"),
+        ("frontier {file} --length 6 --passes 2,99", "--passes 99 is not below the length, 6"),
         ("score 'a cat' --score surprisal", "use left_to_right"),
         ("mutants ACD --positions 1 --model {file} --device cpu,cpu", "use one here"),
         ("score --file {file} --out scores.csv", "named like a file"),

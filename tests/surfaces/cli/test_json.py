@@ -29,8 +29,8 @@ COMMANDS = {
     "minimal-pairs": ["pairs.csv"],
     "sample": [],
     "diagnose": ["."],
-    "evaluate": ["--data", "texts.txt", "--out", "out"],
-    "frontier": ["--data", "texts.txt", "--out", "out"],
+    "evaluate": ["texts.txt", "--out", "out"],
+    "frontier": ["texts.txt", "--out", "out"],
     "train": ["texts.txt", "--out", "out"],
     "lab": ["dependence"],
 }
@@ -43,8 +43,6 @@ def answers(*args, **options):
         notices=list,
         complete=True,
         rows=[],
-        failed=[],
-        skipped={},
         status="finished",
         finished=True,
     )

@@ -20,7 +20,7 @@ from unmask.common.border.declarations import hints
 from unmask.common.border.options import options as options_of
 from unmask.common.border.values import accepted
 from unmask.common.checks import shown
-from unmask.common.errors import InputError, argument_name
+from unmask.common.errors import InputError, argument_name, written_by
 from unmask.common.files import output_file, user_path
 from unmask.common.formats import (
     count_at_most,
@@ -30,15 +30,15 @@ from unmask.common.formats import (
     short_percent,
 )
 from unmask.common.results import Result
-from unmask.joints.registry import heading_of, label_of
+from unmask.joints.registry import heading_of
 from unmask.runs.file_names import IS_NAMED, file_name, refuse_file_name
 from unmask.runs.lines import EMPTY
 from unmask.runs.unpacking import STANDARD_INPUT
 from unmask.surfaces.cli import process, terminal
+from unmask.surfaces.cli.command import writer
 from unmask.surfaces.cli.show import print_heading, print_result
 from unmask.surfaces.cli.terminal import (
     marked,
-    print_frame,
     print_names,
     print_table,
 )
@@ -84,14 +84,15 @@ def show_result(result: Result) -> None:
 
 def one_result(verb: str, options: dict[str, Any]) -> int:
     """Call a verb that no function below calls, and print its result; 1 if a part failed."""
-    return finished(answered(verb, options, show_result))
+    return finished(verb, answered(verb, options, show_result))
 
 
-def finished(result: Result) -> int:
+def finished(verb: str, result: Result) -> int:
     """Print what was left out and where files are, on standard error; 1 if a part failed."""
     if process.rank() == 0:
+        write = writer(options_of(attrgetter(verb)(unmask)))
         for notice in result.notices():
-            _message(notice)
+            _message(written_by(write, notice))
     return int(not result.complete)
 
 
@@ -150,7 +151,7 @@ def _printed_rows(verb: str, options: dict[str, Any], format: str | None) -> int
             for row in result.rows:
                 write(row)
 
-    return finished(answered(verb, options, show))
+    return finished(verb, answered(verb, options, show))
 
 
 def _not_empty(texts: list[str]) -> list[str]:
@@ -369,42 +370,8 @@ def _show_profile(profile: unmask.Profile) -> None:
     console.print(f"\n{len(profile.by_distance)} distances in all")
 
 
-def _show_mutants(result: unmask.Mutants, console: Console) -> None:
-    print_heading(console, result.sequence)
-    console.print(
-        f"{len(result):,} mutants; {result.construction} joint; {len(result.alphabet)} tokens"
-        " per residue; in nats\n"
-    )
-    best = result.best()
-    print_frame(console, best.to_frame().drop(columns="changes"))
-    if len(best) < len(result):
-        having_all = "--save and --json have all"
-        if result.top is not None:
-            having_all = "--save has all"
-        console.print(f"\nthe {len(best)} of largest {result.ranked_by}; {having_all}")
-
-
-def _show_assay(result: unmask.Assay) -> None:
-    import pandas
-
-    from unmask.studies.variants.assay import HEADS, STATISTICS
-
-    console = terminal.console(at_least=terminal.USUAL)
-    print_heading(console, result.sequence)
-    statistic = f"{STATISTICS[result.statistic]} with {result.column}, {result.better} is better"
-    within = "; within: among variants with as many changes" if "within" in result.scores[0] else ""
-    sites = f"{len(result):,} variants at {len(result.places)} sites"
-    console.print(f"{sites}; {statistic};\nlow, high: its 95 % interval{within}\n", soft_wrap=True)
-    heads = {"value": HEADS[result.statistic], "within_low": "low", "within_high": "high"}
-    print_frame(
-        console, pandas.DataFrame(result.scores).drop(columns="best_in").rename(columns=heads)
-    )
-    console.print("", *result.notes, result.sentence, sep="\n", soft_wrap=True)
-
-
 fill: partial[int] = partial(answers, "fill", _show_filling)
 compare: partial[int] = partial(answers, "compare", _show_comparison)
-mutants: partial[int] = partial(answers, "mutants", _show_mutants)
 
 
 def assay(options: dict[str, Any]) -> None:
@@ -428,7 +395,7 @@ def assay(options: dict[str, Any]) -> None:
     if "measured" not in options:
         measured = argument_name("measured")
         raise InputError(f"{measured} is missing", use="give a CSV or TSV file of variants")
-    answered("assay", options, _show_assay)
+    answered("assay", options, show_result)
 
 
 def profile(options: dict[str, Any]) -> None:
@@ -436,114 +403,7 @@ def profile(options: dict[str, Any]) -> None:
     answered("profile", options, _show_profile)
 
 
-# ---- a corpus: evaluate, frontier, train, translate, serve ----
-
-
-def evaluate(options: dict[str, Any]) -> int:
-    """Print the table, and what was left out; 1 if pairs failed.
-
-    --paper without a scheme measures both schemes; its JSON is one object, with the result of
-    each scheme under its name.
-    """
-    from unmask.studies.evaluation.pairs import is_pairs_file
-
-    if (
-        not options.get("paper")
-        or options.get("scheme") is not None
-        or is_pairs_file(options["data"])
-    ):
-        result = _evaluated(options)
-        return _print_failed(result, options.get("out"))
-    out, json = options.get("out"), options.pop("json", False)
-    results, failed = {}, 0
-    for scheme in ("random", "contiguous"):
-        place = {} if out is None else {"out": Path(out) / scheme}
-        result = _evaluated({**options, "scheme": scheme, **place}, shows=not json)
-        results[scheme] = result.to_dict()
-        failed = max(failed, _print_failed(result, place.get("out")))
-    if json and process.rank() == 0:
-        terminal.print_json(results)
-    return failed
-
-
-def _evaluated(options: dict[str, Any], shows: bool = True) -> unmask.Evaluation:
-    """Evaluate by one scheme, and print the table if `shows`."""
-    from unmask.studies.evaluation.markdown import HEADINGS, cell, written
-
-    out = options.get("out")
-
-    def show(evaluation: unmask.Evaluation) -> None:
-        if not shows:
-            return
-        rows = []
-        for row in evaluation.summary["constructions"]:
-            difference = cell(row["difference"], "difference") if "difference" in row else ""
-            rows.append(
-                [
-                    label_of(row["construction"]),
-                    *(written(row[m]["value"], m) for m in HEADINGS),
-                    difference,
-                ]
-            )
-        if rows:
-            pairs = (
-                f"{evaluation.summary['pairs']:,} {evaluation.settings.get('scheme') or 'given'}"
-                " pairs"
-            )
-            print_table(
-                terminal.console(),
-                [*HEADINGS.values(), "P-NLL per token\nminus product"],
-                rows,
-                first=pairs,
-            )
-            _print_place("intervals, rows and figures", out)
-
-    result: unmask.Evaluation = answered("evaluate", options, show)
-    return result
-
-
-def _print_failed(result: unmask.Evaluation, out: Any) -> int:
-    """Say which texts were skipped and how many pairs failed; 1 if some did."""
-    _print_skipped(result)
-    if result.failed:
-        failed = (
-            f"{len(result.failed)} of {result.pairs} pairs failed, the first with"
-            f" {result.failed[0]['reason']}"
-        )
-        where = "" if out is None else f"see {Path(out) / 'failures.jsonl'}; "
-        _message(f"{failed}: {where}the same command tries them again")
-    return int(bool(result.failed))
-
-
-def frontier(options: dict[str, Any]) -> None:
-    """Print the table, and what was left out."""
-
-    def show(result: unmask.Frontier) -> None:
-        from unmask.studies.evaluation.frontier import cells
-
-        console = terminal.console(at_least=terminal.USUAL)
-        console.print(result.headline, soft_wrap=True)
-        rows = ([result.name_of(point), *cells(point)] for point in result.points)
-        print_table(
-            console,
-            ["rounds", "rows", "nats per token", f"minus {result.best}"],
-            rows,
-            first="decoder",
-        )
-        _print_place("rows, table and figure", options.get("out"))
-
-    _print_skipped(answered("frontier", options, show))
-
-
-def _print_place(what: str, out: Any) -> None:
-    _message(
-        f"\n{what} are not kept: give --out FOLDER" if out is None else f"\n{what} are in {out}"
-    )
-
-
-def _print_skipped(result: unmask.Evaluation | unmask.Frontier) -> None:
-    for reason, count in result.skipped.items():
-        _message(f"{count} {'text' if count == 1 else 'texts'} skipped: {reason}")
+# ---- a corpus: train, translate, serve ----
 
 
 def train(options: dict[str, Any]) -> None:
