@@ -350,26 +350,6 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
     console.print(f"\nincompatibility {nats(comparison.incompatibility)} nats ({meaning})")
 
 
-def _show_profile(profile: unmask.Profile) -> None:
-    console, about = terminal.console(), profile.about
-    mass = (
-        f"{about['candidates']} tokens tried at a site, which hold"
-        f" {about['mass_of_candidates']:.0%} of its probability"
-    )
-    console.print(
-        f"dependence of two blanks by distance, {profile.texts:,} texts, {mass}; nats\n",
-        soft_wrap=True,
-    )
-    rows = []
-    for i in [i for i in range(len(profile.by_distance)) if i < 8 or (i + 1) & i == 0]:
-        numbers = about["information"][i], about["smaller_entropy"][i], profile.by_distance[i]
-        rows.append([str(i + 1), *map(nats, numbers), f"{about['pairs'][i]:,}"])
-    print_table(
-        console, ["information", "smaller entropy", "ratio", "pairs"], rows, first="distance"
-    )
-    console.print(f"\n{len(profile.by_distance)} distances in all")
-
-
 fill: partial[int] = partial(answers, "fill", _show_filling)
 compare: partial[int] = partial(answers, "compare", _show_comparison)
 
@@ -396,11 +376,6 @@ def assay(options: dict[str, Any]) -> None:
         measured = argument_name("measured")
         raise InputError(f"{measured} is missing", use="give a CSV or TSV file of variants")
     answered("assay", options, show_result)
-
-
-def profile(options: dict[str, Any]) -> None:
-    """Measure a model's profile, and print it."""
-    answered("profile", options, _show_profile)
 
 
 # ---- a corpus: train, translate, serve ----
