@@ -24,12 +24,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isnan, log, nan
 from typing import TYPE_CHECKING, Any, TypeAlias
-from warnings import warn
 
 import numpy as np
 
-from unmask.common.errors import InputError, UnmaskWarning, argument_name
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import as_json
+from unmask.common.warn import warn
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.scoring.encoding import Encoded, Prepared, has_places, spaced_words, word_of_site
 from unmask.scoring.items import Item, own_name
@@ -230,9 +230,7 @@ class RowShape:
         if others:
             warn(
                 f"{_listed(others)} not of the first text and left out: give every text the same"
-                " columns",
-                UnmaskWarning,
-                stacklevel=3,
+                " columns"
             )
 
     def _shares(self, scored: TextScores, place: int) -> dict[str, list[float]]:
@@ -351,9 +349,7 @@ def warn_of_renamed(renamed: Mapping[str, str]) -> None:
         ours = "ours of these names are"
     warn(
         f"the texts have {columns} {', '.join(renamed)}, kept as given: {ours} called"
-        f" {', '.join(renamed.values())}",
-        UnmaskWarning,
-        stacklevel=4,
+        f" {', '.join(renamed.values())}"
     )
 
 

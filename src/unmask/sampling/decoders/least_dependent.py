@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from unmask.common.border.marks import Written
-from unmask.common.errors import UnmaskWarning
 from unmask.common.lazy import torch
 from unmask.common.methods.method import method
+from unmask.common.warn import warn
 from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.decoders.interleaved import every_nth
 from unmask.sampling.decoders.revealing import Bounded, Observed
@@ -92,11 +91,9 @@ class LeastDependent(Profiled, Bounded):
             return given
         profile = DependenceProfile.of(on.target.model)
         if profile is None:
-            warnings.warn(
+            warn(
                 f"{on.target.model.name} has no dependence profile: blanks are interleaved;"
-                f" {MEASURE}",
-                UnmaskWarning,
-                stacklevel=3,
+                f" {MEASURE}"
             )
         return profile
 
