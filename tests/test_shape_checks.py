@@ -82,6 +82,7 @@ WRONG = {
     "models.loading_spec": ("LoadingSpec.on", "self", (None, "cpu")),
     "models.model_types": ("refuse_type", "name", (None, TABLE)),
     "models.probes": ("probe_texts", "vocab_size", (TABLE,)),
+    "models.masked_accuracy": ("_log_q", "model", (TABLE, None, None)),
     "models.masked_lm": ("MaskedLM.logits_of", "states", (None, FLAT)),
     "models.own_loader": ("stored_name", "name", (TABLE,)),
     "models.pair_layout": ("is_causal_pair_model", "folder", (TABLE,)),

@@ -75,7 +75,6 @@ from .studies.translation.recipe import load_translator as load_translator
 from .studies.translation.result import Translations as Translations
 from .studies.variants.assay_scores import ASSAY_SCORES as ASSAY_SCORES
 from .studies.variants.scores.chains import AnyOrderSites as AnyOrderSites
-from .tables.profile import Profile as Profile
 from .tables.unary import Tables as Tables
 from .tables.unary import unary_tables as unary_tables
 from .verbs.answers.blanked_text import Completion as Completion
@@ -101,6 +100,7 @@ from .verbs.minimal_pairs import PairScores as PairScores
 from .verbs.minimal_pairs import minimal_pairs as minimal_pairs
 from .verbs.mutants import Mutants as Mutants
 from .verbs.mutants import mutants as mutants
+from .verbs.profile import Profile as Profile
 from .verbs.profile import profile as profile
 from .verbs.sample import SampleRun as SampleRun
 from .verbs.sample import sample as sample

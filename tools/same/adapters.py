@@ -746,9 +746,33 @@ class Scores61(Assay61):
 
 
 class Variants61(Scores61):
-    """Names of issue 61: the number of variants of an assay is called n_variants."""
+    """Names of issue 61: the number of variants of an assay is called n_variants, and that of a
+    profile's texts n_texts; how a profile was measured is its `measurement`.
+    """
 
-    KEYS: Mapping[str, str] = {**Scores61.KEYS, "n_variants": "variants"}
+    KEYS: Mapping[str, str] = {**Scores61.KEYS, "n_variants": "variants", "measurement": "about"}
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name."""
+        if type(result).__name__ == "Profile":
+            return {"by_distance": result.by_distance, "texts": result.n_texts}
+        return super().parts(result)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command whose JSON has the old names of numbers."""
+        result = super().do_command(words, standard_input, process)
+        if words[0] == "profile" or "--profile" in words:
+            return self.with_old_counts(result)
+        return result
+
+    def key(self, name: str) -> str:
+        """The name of a value; in the file of a profile its texts were `texts`."""
+        old = super().key(name)
+        if old.endswith("profile.json/n_texts"):
+            return f"{old.removesuffix('n_texts')}texts"
+        return old
 
 
 class Studies61(Variants61):

@@ -142,6 +142,8 @@ def verb_command(name: str, words: Sequence[str] = ()) -> App:
             write = writer([*options(one.function), *one.extra])
             show = partial(printing.show_answer, write=write)
             return printing.answers(name, show, typed)
+        if FILE_OF_ONE in one.extra:
+            return printing.with_one_text(name, typed)
         return printing.one_result(name, typed)
 
     return command(one.name, one.function, prints, one.extra)

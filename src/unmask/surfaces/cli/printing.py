@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import unmask
 from unmask.common.border.declarations import hints
+from unmask.common.border.options import options as listed
 from unmask.common.border.options import options as options_of
 from unmask.common.border.values import accepted
 from unmask.common.checks import shown
@@ -353,57 +354,35 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
     console.print(f"\nincompatibility {nats(comparison.incompatibility)} nats ({meaning})")
 
 
-def _show_profile(profile: unmask.Profile) -> None:
-    console, about = terminal.console(), profile.about
-    mass = (
-        f"{about['candidates']} tokens tried at a site, which hold"
-        f" {about['mass_of_candidates']:.0%} of its probability"
-    )
-    console.print(
-        f"dependence of two blanks by distance, {profile.texts:,} texts, {mass}; nats\n",
-        soft_wrap=True,
-    )
-    rows = []
-    for i in [i for i in range(len(profile.by_distance)) if i < 8 or (i + 1) & i == 0]:
-        numbers = about["information"][i], about["smaller_entropy"][i], profile.by_distance[i]
-        rows.append([str(i + 1), *map(nats, numbers), f"{about['pairs'][i]:,}"])
-    print_table(
-        console, ["information", "smaller entropy", "ratio", "pairs"], rows, first="distance"
-    )
-    console.print(f"\n{len(profile.by_distance)} distances in all")
-
-
 fill: partial[int] = partial(answers, "fill", _show_filling)
 compare: partial[int] = partial(answers, "compare", _show_comparison)
 
 
-def assay(options: dict[str, Any]) -> None:
-    """Print which score ranks measured variants best."""
-    from unmask.verbs.assay import refuse_file_of_sequence
-
+def with_one_text(verb: str, options: dict[str, Any]) -> int:
+    """Call a verb about one text, its first parameter, which may come from --file, and print its
+    result.
+    """
+    first, *others = listed(getattr(unmask, verb))
     file = options.pop("file", None)
+    text = options.get(first.name)
+    if file is not None and text is not None:
+        raise InputError(
+            f"a {first.name} and {argument_name('file')} were both given",
+            use="give one of the two",
+        )
     if file is not None:
-        if "sequence" in options:
-            raise InputError(
-                f"a sequence and {argument_name('file')} were both given", use="give one of the two"
-            )
-        options["sequence"] = user_path(file, "file")
-    elif options.get("sequence") == "-":
-        options["sequence"] = STANDARD_INPUT
-    elif "sequence" in options:
-        sequence = options["sequence"]
-        refuse_file_of_sequence(sequence, argument_name("file", sequence))
+        options[first.name] = user_path(file, "file")
+    elif text == "-":
+        options[first.name] = STANDARD_INPUT
+    elif text is not None:
+        refuse_file_name(text, argument_name("file", text), None, kind=first.name)
     else:
-        raise InputError("no sequence was given", use=f"give one, or {argument_name('file')}")
-    if "measured" not in options:
-        measured = argument_name("measured")
-        raise InputError(f"{measured} is missing", use="give a CSV or TSV file of variants")
-    answered("assay", options, show_result)
-
-
-def profile(options: dict[str, Any]) -> None:
-    """Measure a model's profile, and print it."""
-    answered("profile", options, _show_profile)
+        raise InputError(f"no {first.name} was given", use=f"give one, or {argument_name('file')}")
+    for option in others:
+        if option.required and option.name not in options:
+            missing = argument_name(option.name)
+            raise InputError(f"{missing} is missing", use=f"give {missing}")
+    return one_result(verb, options)
 
 
 # ---- a corpus: train, translate, serve ----
