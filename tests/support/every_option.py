@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -43,10 +44,9 @@ REPEATED = {
     "versions",
     "version",
     "processor",
-    "moves",
 }
-"""Keys of JSON that say how an answer was made, and when. The outermost ones that bear an option's name are
-left out, too: they repeat the call.
+"""Keys of JSON that say how an answer was made, and when. The outermost ones that bear an option's
+name are left out, too: they repeat the call.
 """
 TABLES = (".csv", ".tsv")
 """Endings of files that are part of the answer; of others it has the names."""
@@ -396,6 +396,8 @@ def small_efforts(tight: bool) -> Iterator[None]:
     changes = dict(EFFORT)
     if tight:
         changes |= dict.fromkeys(LIMITS, 1)
+    for name in (*EFFORT, *LIMITS):  # a module that is first imported later would keep the change
+        import_module(name.rpartition(".")[0])
     with ExitStack() as patches:
         for name, value in changes.items():
             patches.enter_context(patch(name, value))

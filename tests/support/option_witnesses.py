@@ -69,7 +69,12 @@ WITNESSES = {
     ),
     "sample": Witnesses(
         inputs={
-            "template": {"template": "the [MASK] [MASK] on [MASK]", "chains": 2, "sweeps": 2, **MODEL},
+            "template": {
+                "template": "the [MASK] [MASK] on [MASK]",
+                "chains": 2,
+                "sweeps": 2,
+                **MODEL,
+            },
             "length": {"chains": 2, "sweeps": 2, "length": 3, **MODEL},
             "neither": {"chains": 2, "sweeps": 2, **MODEL},
         },
@@ -133,9 +138,20 @@ WITNESSES = {
     ),
     "mutants": Witnesses(
         inputs={
-            "named": {"sequence": "the cat sat on", "mutations": "cat2dog,cat2dog+sat3ran,on4mat", **WORDS, **MODEL},
+            "named": {
+                "sequence": "the cat sat on",
+                "mutations": "cat2dog,cat2dog+sat3ran,on4mat",
+                **WORDS,
+                **MODEL,
+            },
             "scan": {"sequence": "the cat sat on", "positions": "2,3", **WORDS, **MODEL},
-            "pairs": {"sequence": "the cat sat on", "positions": "2,3", "changes": 2, **WORDS, **MODEL},
+            "pairs": {
+                "sequence": "the cat sat on",
+                "positions": "2,3",
+                "changes": 2,
+                **WORDS,
+                **MODEL,
+            },
         },
         values={
             **LOADING,
@@ -269,7 +285,12 @@ WITNESSES = {
     "compare": Witnesses(
         inputs={
             "blanks": {"text": "the [MASK] [MASK] sat .", "constructions": "product,mrf", **MODEL},
-            "whole": {"text": "the cat sat on", "positions": [1, 2], "constructions": "product,mrf", **MODEL},
+            "whole": {
+                "text": "the cat sat on",
+                "positions": [1, 2],
+                "constructions": "product,mrf",
+                **MODEL,
+            },
         },
         values={
             **LOADING,
@@ -318,14 +339,16 @@ WITNESSES = {
         },
     ),
     "frontier": Witnesses(
-        inputs={"texts": {
+        inputs={
+            "texts": {
                 "data": "texts.txt",
                 "decoders": "interleaved,verified",
                 "passes": [2],
                 "length": 4,
                 "limit": 3,
                 **MODEL,
-            }},
+            }
+        },
         values={
             **LOADING,
             "data": ["others.txt"],

@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal
 import pytest
 import torch
 
-import unmask
 from support.every_option import Atom, Trial, Witnesses, atoms, thinned
 from support.option_inputs import make_inputs
 from support.option_witnesses import WITHOUT, WITNESSES
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Only
+from unmask.common.border.declarations import hints
+from unmask.common.border.marks import Only, TakesMethod, mark
 from unmask.common.border.options import arguments, options
 from unmask.common.errors import InputError
 from unmask.common.results import Result
@@ -36,9 +36,7 @@ KNOWN: dict[str, list[str]] = {}
 
 def marked(names: Any, slow: tuple[str, ...]) -> list[Any]:
     """The verbs as parameters of a test, some of them with the mark `slow`."""
-    return [
-        pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in names
-    ]
+    return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -115,30 +113,21 @@ def test_in_all_pairs(trials, name):
 
 
 def test_an_option_of_another_method_is_refused():
-    """Whatever the method, a field that it does not have names that field."""
+    """Whatever the method, a field that it does not have is named."""
     tried = 0
-    for name in WITNESSES:
+    for name, witnesses in WITNESSES.items():
         function = verb(name)
-        found, _ = atoms(function, WITNESSES[name])
-        methods: dict[str, set[Any]] = {}
-        for atom in found:
-            for parameter, method in atom.context:
-                methods.setdefault(parameter, set()).add(method)
-        readers = {one.name: one.readers for one in options(function) if one.readers}
-        for atom in thinned([one for one in found if one.option in readers]):
-            parameter, mine = atom.context[0]
-            others = {
-                method
-                for method in methods[parameter]
-                if not any(method in dict(one.context).values() for one in found
-                           if one.option == atom.option)
-            }
-            for other in sorted(others, key=str):
-                given = {parameter: other, atom.option: atom.values[0]}
-                with pytest.raises(InputError, match=atom.option):
-                    arguments(function, given)
+        for option in options(function):
+            if not option.readers:
+                continue
+            classes = mark(hints(function)[option.parameter], TakesMethod).classes
+            value = witnesses.values.get(option.name, ["random"])[0]
+            for method in set(classes) - set(option.readers):
+                spelled = witnesses.spelled.get(method, method)
+                with pytest.raises(InputError, match=option.name):
+                    arguments(function, {option.parameter: spelled, option.name: value})
                 tried += 1
-    assert tried > 30
+    assert tried > 100
 
 
 # ---- negative controls: verbs of the test ----

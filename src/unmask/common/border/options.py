@@ -27,7 +27,7 @@ from unmask.common.border.marks import (
     mark,
     marks,
 )
-from unmask.common.border.names import OF_OTHER_METHODS, nearest, verb_that_has
+from unmask.common.border.names import OF_OTHER_METHODS, Meant, meant_by
 from unmask.common.errors import InputError, argument_name
 
 HIDDEN = ("progress", "partial", "ready", "sink")
@@ -309,13 +309,30 @@ def unknown_argument(declared: Declared, name: str) -> InputError:
             f"{name} is not an argument of {title}: give {option.parameter}=unmask.{owner}"
             f"({name}=...)"
         )
-    meant = verb_that_has(title, name)
-    if meant is not None:
-        return InputError(f"{name} is not an argument of {title}: use unmask.{meant}")
-    near = nearest(name, [*parameters, *flat])
-    if near is not None:
-        return InputError(f"{name} is not an argument of {title}: did you mean {near}?")
-    return InputError(f"{name} is not an argument of {title}: use {', '.join(parameters)}")
+    meant = meant_by(title, name, [*parameters, *flat])
+    problem = f"{name} is not an argument of {title}"
+    if meant is None:
+        return InputError(f"{problem}: use {', '.join(parameters)}")
+    return InputError(problem, use=_in_python(meant, name, flat))
+
+
+def _in_python(meant: Meant, name: str, flat: Mapping[str, Option]) -> str:
+    """What to give in the place of an argument `name`, in Python.
+
+    flat   the options of the function that was called, by name
+    """
+    if meant.advice:
+        return meant.advice
+    if meant.verb and meant.argument in ("", name):
+        return f"use unmask.{meant.verb}"
+    if meant.verb:
+        return f"use {meant.argument} of unmask.{meant.verb}"
+    value = "" if meant.value is None else f"={meant.value!r}"
+    option = flat.get(meant.argument)
+    if option is not None and option.owner is not None and not option.readers:
+        group = f"{option.parameter}=unmask.{option.owner.__name__}"
+        return f"did you mean {group}({meant.argument}{value or '=...'})?"
+    return f"did you mean {meant.argument}{value}?"
 
 
 def title_of(declared: Declared) -> str:
