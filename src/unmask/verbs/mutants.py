@@ -104,7 +104,8 @@ class Mutants(Result):
         """The mutants that are shown: the `top` (20 by default) with the largest number
         `rank_by` (effect by default), largest first.
         """
-        return self._largest(SHOWN if self.top is None else self.top)
+        shown = SHOWN if self.top is None else self.top
+        return self._largest(shown)
 
     def _largest(self, most: int) -> Mutants:
         """As many mutants, those with the largest number first."""
@@ -179,7 +180,7 @@ class Mutants(Result):
         """Whether mutants are missing."""
         if len(self) == self.n_asked:
             return []
-        return [f"Stopped: {len(self):,} of {self.n_asked:,} mutants were measured."]
+        return [f"{len(self):,} of {self.n_asked:,} mutants are measured."]
 
     def figure(self) -> Figure:
         """A heat map: of single mutants their effects; of one pair of places its epistasis by
@@ -196,7 +197,9 @@ class Mutants(Result):
             cells = self._epistasis_by_token()
         else:
             cells = self._epistasis_by_place()
-        sizes = [abs(value) for row in cells.values for value in row if not isnan(value)]
+        sizes: list[float] = []
+        for row in cells.values:
+            sizes += [abs(value) for value in row if not isnan(value)]
         # White is 0. Colours of a map of zeros need a range, too.
         largest = max(sizes, default=0.0) or 1e-12
         # Inches: room for the labels, and for each cell, between a least and a largest figure.
@@ -353,6 +356,7 @@ def mutants(
     from unmask.studies.variants.saved_table import TABLES
     from unmask.studies.variants.scan import scans
 
+    together = 1 if changes is None else changes
     reads = (model, mutations, alphabet)
     figure_file = figure_path(figure, len(sequence), reads)
     save_file = None
@@ -369,7 +373,7 @@ def mutants(
         model,
         mutations=mutations,
         positions=positions,
-        changes=1 if changes is None else changes,
+        changes=together,
         construction=cast(Construction, construction),
         alphabet=alphabet,
         force=force,
