@@ -47,9 +47,10 @@ class Mutants(Result):
     construction  how the joint of the changed places was derived
     changes       for each mutant its (place, token) pairs, places counted from 1
     numbers       log_prob, effect, singles, epistasis and interaction (see `effects`), by name
-    n_asked       how many mutants were asked for; fewer are there if the user had enough
-    top, rank_by  how many were asked for, and the number by which they are ranked, largest
-                  first; None where the caller left it to the surface
+    n_mutants     how many there are in the scan or the list; fewer are measured if the user had
+                  enough
+    top, rank_by  how many to show, and the number by which they are ranked, largest first; None
+                  if the caller did not say
 
     >>> mutants = unmask.mutants("the cat sat", positions=[2], alphabet="cat,dog,man")
     >>> mutants.wild_type, len(mutants.changes)
@@ -64,7 +65,7 @@ class Mutants(Result):
     construction: str
     changes: list[tuple[tuple[int, str], ...]]
     numbers: Mapping[str, list[float]] = field(repr=False)
-    n_asked: int
+    n_mutants: int
     top: int | None = None
     rank_by: Ranked | None = None
 
@@ -92,13 +93,13 @@ class Mutants(Result):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The mutants that were asked for: their names, how many changes, the five numbers. With
-        `rank_by` the largest first, with `top` no more than these.
+        """The mutants: their names, how many changes, the five numbers. With `rank_by` the
+        largest are first, with `top` there are no more than these.
         """
         if self.top is None and self.rank_by is None:
             return self._all_rows()
-        asked = len(self) if self.top is None else self.top
-        return self._largest(asked)._all_rows()
+        most = len(self) if self.top is None else self.top
+        return self._largest(most)._all_rows()
 
     def best(self) -> Mutants:
         """The mutants that are shown: the `top` (20 by default) with the largest number
@@ -178,9 +179,9 @@ class Mutants(Result):
 
     def verdict(self) -> list[str]:
         """Whether mutants are missing."""
-        if len(self) == self.n_asked:
+        if len(self) == self.n_mutants:
             return []
-        return [f"{len(self):,} of {self.n_asked:,} mutants are measured."]
+        return [f"{len(self):,} of {self.n_mutants:,} mutants are measured."]
 
     def figure(self) -> Figure:
         """A heat map: of single mutants their effects; of one pair of places its epistasis by
@@ -397,7 +398,7 @@ def _answer(found: ScannedMutants, top: int | None, rank_by: Ranked | None) -> M
         construction=found.construction,
         changes=found.changes,
         numbers=found.numbers,
-        n_asked=found.n_asked,
+        n_mutants=found.n_mutants,
         top=top,
         rank_by=rank_by,
     )
