@@ -27,9 +27,6 @@ from .joints.metrics import block_metrics as block_metrics
 from .models.load import ModelSpec as ModelSpec
 from .models.load import load as load
 from .models.masked_lm import MaskedLM as MaskedLM
-from .sampling.chains.diagnosis import Diagnoses as Diagnoses
-from .sampling.chains.diagnosis import Diagnosis as Diagnosis
-from .sampling.chains.sample_run import SampleRun as SampleRun
 from .sampling.decoders.ancestral import Ancestral as Ancestral
 from .sampling.decoders.confidence import Confidence as Confidence
 from .sampling.decoders.decoder import Decoder as Decoder
@@ -90,6 +87,8 @@ from .verbs.check import Check as Check
 from .verbs.check import check as check
 from .verbs.dependence import Dependence as Dependence
 from .verbs.dependence import dependence as dependence
+from .verbs.diagnose import Diagnoses as Diagnoses
+from .verbs.diagnose import Diagnosis as Diagnosis
 from .verbs.diagnose import diagnose as diagnose
 from .verbs.evaluate import Evaluation as Evaluation
 from .verbs.evaluate import evaluate as evaluate
@@ -103,6 +102,7 @@ from .verbs.mutants import Mutants as Mutants
 from .verbs.mutants import mutants as mutants
 from .verbs.profile import Profile as Profile
 from .verbs.profile import profile as profile
+from .verbs.sample import SampleRun as SampleRun
 from .verbs.sample import sample as sample
 from .verbs.score import Scores as Scores
 from .verbs.score import score as score

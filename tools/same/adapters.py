@@ -838,7 +838,48 @@ class Studies61(Variants61):
         return named
 
 
+class Runs61(Studies61):
+    """Names of issue 61: a run of chains holds arrays and lists of dicts, and `diagnose` always
+    returns the diagnoses of runs side by side.
+    """
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name."""
+        if type(result).__name__ != "SampleRun":
+            return super().parts(result)
+        import pandas
+
+        return {
+            "to_dict": result.to_dict(),
+            "samples": result.to_frame(),
+            "starts": pandas.DataFrame(result.starts),
+            "rates": pandas.DataFrame(result.rates),
+        }
+
+    def do_sample_again(self, model: Any, sweeps: Sequence[int], **options: Any) -> Result:
+        """A run in a folder that is given more sweeps, and its diagnosis from the folder."""
+        found = super().do_sample_again(model, sweeps, **options)
+        return {**found, "diagnosis": found["diagnosis"].runs[0]}
+
+    def do_judged(self, model: Any, judge: str, **options: Any) -> Result:
+        """Samples, and their diagnosis with the numbers of a causal model."""
+        return super().do_judged(model, judge, **options).runs[0]
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command; the JSON of diagnose is that of the one run."""
+        result = super().do_command(words, standard_input, process)
+        if words[0] != "diagnose" or not isinstance(result.get("output"), Mapping):
+            return result
+        first, *others = result["output"]["runs"]
+        if others:
+            return result
+        return {**result, "output": {name: first[name] for name in first if name != "run"}}
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask.verbs.sample:SampleRun", Runs61),
     ("unmask.verbs.frontier:Frontier", Studies61),
     ("unmask.verbs.assay:Assay", Variants61),
     ("unmask.verbs.check:Check", Scores61),
