@@ -93,6 +93,8 @@ def finished(verb: str, result: Result) -> int:
         write = writer(options_of(attrgetter(verb)(unmask)))
         for notice in result.notices():
             _message(written_by(write, notice))
+    if result.interrupted:
+        raise KeyboardInterrupt
     return int(not result.complete)
 
 
@@ -403,18 +405,7 @@ def profile(options: dict[str, Any]) -> None:
     answered("profile", options, _show_profile)
 
 
-# ---- a corpus: train, translate, serve ----
-
-
-def train(options: dict[str, Any]) -> None:
-    """Print where the model is, and how to continue a run that is not finished."""
-    if "corpus" in options:  # on a command line a word is a file, never a text
-        options["corpus"] = [user_path(word, "corpus") for word in options["corpus"]]
-    run = answered("train", options, print)
-    if run.status == "interrupted":
-        raise KeyboardInterrupt
-    if not run.finished and process.rank() == 0:
-        _message(process.RESUME)
+# ---- a corpus: translate, serve ----
 
 
 def translate(options: dict[str, Any]) -> None:
