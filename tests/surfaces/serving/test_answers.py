@@ -393,14 +393,15 @@ def test_a_chain_is_the_one_of_unmask_sample(client, tiny, events, kernel):
                 for position, token in zip(move["positions"], move["tokens"], strict=True):
                     tokens[chain][position] = token
         elif name == "swept":
-            rows = run.samples[run.samples["sweep"] == value["sweep"]]
+            frame = run.to_frame()
+            rows = frame[frame["sweep"] == value["sweep"]]
             assert value["texts"] == rows["text"].tolist()
             assert value["energies"] == pytest.approx(rows["energy"].tolist())
             assert tokens == [tiny.decode(ids.tolist()) for ids in rows["ids"]]
             rates = (value["acceptance"], value["novelty"])
     assert rates == pytest.approx((run.diagnosis.acceptance, run.diagnosis.novelty))
     assert answer[0] == "answer"
-    assert answer[1]["diagnosis"]["verdict"] == run.diagnosis.verdict
+    assert answer[1]["diagnosis"]["verdict"] == run.diagnosis.verdict()
     assert answer[1]["samples"] == run.to_dict()["samples"]
     (so_far,) = [value for name, value in event if name == "partial"]
     assert so_far["diagnosis"]["draws"] == 4

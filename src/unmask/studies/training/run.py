@@ -10,7 +10,6 @@ reports.
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -19,8 +18,9 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from unmask.common.errors import InputError, UnmaskWarning, argument_name
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import reading, user_path, write_atomically
+from unmask.common.warn import warn
 from unmask.models.text.word_pieces import load_word_pieces
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder, output_folder
@@ -297,7 +297,7 @@ def _warn_of_doubt(run: Trained, suited: int | None) -> None:
     if doubt is not None:
         after = f"after {run.step:,} steps ({run.epochs:.3g} epochs) the model {doubt}"
         problem = f"{after}; {advice(run, suited)}"
-        warnings.warn(problem, UnmaskWarning, stacklevel=5)  # at the line that calls `train`
+        warn(problem)
 
 
 def advice(run: Trained, suited: int | None) -> str:
