@@ -892,7 +892,35 @@ class Runs61(Studies61):
         return {**result, "output": {name: first[name] for name in first if name != "run"}}
 
 
+class Training61(Runs61):
+    """Names of issue 61: `train` takes `data` by place, and its numbers are n_parameters and
+    n_tokens.
+    """
+
+    KEYS: Mapping[str, str] = {
+        **Runs61.KEYS,
+        "n_parameters": "parameters",
+        "n_tokens": "tokens",
+    }
+
+    def key(self, name: str) -> str:
+        """The name of a value; the hash of the data was that of the corpus."""
+        old = super().key(name)
+        if old.endswith("training/settings.json/data"):
+            return f"{old.removesuffix('data')}corpus"
+        return old
+
+    def do_train(self, corpus: Any = None, **options: Any) -> Result:
+        """A training, by the names of its arguments now."""
+        return self.public("train")(corpus, **options)
+
+    def do_train_weights(self, corpus: Any = None, **options: Any) -> Result:
+        """A short training, and the weights that it leaves."""
+        return super().do_train_weights(data=corpus, **options)
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask.verbs.train:TrainingRun", Training61),
     ("unmask.verbs.sample:SampleRun", Runs61),
     ("unmask.verbs.frontier:Frontier", Studies61),
     ("unmask.verbs.assay:Assay", Variants61),
