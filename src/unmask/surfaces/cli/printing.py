@@ -97,6 +97,8 @@ def finished(verb: str, result: Result) -> int:
         write = writer(options_of(attrgetter(verb)(unmask)))
         for notice in result.notices():
             _message(written_by(write, notice))
+    if result.interrupted:
+        raise KeyboardInterrupt
     return int(not result.complete)
 
 
@@ -385,18 +387,7 @@ def with_one_text(verb: str, options: dict[str, Any]) -> int:
     return one_result(verb, options)
 
 
-# ---- a corpus: train, translate, serve ----
-
-
-def train(options: dict[str, Any]) -> None:
-    """Print where the model is, and how to continue a run that is not finished."""
-    if "corpus" in options:  # on a command line a word is a file, never a text
-        options["corpus"] = [user_path(word, "corpus") for word in options["corpus"]]
-    run = answered("train", options, print)
-    if run.status == "interrupted":
-        raise KeyboardInterrupt
-    if not run.finished and process.rank() == 0:
-        _message(process.RESUME)
+# ---- a corpus: translate, serve ----
 
 
 def translate(options: dict[str, Any]) -> None:
