@@ -454,6 +454,7 @@ def test_columns_of_the_user_keep_their_names_and_ours_are_renamed(pieces, tmp_p
         with pytest.warns(UnmaskWarning) as raised:
             scores = unmask.score(frame, model=pieces, rows=rows, field="stimulus", **options)
         assert len(raised) == 1
+        assert raised[0].filename == __file__
         assert f"called {', '.join(f'unmask_{name}' for name in names)}" in str(raised[0].message)
         renamed = [
             {f"unmask_{key}" if key in names else key: value for key, value in row.items()}
