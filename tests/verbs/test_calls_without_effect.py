@@ -8,15 +8,17 @@ import re
 import pytest
 import torch
 
+import unmask
 from support.command_runner import invoke, refused
 from support.option_inputs import make_inputs
+from unmask.common.errors import InputError
 
 MODEL = "--model tiny"
 ALPHABET = "--alphabet cat,sat,dog,on,mat,ran"
 NEW_MODEL = "--out new --layers 1 --width 16 --heads 2 --batch-tokens 128 --device cpu"
 
 REFUSED = [
-    f"mutants 'the cat sat' cat2dog --changes 3 {ALPHABET} {MODEL}",
+    f"mutants 'the cat sat' --mutations cat2dog --changes 3 {ALPHABET} {MODEL}",
     f"assay 'the cat sat on mat' measured.csv --score singles --construction zzz {MODEL}",
     f"assay 'the cat sat on mat' measured.csv --score pll --orders 3 {MODEL}",
     f"fill 'the [MASK] sat' -n 2 {MODEL}",
@@ -37,11 +39,9 @@ REFUSED = [
     f"generate --length 3 --energy raw {MODEL}",
     f"evaluate --blocks blocks.jsonl --seed 5 --constructions product {MODEL}",
     "translate lines.txt --model causal-translator --decoder beam --seed 5",
-    f"score 'the cat sat' --format csv {MODEL}",
-    "score 'the cat sat' --format jsonl",
     "train source.txt --steps 3 --refinement 0 --out new",
 ]
-"""Calls that are refused; the last two give a default explicitly."""
+"""Calls that are refused; the last one gives a default explicitly."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -74,6 +74,14 @@ def test_refused(line):
     given = [flag for flag in typed if re.search(rf"{flag}\b", message)]
     assert given, message
     assert given != ["--model"], message
+
+
+def test_a_format_needs_a_file():
+    """The command prints rows in it; in Python nothing but the file has it."""
+    with pytest.raises(InputError, match="^format is used only with out"):
+        unmask.score(["the cat sat"], model="tiny", format="csv")
+    done = invoke(words_of(f"score 'the cat sat' --format csv {MODEL}"))
+    assert done.stdout.startswith("item,id,text")
 
 
 def answer(line):

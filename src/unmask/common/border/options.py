@@ -293,6 +293,18 @@ def _methods_with_fields(
     return tuple(changed) if method.several else changed[0]
 
 
+def refuse_conflicts_of_fields(function: Declared, values: Mapping[str, Any]) -> None:
+    """Raise for the first field of a group that its mark `Only` rules out beside the other options.
+
+    `checked` does this too, but it reads the fields from an object, which does not show whether a
+    field has its default because it was left out, or because the default was typed.
+    """
+    given = [name for name, value in values.items() if value is not None and value is not False]
+    for option in options(function):
+        if option.name in given and option.owner is not None and option.only is not None:
+            option.only.refuse(option.name, given)
+
+
 def unknown_argument(declared: Declared, name: str) -> InputError:
     """The error that names what was meant: a field of a group or method, another verb, a familiar
     argument, or the nearest.
