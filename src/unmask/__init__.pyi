@@ -87,18 +87,21 @@ from .studies.variants.scores.chains import AnyOrderSites as AnyOrderSites
 from .tables.profile import Profile as Profile
 from .tables.unary import Tables as Tables
 from .tables.unary import unary_tables as unary_tables
-from .verbs.answers.blanked_text import Completion as Completion
-from .verbs.answers.blanked_text import Filling as Filling
 from .verbs.answers.checking import Check as Check
-from .verbs.answers.comparison import Comparison as Comparison
-from .verbs.answers.search import Search as Search
 from .verbs.assay import assay as assay
+from .verbs.compare import Comparison as Comparison
+from .verbs.compare import compare as compare
 from .verbs.corpora import check as check
 from .verbs.corpora import evaluate as evaluate
 from .verbs.corpora import frontier as frontier
 from .verbs.dependence import Dependence as Dependence
 from .verbs.dependence import dependence as dependence
 from .verbs.diagnose import diagnose as diagnose
+from .verbs.fill import Completion as Completion
+from .verbs.fill import Filling as Filling
+from .verbs.fill import FoundBySearch as FoundBySearch
+from .verbs.fill import Search as Search
+from .verbs.fill import fill as fill
 from .verbs.generate import Generation as Generation
 from .verbs.generate import generate as generate
 from .verbs.minimal_pairs import minimal_pairs as minimal_pairs
@@ -107,8 +110,6 @@ from .verbs.profile import profile as profile
 from .verbs.sample import sample as sample
 from .verbs.score import score as score
 from .verbs.serve import serve as serve
-from .verbs.texts import compare as compare
-from .verbs.texts import fill as fill
 from .verbs.train import train as train
 from .verbs.translate import translate as translate
 

@@ -18,6 +18,7 @@ from typing import (
     Annotated,
     Any,
     Concatenate,
+    Literal,
     NamedTuple,
     ParamSpec,
     Protocol,
@@ -61,6 +62,18 @@ WORKERS = (
 Engine = Annotated[str, Written(metavar="local|ray|ray:N", help=WORKERS)]
 LIMITS = "Go on beyond 200,000 passes, a billion cells of a joint, or five million mutants."
 Force = Annotated[bool, Written(help=LIMITS)]
+CANDIDATES = (
+    "How many tokens to consider at each blank: a number, or all; in Python also a list of token"
+    " ids for each blank [default: as many as take about two seconds, by the model's size, the"
+    " text's length and the device]."
+)
+Candidates = Annotated[
+    Annotated[int, Interval(ge=1, le=10**7)] | Literal["all"] | Sequence[Sequence[int]] | None,
+    Written(metavar="INT|all", short="-n", help=CANDIDATES),
+]
+Top = Annotated[
+    int, Interval(ge=1, le=1_000_000), Written(short="-t", help="How many completions to show.")
+]
 
 Options = ParamSpec("Options")
 Answer = TypeVar("Answer")

@@ -220,7 +220,7 @@ def dependences(
     from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
     from unmask.models.first_look import look_at_first
     from unmask.models.load import as_model
-    from unmask.verbs.answers.blanked_text import allowed_tokens
+    from unmask.tables.named_tokens import allowed_tokens
 
     rule = named(DEFAULT_OF_DEPENDENCE) if construction is None else construction
     lm = as_model(model)

@@ -13,7 +13,7 @@ from support import flat
 from support.made_up_language import pairs
 from support.workers import workers
 from unmask.common.errors import InputError
-from unmask.runs.engine import RayWorkers
+from unmask.runs.ray_cluster import RayWorkers
 from unmask.studies.translation.masked_pairs import PairModel
 from unmask.studies.translation.recipe import TranslateSettings
 from unmask.studies.translation.translating import shares
@@ -39,7 +39,7 @@ def test_shares_have_the_rows_of_one_process(
     masked: Path, causal: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bit for bit; of several searches, those of sources that are searched together."""
-    monkeypatch.setattr("unmask.runs.engine.ray_workers", lambda *_: RayWorkers(2, "cpu"))
+    monkeypatch.setattr("unmask.runs.ray_cluster.ray_workers", lambda *_: RayWorkers(2, "cpu"))
     monkeypatch.setattr("unmask.studies.translation.translating.each", backwards)
     monkeypatch.setattr("unmask.studies.translation.translating.BEAM_ROWS", {"cpu": 20})
     options_of_both = {
@@ -66,9 +66,7 @@ def test_sources_of_one_search_go_together_and_others_to_all_workers() -> None:
 
 
 def test_a_loaded_model_does_not_travel(masked: Path) -> None:
-    with pytest.raises(
-        InputError, match="workers load the model themselves: give its folder"
-    ):
+    with pytest.raises(InputError, match="workers load the model themselves: give its folder"):
         flat.translate(["a b"], model=PairModel.load(masked), engine="ray")
 
 
