@@ -21,9 +21,8 @@ from typing import Any
 
 from unmask.models.load import load
 from unmask.models.masked_lm import MaskedLM
-from unmask.scoring.minimal_pairs import PairScores
 from unmask.scoring.registry import with_names
-from unmask.verbs.minimal_pairs import minimal_pairs
+from unmask.verbs.minimal_pairs import PairScores, minimal_pairs
 
 PHENOMENA = {
     "anaphor": "anaphor agreement",
@@ -97,7 +96,9 @@ def table(found: PairScores) -> str:
             mine = {row["score"]: row for row in rows if row["name"] == name}
             first = mine[names[0]]
             cells = [_cell(mine[each]) for each in names]
-            lines.append(f"| {name} | {first['pairs']} | {first['ties']} | {' | '.join(cells)} |")
+            lines.append(
+                f"| {name} | {first['n_pairs']} | {first['n_ties']} | {' | '.join(cells)} |"
+            )
     return "\n".join(lines)
 
 

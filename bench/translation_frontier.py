@@ -53,12 +53,13 @@ from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.methods import METHODS, with_law
 from unmask.sampling.on_target import DecoderOnTarget
 from unmask.sampling.target import Target
-from unmask.studies.evaluation.frontier import against_best, cells
-from unmask.studies.evaluation.frontier_rows import SEQUENTIAL, Point
+from unmask.studies.evaluation.frontier import SEQUENTIAL, Point
+from unmask.studies.evaluation.frontier_summary import against_best
 from unmask.studies.translation.masked_pairs import CPU_ROWS, PairModel
 from unmask.tables.conditionals import logit_rows
 from unmask.tables.profile import FILE, Profile
 from unmask.tables.profile_measurement import Row, profile_of
+from unmask.verbs.study_tables import cell
 
 BOUNDS = {"gamma": (0.1, 0.5, 1.0, 2.0)}
 GPU_ROWS = 64
@@ -335,7 +336,10 @@ def law_table(found: Sequence[Mapping[str, Any]], seed: int) -> str:
             [
                 point["decoder"],
                 point["asked"] or "",
-                *cells({"rounds": point["passes"], "rows": point["passes"], **point}),
+                f"{point['passes']:.1f}",
+                f"{point['passes']:.1f}",
+                cell(point["nats"], "nats"),
+                "0" if point["best"] else cell(point["difference"], "difference"),
                 f"{point['entropy']:.3f}",
             ]
         )

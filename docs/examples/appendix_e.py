@@ -3,7 +3,7 @@ in the dependency tree.
 
     python docs/examples/appendix_e.py OUT FILE.conllu [--model M] [--pairs N] [--dtype T]
 
-The run is that of `unmask evaluate --data FILE.conllu --scheme random --out OUT`, which leaves
+The run is that of `unmask evaluate FILE.conllu --scheme random --out OUT`, which leaves
 OUT/figures/token_distance.png and syntactic_distance.png. Prints the numbers behind the second
 in Markdown: nats per token, and how many pairs each mean is of.
 """
@@ -14,6 +14,8 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
+
+import pandas
 
 import unmask
 from unmask.joints.registry import label_of
@@ -35,7 +37,9 @@ def main() -> None:
     model = partial(
         unmask.load, given.pop("model"), device=given.pop("device"), dtype=given.pop("dtype")
     )
-    rows = unmask.evaluate(given.pop("data"), model, scheme="random", support="all", **given).rows
+    data = given.pop("data")
+    evaluation = unmask.evaluate(data, model, scheme="random", support="all", **given)
+    rows = pandas.DataFrame(evaluation.rows)
     for column, meaning in DISTANCES.items():
         known = rows[rows[column].notna()]
         one = known[known["construction"] == known["construction"].iloc[0]][column].astype(int)

@@ -4,7 +4,7 @@
         [--dtype T] ...
 
 On a GPU as many pairs as the memory holds are measured at once. Each cell is the run that
-`unmask evaluate --data FILE --scheme SCHEME --out OUT/NAME-SCHEME` makes, with its own
+`unmask evaluate FILE --scheme SCHEME --out OUT/NAME-SCHEME` makes, with its own
 table.md, table.json, rows and figures; a cell that is already there is not measured again.
 Prints the whole table in Markdown.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import unmask
 from unmask.joints.registry import label_of
-from unmask.studies.evaluation.markdown import HEADINGS, written
+from unmask.verbs.study_tables import HEADINGS, written
 
 SCHEMES = ("random", "contiguous")
 
@@ -59,7 +59,7 @@ def main() -> None:
                     f"{len(found.failed)} pairs of {name} {scheme} failed: see"
                     f" {given.out / f'{name}-{scheme}'}"
                 )
-            for row in found.summary["constructions"]:
+            for row in found.numbers["constructions"]:
                 numbers = [written(row[m]["value"], m) for m in HEADINGS]
                 cells.setdefault(row["construction"], []).extend(numbers)
         for construction, numbers in cells.items():

@@ -13,7 +13,7 @@ TEXTS: list[tuple[str, str]] = [
     ("fill ''", "empty"),
     (f"fill 'the cat' --positions {'1' * 5000}", "positions"),
     ("fill 'the [MASK]' --alphabet {world}/latin1.txt", "latin1"),
-    ("fill 'the [MASK]' --exact --candidates 3", "exact"),
+    ("fill 'the [MASK]' --exact", "did you mean --candidates all?"),
     ("fill", "no text"),
     ("fill --file {world}/empty.txt", "no text"),
     ("fill --file {world}/folder", "folder"),
@@ -31,9 +31,9 @@ TEXTS: list[tuple[str, str]] = [
     ("score 'the cat' --minimal-pairs {world}/none.jsonl", "use unmask minimal-pairs"),
     ("minimal-pairs {world}/none.jsonl", "does not exist"),
     ("minimal-pairs", "DATA is missing"),
-    ("evaluate --data {world}/corrupt.txt.gz --out {new}", "corrupt.txt.gz"),
-    ("evaluate --data {world}/texts.txt --out {world}/folder/../texts.txt --pairs 2", "texts.txt"),
-    ("evaluate --data {world}/texts.txt --out {new} --engine ray:x", "engine"),
+    ("evaluate {world}/corrupt.txt.gz --out {new}", "corrupt.txt.gz"),
+    ("evaluate {world}/texts.txt --out {world}/folder/../texts.txt --pairs 2", "texts.txt"),
+    ("evaluate {world}/texts.txt --out {new} --engine ray:x", "engine"),
     ("diagnose {world}/folder", "folder"),
     ("diagnose {model}", "model"),
     ("train {world}/texts.txt --out {world}/folder/..", ""),
@@ -100,7 +100,7 @@ def test_a_hostile_value_is_refused(refused, option, value):
 @pytest.mark.parametrize(
     "line",
     [
-        "evaluate --data {world}/texts.txt --model /nowhere",
+        "evaluate {world}/texts.txt --model /nowhere",
         "score --file {world}/texts.txt --model /nowhere",
         "sample --model /nowhere",
         "train {world}/texts.txt --init /nowhere",
@@ -114,7 +114,7 @@ def test_a_foreign_out_is_refused_before_a_model_is_looked_for(refused, line):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize(
-    "line", ["fill 'the [MASK]'", "evaluate --data {world}/texts.txt --out {new} --pairs 2"]
+    "line", ["fill 'the [MASK]'", "evaluate {world}/texts.txt --out {new} --pairs 2"]
 )
 def test_models_that_cannot_serve(refused, name, line):
     assert name in refused(f"{line} --model {{world}}/{name}")

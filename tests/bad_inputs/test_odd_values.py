@@ -79,7 +79,7 @@ def test_a_field_of_several_lines_is_named_in_one(tiny):
         unmask.score(["the cat"], model=tiny, field="a\n b")
 
 
-def test_results_refuse_a_folder_that_cannot_be(tiny):
+def test_results_refuse_a_path_that_cannot_be(tiny):
     measured = unmask.evaluate(
         ["the cat sat on the mat ."], model=tiny, pairs=2, constructions="product"
     )
@@ -87,7 +87,7 @@ def test_results_refuse_a_folder_that_cannot_be(tiny):
         ["the cat sat", "a dog sat"], model=tiny, length=3, decoders=["random-sets"], passes=[2]
     )
     for result in (measured, held_out):
-        with pytest.raises(InputError, match=r"^folder 'a\\x00b' names no file"):
+        with pytest.raises(InputError, match=r"^path 'a\\x00b' names no file"):
             result.save(Path("a\0b"))
 
 

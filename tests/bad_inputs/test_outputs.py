@@ -45,8 +45,8 @@ FILES = {
 how the file's name ends.
 """
 FOLDERS = {
-    "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
-    "frontier --out": "frontier --data {input} --model {model} --out {to}",
+    "evaluate --out": "evaluate {input} --alphabet {words} --model {model} --out {to}",
+    "frontier --out": "frontier {input} --model {model} --out {to}",
     "score --out": "score --file {input} --model {model} --out {to}",
     "minimal-pairs --out": "minimal-pairs {input} --model {model} --out {to}",
     "sample --out": "sample --init {input} --alphabet {words} --model {model} --out {to}",

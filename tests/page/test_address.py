@@ -159,6 +159,34 @@ def test_a_text_that_is_too_long_is_refused_with_its_length_and_not_cut(page, ch
     page.console[:] = [line for line in page.console if "422" not in line]
 
 
+def test_a_pin_during_the_first_look_is_the_answer_of_its_address(page):
+    """The pinned numbers are those of the whole answer, as after a reload."""
+    page.open("#/fill?text=She+plays+the+horn+loud.&blanks=3,4")
+    page.tab.wait_for_selector("ol.bars button")
+    page.tab.locator("ol.bars").first.locator("button").nth(1).click()
+    page.tab.wait_for_selector("h3:has-text('given')")
+    page.settled()
+    shown = page.tab.locator("ol.bars").nth(1).inner_text()
+    assert "is pinned in blank 1" in page.tab.locator("p.lead").first.inner_text()
+    page.tab.reload()
+    page.tab.wait_for_selector("h3:has-text('given')")
+    page.settled()
+    assert page.tab.locator("ol.bars").nth(1).inner_text() == shown
+
+
+def test_past_keeps_each_question_about_a_text(page):
+    page.open(TWO)
+    page.settled()
+    page.tab.get_by_label("Construction", exact=True).select_option("mrf")
+    page.settled()
+    page.tab.locator("#past summary").click()
+    listed = page.tab.locator("#past li")
+    assert listed.count() == 2
+    assert "construction mrf" in listed.first.inner_text()
+    listed.nth(1).locator("a").click()
+    page.until("!location.hash.includes('construction')")
+
+
 def test_past_questions_are_kept_for_this_model_until_they_are_cleared(page):
     page.open(TWO)
     page.settled()

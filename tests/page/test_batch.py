@@ -114,3 +114,15 @@ def test_what_cannot_be_read_is_said_with_the_name_of_the_file(page):
     page.tab.wait_for_selector(".error")
     assert page.tab.locator(".error").inner_text().startswith("Mine.jsonl line 1")
     page.console[:] = [line for line in page.console if "422" not in line]
+
+
+def test_the_list_is_there_after_a_reload_and_another_view(page):
+    chosen(page, "mine.csv", "id,text\n1,The dogs bark.\n")
+    page.tab.wait_for_selector("h2:text-is('mine.csv')")
+    page.tab.get_by_role("navigation").get_by_role("link", name="Score").click()
+    page.tab.wait_for_selector(".scored")
+    page.tab.get_by_role("navigation").get_by_role("link", name="Batch").click()
+    page.tab.wait_for_selector("h2:text-is('mine.csv')")
+    page.tab.reload()
+    page.tab.wait_for_selector("h2:text-is('mine.csv')")
+    assert "The dogs bark." in page.tab.locator("textarea").input_value()

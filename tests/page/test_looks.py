@@ -14,6 +14,7 @@ READY = {
         "[aria-label='the chosen pair'] svg.heat",
     ),
     "sample": ("#/sample?chains=2&sweeps=4&speed=240", ".words button"),
+    "generate": ("#/generate?n_texts=2&speed=240", "[aria-label='texts'] tbody tr"),
     "score": ("#/score", "svg[aria-label^='the first against']"),
     "batch": ("#/batch", "table.data"),
     "api": ("api", "section.card table"),

@@ -27,7 +27,7 @@ def test_the_numbers_of_a_pair_do_not_contradict_each_other(page, others):
         assert float(re.search(r"([\d.]+) nats of mutual information", text)[1]) == pytest.approx(
             listed, abs=0.0051
         )
-    assert page.tab.locator("[aria-label='the chosen pair'] svg.heat").count() == 1
+    page.until("document.querySelectorAll(`[aria-label='the chosen pair'] svg.heat`).length === 1")
 
 
 def test_a_stopped_measurement_says_how_much_there_is_in_card_and_files(page):
@@ -107,12 +107,15 @@ def test_a_server_that_comes_back_is_asked_again(page):
 
 def test_stop_leaves_the_keyboard_and_a_way_on(page):
     page.open(TWO.replace("&size=64", "&size=exact"))
+    page.tab.wait_for_selector("svg.heat")
     page.tab.wait_for_selector(".status progress:not([hidden])")
     page.tab.get_by_role("button", name="Stop").focus()
     page.tab.keyboard.press("Enter")
     page.tab.wait_for_selector("button:text-is('Ask again')")
     assert page.tab.evaluate("document.activeElement.textContent") == "Ask again"
     assert page.tab.locator(".status .said").inner_text() == "Stopped."
+    assert page.tab.locator("p.lead").first.inner_text().startswith("First look, 48 words")
+    assert page.tab.locator("svg.heat").count() == 1
     page.tab.get_by_label("Words considered", exact=True).select_option("64")
     page.settled()
 
@@ -144,10 +147,10 @@ def test_a_word_that_is_blanked_is_not_called_unknown(page):
     assert page.tab.locator(".unsaid").is_hidden()
 
 
-@pytest.mark.parametrize("kernel", ["confidence", "verified"])
-def test_a_decoder_is_played_with_its_confidence_and_its_drafts(page, kernel):
+@pytest.mark.parametrize("decoder", ["confidence", "verified"])
+def test_a_decoder_is_played_with_its_confidence_and_its_drafts(page, decoder):
     page.open(
-        f"#/sample?text=The+old+man+walked+his+dog+along+the+river.&kernel={kernel}&chains=4&speed=240"
+        f"#/generate?text=The+old+man+walked+his+dog+along+the+river.&blanks=&decoder={decoder}&n_texts=4&speed=240"
     )
     page.tab.wait_for_selector(".stack[data-passes]")
     scrub = page.tab.get_by_label("step of the chain")
@@ -163,7 +166,7 @@ def test_a_decoder_is_played_with_its_confidence_and_its_drafts(page, kernel):
     for step in range(last + 1):
         scrub.fill(str(step))
         drafts += page.tab.locator(".chain s.draft").count()
-    assert (drafts > 0) == (kernel == "verified")
+    assert (drafts > 0) == (decoder == "verified")
     assert page.tab.locator(".chain .blank").count() == 0
     shares = [
         float(one.get_attribute("style").split(":")[1].strip(" ;"))
@@ -171,6 +174,45 @@ def test_a_decoder_is_played_with_its_confidence_and_its_drafts(page, kernel):
     ]
     assert len(shares) == 40
     assert all(0 < share <= 1 for share in shares)
+    texts = page.tab.get_by_role("region", name="texts", exact=True)
+    assert texts.locator("tbody tr").count() == 4
+    assert page.tab.locator("dl.facts, svg.trace").count() == 0, "no chains and no sweeps"
+
+
+def test_three_blanks_over_a_table_say_their_condition(page):
+    page.open("#/fill?text=A+man+is+riding+a+horse.&blanks=1,3,5&construction=mrf")
+    page.settled("[aria-label='best completions']")
+    note = page.tab.locator(".condition").inner_text()
+    assert "of the independent blanks’ mass, and every number is given that" in note
+
+
+def test_the_better_sentence_is_that_of_the_lower_energy(page):
+    page.open("#/score?scores=energy_norm,energy_raw")
+    page.tab.wait_for_selector("svg[aria-label^='the first against']")
+    cells = page.tab.locator("[aria-label='scores'] tbody tr").first.locator("td.n")
+    first, second = (float(text) for text in cells.all_inner_texts())
+    best = "first" if first < second else "second"
+    assert f"the {best} sentence is better" in page.tab.locator("p.lead").inner_text()
+    page.tab.get_by_label("Score shown").select_option("energy_raw")
+    page.until("document.querySelector('p.lead').textContent.startsWith('By energy_raw')")
+    bars = page.tab.locator(".scored svg .column rect.rise, .scored svg .column rect.warm").all()
+    heights = {round(float(bar.get_attribute("height")), 1) for bar in bars}
+    assert len(heights) > 4, "bars are as high as their numbers"
+
+
+def test_a_chain_says_how_far_to_trust_it(page):
+    import unmask
+
+    page.open("#/sample?text=The+old+man+slept.&blanks=1,2&chains=2&sweeps=5&speed=240")
+    page.until("document.querySelector('.stack[data-passes]')")
+    run = unmask.sample(
+        "The [MASK] [MASK] slept.",
+        chains=2,
+        sweeps=5,
+        start=unmask.Start(init=["The old man slept."]),
+    )
+    lines = page.tab.locator(".verdict p").all_inner_texts()
+    assert lines == run.diagnosis.verdict
 
 
 def test_what_stands_there_is_on_the_map_however_improbable(page):

@@ -66,6 +66,7 @@ VIEWS = {
         "#/sample?text=The+old+man+slept.&blanks=1,2&chains=2&sweeps=3&speed=240",
         "dl.facts",
     ),
+    "generate": ("#/generate?n_texts=2&speed=240", "[aria-label='texts'] tbody tr"),
     "score": ("#/score", "svg[aria-label^='the first against']"),
 }
 
@@ -114,6 +115,7 @@ RUNS = {
     "three blanks": "#/fill?text=A+man+is+riding+a+horse.&blanks=1,3,5w",
     "dependence": "#/dependence?text=She+drank+tea.&candidates=8",
     "sample": "#/sample?text=The+old+man's+dog+slept.&blanks=1,2&chains=2&sweeps=2",
+    "generate": "#/generate?text=The+old+man's+dog+slept.&blanks=1,2&n_texts=2",
     "score": "#/score?text=It+is+John's.&second=It+is+Johns.&scores=pll&unit=bits",
 }
 

@@ -13,8 +13,10 @@ import pytest
 
 from support.workers import workers as processes
 from unmask.common.errors import InputError, UnmaskError
-from unmask.runs import engine
-from unmask.runs.engine import LOST, Processes, RayWorkers, each, join_ray, ray_workers
+from unmask.runs import engine, ray_cluster
+from unmask.runs.engine import LOST, each
+from unmask.runs.processes import Processes
+from unmask.runs.ray_cluster import RayWorkers, join_ray, ray_workers
 
 
 def test_in_this_process_items_come_in_order_and_an_error_goes_through():
@@ -175,8 +177,8 @@ def test_a_cluster_that_is_lost_while_a_worker_starts_begins_or_works_is_one_lin
             raise ConnectionRefusedError(111, "Connection refused")
 
     monkeypatch.setattr(RayWorkers, "send", send_some)
-    monkeypatch.setattr(engine, "connect", connect)
-    monkeypatch.setattr(engine, "CONNECT", 0.01)
+    monkeypatch.setattr(ray_cluster, "connect", connect)
+    monkeypatch.setattr(engine, "SILENCE_SECONDS", 0.01)
     results = each(operator.sub, [1, 2], ray_workers("ray:1"), int)
     answered = [(0, -1)] if lost_at == 3 else []
     assert list(islice(results, len(answered))) == answered

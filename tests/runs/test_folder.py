@@ -123,7 +123,7 @@ def test_a_run_of_another_format_is_refused_and_left_as_it_was(run, other, begun
         with pytest.raises(InputError, match=message) as error:
             use()
         assert "\n" not in str(error.value)
-        assert "another folder for out" in str(error.value)
+        assert "start again in another folder" in str(error.value)
     assert everything(run) == before
 
 

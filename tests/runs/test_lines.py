@@ -10,6 +10,7 @@ import pytest
 from unmask.common.errors import InputError
 from unmask.runs import lines
 from unmask.runs.lines import numbered_lines, records
+from unmask.runs.unpacking import STANDARD_INPUT
 
 TEXT = "\ufeffone\r\ntwo\n\n\N{SNOWMAN}\n"
 
@@ -65,7 +66,7 @@ def test_standard_input_that_cannot_be_read_is_called_that(monkeypatch):
 
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Folder()))
     with pytest.raises(InputError, match="'standard input' is a folder: give a file"):
-        list(numbered_lines(lines.STANDARD_INPUT))
+        list(numbered_lines(STANDARD_INPUT))
 
 
 PACK = {"plain": bytes, "gzip": gzip.compress, "xz": lzma.compress}
@@ -78,7 +79,7 @@ def test_a_file_is_unpacked_by_its_content(tmp_path, monkeypatch, name, pack):
     expected = [(1, "one"), (2, "two"), (3, ""), (4, "\N{SNOWMAN}")]
     assert list(numbered_lines(tmp_path / name)) == expected
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(pack(TEXT.encode()))))
-    assert list(numbered_lines(lines.STANDARD_INPUT)) == expected
+    assert list(numbered_lines(STANDARD_INPUT)) == expected
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from support.named_scores import named_scores
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.scoring.items import Item
 from unmask.scoring.minimal_pairs import compare_pairs, share
-from unmask.scoring.results import Scores
 from unmask.scoring.row_shape import RowShape
+from unmask.scoring.scored_rows import ScoredRows
 from unmask.scoring.sentence_pairs import SentencePair
 
 PAIRS = [
@@ -48,11 +48,11 @@ def test_accuracy_by_set_and_phenomenon(pieces):
         "accuracy": 0.5,
         "low": 0,
         "high": 0,
-        "pairs": 1,
-        "ties": 1,
-        "unscored": 1,
+        "n_pairs": 1,
+        "n_ties": 1,
+        "n_unscored": 1,
     }
-    assert of_pll["phenomenon", "x"]["pairs"] == 3
+    assert of_pll["phenomenon", "x"]["n_pairs"] == 3
     assert of_pll["all", "all"]["accuracy"] == pytest.approx((sum(right) + 0.5) / 3)
     assert len(scores.to_frame()) == 3 * 4
     assert "3 pairs" not in repr(scores)
@@ -73,8 +73,8 @@ def test_identical_sentences_tie_by_every_score(pieces):
 def test_two_impossible_sentences_tie(good, bad, correct):
     pair = SentencePair(Item("a dog"), Item("a cat"), "animals", None, {})
     rows = [{"pll": value, "reason": None} for value in (good, bad)]
-    scores = Scores(RowShape(named_scores("pll")), tuple(rows))
-    assert compare_pairs([pair], scores).rows[0]["pll_correct"] == correct
+    scored = ScoredRows(RowShape(named_scores("pll")), tuple(rows))
+    assert compare_pairs([pair], scored).rows[0]["pll_correct"] == correct
 
 
 def test_share_of_nothing():
@@ -82,9 +82,9 @@ def test_share_of_nothing():
         "accuracy": None,
         "low": None,
         "high": None,
-        "pairs": 0,
-        "ties": 0,
-        "unscored": 2,
+        "n_pairs": 0,
+        "n_ties": 0,
+        "n_unscored": 2,
     }
 
 
@@ -213,5 +213,5 @@ def test_the_command_prints_accuracies_pairs_or_json(pieces, pieces_folder, tmp_
     lines = [json.loads(line) for line in invoke([*typed, "--format", "jsonl"]).stdout.splitlines()]
     assert [line["good_pll"] for line in lines] == [row["good_pll"] for row in expected.rows]
     whole = json.loads(invoke([*typed, "--json"]).stdout)
-    assert whole["pairs"] == lines
-    assert whole["accuracy"][-1]["pairs"] == 2
+    assert whole["rows"] == lines
+    assert whole["accuracy"][-1]["n_pairs"] == 2

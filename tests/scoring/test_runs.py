@@ -309,7 +309,8 @@ def test_command_prints_accuracies(unmask_score, tmp_path):
     assert "agreement" in printed
     assert "50.0 [5, 95]" in printed
     assert f"rows are in {tmp_path / 'run' / 'scores'}.jsonl" in message
-    assert json.loads((tmp_path / "run" / "accuracy.json").read_text())["accuracy"][0]["ties"] == 1
+    written = json.loads((tmp_path / "run" / "accuracy.json").read_text())
+    assert written["accuracy"][0]["n_ties"] == 1
 
 
 GOOD, ZEBRA = (

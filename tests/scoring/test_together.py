@@ -6,7 +6,7 @@ import pytest
 
 import unmask
 from unmask.common.errors import InputError
-from unmask.runs.engine import RayWorkers
+from unmask.runs.ray_cluster import RayWorkers
 from unmask.scoring import run, text_scores
 from unmask.scoring.encoding import encode, prepare
 from unmask.scoring.items import Item
@@ -155,7 +155,8 @@ def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_scored_again(
 
     monkeypatch.setattr(run, "each", each)
     monkeypatch.setattr(
-        "unmask.runs.engine.ray_workers", lambda count, device, most=None: RayWorkers(1, device)
+        "unmask.runs.ray_cluster.ray_workers",
+        lambda count, device, most=None: RayWorkers(1, device),
     )
     monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 16)
     file, out = tmp_path / "texts.txt", tmp_path / "run"
@@ -177,8 +178,9 @@ def test_what_is_missing_is_counted_without_the_rows(pieces, tmp_path):
     (tmp_path / "texts.txt").write_text("a dog\n\n")
     for out in (None, tmp_path / "run"):
         scores = unmask.score(tmp_path / "texts.txt", "pll", model=pieces, out=out)
-        assert list(scores.reasons()) == [(1, None), (2, "the text is empty")]
-        assert out is None or "rows" not in vars(scores)
+        assert scores.missing == {2: "the text is empty"}
+        assert scores.complete
+        assert out is None or "rows" not in vars(scores.scored)
 
 
 @pytest.mark.gpu

@@ -24,7 +24,7 @@ def workers() -> list[int]:
     return [
         process
         for process, name in names.items()
-        if (b"ray::Worker" in name or b"unmask.runs.engine" in name) and ours(process)
+        if (b"ray::Worker" in name or b"unmask.runs.processes" in name) and ours(process)
     ]
 
 

@@ -9,24 +9,28 @@ import pytest
 from support.command_runner import refused
 from unmask.common.border.options import Option, arguments, options
 from unmask.common.errors import InputError, in_python
-from unmask.surfaces.cli.command import writer
+from unmask.surfaces.cli.app import called, command_name
+from unmask.surfaces.cli.command import options_of_command, writer
 from unmask.verbs import VERBS, verb
 
 VALUES = {
     "allow": ({1: ["red"]}, "1=red"),
     "alphabet": ("red,green", "red,green"),
     "answers": (["red"], "red"),
+    "blocks": ("blocks.jsonl", "blocks.jsonl"),
     "candidates": (4, "4"),
     "changes": (1, "1"),
     "construction": ("pseudo_gibbs", "pseudo_gibbs"),
     "constructions": ("all", "all"),
     "corpus": ("texts.txt", "texts.txt"),
+    "data": ("texts.txt", "texts.txt"),
     "epochs": (2.0, "2"),
     "exact": (True, None),
     "field": ("text", "text"),
     "figure": ("map.png", "map.png"),
     "forbid": (["red"], "red"),
     "force": (True, None),
+    "format": ("csv", "csv"),
     "heads": (1, "1"),
     "init": ("start", "start"),
     "layers": (1, "1"),
@@ -35,12 +39,14 @@ VALUES = {
     "mass": (0.5, "0.5"),
     "mutations": ("A1G", "A1G"),
     "others": ("text", "text"),
-    "paper": (True, None),
+    "pairs": (4, "4"),
     "parallel": (["a.txt", "b.txt"], "a.txt b.txt"),
     "passes": (1000, "1000"),
     "positions": ([1], "1"),
     "refinement": (0.5, "0.5"),
     "save": ("profile.json", "profile.json"),
+    "scheme": ("random", "random"),
+    "seed": (0, "0"),
     "size": ("mini", "mini"),
     "steps": (3, "3"),
     "support": ("regular", "regular"),
@@ -62,7 +68,8 @@ NEEDED = {
     "fill": ("text",),
     "compare": ("text",),
     "mutants": ("sequence",),
-    "evaluate": ("data",),
+    "minimal_pairs": ("data",),
+    "score": ("texts",),
     "train": ("out",),
 }
 RIGHT = {
@@ -70,14 +77,21 @@ RIGHT = {
     "sequence": ("ACD", "ACD"),
     "data": ("texts.txt", "texts.txt"),
     "out": ("run", "run"),
+    "texts": (["a cat"], "a cat"),
 }
 """What each verb needs, and right values of it."""
 
 
-def conflicts():
+def of_command(name):
+    """The options of a verb as its command has them."""
+    one = called([command_name(name)])
+    return options_of_command(one.function, one.extra)
+
+
+def conflicts(options_of):
     """Each verb with the options of a call that breaks one declaration, its culprit first."""
     for name in VERBS:
-        for option in options(verb(name)):
+        for option in options_of(name):
             if option.only is None:
                 continue
             beside = option.only.beside[:1]
@@ -87,7 +101,8 @@ def conflicts():
                 yield name, option.name, (other, *beside), "is not used with"
 
 
-CONFLICTS = list(conflicts())
+CONFLICTS = list(conflicts(lambda name: options(verb(name))))
+OF_COMMANDS = list(conflicts(of_command))
 
 
 def given_of(name, culprit, others):
@@ -125,12 +140,12 @@ def test_python_refuses(name, culprit, others, words):
     assert message.startswith(f"{culprit} {words} {other}"), message
 
 
-@pytest.mark.parametrize(("name", "culprit", "others", "words"), CONFLICTS)
+@pytest.mark.parametrize(("name", "culprit", "others", "words"), OF_COMMANDS)
 def test_the_command_refuses(name, culprit, others, words):
-    listed = {option.name: option for option in options(verb(name))}
+    listed = {option.name: option for option in of_command(name)}
     given = given_of(name, culprit, others)
     line = chain.from_iterable(typed(listed[one], word) for one, (_, word) in given.items())
-    message = refused([name, *line])
+    message = refused([command_name(name), *line])
     write = writer(list(listed.values()))
     other = others[0] if others else expected_beside(name, culprit)
     assert message.startswith(f"{write(culprit, None)} {words} {write(other, None)}"), message
@@ -146,4 +161,4 @@ def test_names_are_written_in_two_ways():
     """The negative control: what the two tests above expect differs."""
     write = writer(options(verb("train")))
     assert write("valid_share", None) == "--valid-share" != in_python("valid_share", None)
-    assert len(CONFLICTS) > 10
+    assert len(CONFLICTS) > len(OF_COMMANDS) > 10

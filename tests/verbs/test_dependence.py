@@ -8,6 +8,7 @@ from transformers import AutoTokenizer, BertForMaskedLM
 import unmask
 from support.command_runner import refused
 from unmask.common.errors import InputError
+from unmask.joints import pair_information
 from unmask.verbs.dependence import dependence
 
 
@@ -76,6 +77,42 @@ def test_positions_are_counted_from_1_without_special_tokens(tiny, tiny_folder):
     assert float(some.matrix[0, 1]) == pytest.approx(float(whole.matrix[0, 2]), abs=1e-9)
     assert torch.equal(dependence("the cat sat", bare, positions="all").matrix, whole.matrix)
     assert bare.cloze("the cat sat", positions="2-3").block == (1, 2)
+
+
+def test_pairs_come_as_they_are_measured(tiny, monkeypatch):
+    monkeypatch.setitem(pair_information.PAIRS_AT_ONCE, "cpu", 2)
+    text = "the cat sat on"
+    parts = []
+    whole = dependence(text, tiny, partial=parts.append)
+    assert [len(part.pairs()) for part in parts] == [2, 4, 6]
+    assert [len(part.verdict()) for part in parts] == [1, 1, 0]
+    assert parts[0].verdict() == ["Stopped: 2 of 6 pairs were measured."]
+    assert [part.passes for part in parts] == sorted(part.passes for part in parts)
+    assert parts[0].to_dict()["matrix"][2][3] is None
+    for i, j, value in parts[0].pairs():
+        assert value == float(whole.matrix[i, j])
+    assert parts[-1].to_dict() == whole.to_dict()
+
+
+def test_what_a_person_sees(tiny):
+    found = dependence("the [MASK] sat [MASK]", tiny)
+    (table,) = found.tables()
+    assert found.heading == "the [MASK] sat [MASK]"
+    assert table.to_dict()["columns"][1]["head"] == "2"
+    assert table.rows == [
+        ["2 [MASK]", None, float(found.matrix[0, 1])],
+        ["4 [MASK]", float(found.matrix[0, 1]), None],
+    ]
+    assert found.summary().startswith("mutual information of each pair (nats)")
+    assert found.verdict() == []
+    few = dependence("the [MASK] sat [MASK]", tiny, candidates=2)
+    assert few.least_mass < 0.5
+    assert "a number is about them only" in few.summary()
+    long = dependence("the cat sat on the mat the a dog ran under", tiny)
+    (listed,) = long.tables()
+    i, j, most = long.pairs()[0]
+    assert len(listed.rows) == 20
+    assert listed.rows[0] == [f"{long.names()[i]} - {long.names()[j]}", most]
 
 
 def test_too_much_work_is_refused_with_what_would_fit(english):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -494,14 +495,16 @@ class Methods60(Rooms58):
 
     def argument(self, value: Any) -> Any:
         """An argument; the law of the decoder `random` is that of `random-sets`."""
-        if isinstance(value, str) and value.startswith("decoder:random@"):
+        if isinstance(value, str) and value.partition("@")[0] == "decoder:random":
             return value.replace("random", "random-sets")
         return super().argument(value)
 
     def key(self, name: str) -> str:
-        """The name of a value; a number of sets was one of passes."""
-        old = super().key(name)
-        if old.endswith("/kernel/sets") or old.endswith("settings/sets"):
+        """The name of a value; a number of sets was one of passes, and `random-sets` is the
+        decoder `random`.
+        """
+        old = super().key(name.replace("decoder:random-sets", "decoder:random"))
+        if old.endswith("/kernel/sets"):
             return f"{old.removesuffix('sets')}passes"
         return old
 
@@ -692,7 +695,252 @@ class Assay61(Profile61):
         return value
 
 
+class Scores61(Assay61):
+    """Names of issue 61: numbers of texts, pairs and tokens are called n_texts and so on; the rows
+    of pairs are `rows`, as those of texts.
+    """
+
+    ATTRIBUTES: Mapping[str, Sequence[str]] = {
+        **Assay61.ATTRIBUTES,
+        "Study": ("to_dict", "to_frame"),  # `rows` are dicts now
+    }
+    COUNTED = (
+        *("outputs", "pairs", "parameters", "positions", "refused", "regular", "texts", "ties"),
+        *("tokens", "too_long", "unscored", "unused"),
+    )
+    """What results of `check` and `minimal_pairs` count."""
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name."""
+        parts = super().parts(result)
+        kind = type(result).__name__
+        if parts is None or kind not in ("Check", "PairScores"):
+            return parts
+        return {name: self.with_old_counts(value) for name, value in parts.items()}
+
+    def with_old_counts(self, value: Any) -> Any:
+        """The value with the old names of numbers."""
+        if isinstance(value, Mapping):
+            renamed = {self.old_count(name): one for name, one in value.items()}
+            if "accuracy" in renamed and "rows" in renamed:  # of pairs
+                renamed["pairs"] = renamed.pop("rows")
+            return {name: self.with_old_counts(one) for name, one in renamed.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.with_old_counts(one) for one in value)
+        if hasattr(value, "columns"):  # a data frame
+            return value.rename(columns=self.old_count)
+        return value
+
+    def old_count(self, name: str) -> str:
+        """The old name of a number."""
+        bare = name.removeprefix("n_")
+        return bare if bare in self.COUNTED else name
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command whose JSON has the old names of numbers."""
+        result = super().do_command(words, standard_input, process)
+        if words[0] in ("check", "minimal-pairs") or "--minimal-pairs" in words:
+            return self.with_old_counts(result)
+        return result
+
+
+class Variants61(Scores61):
+    """Names of issue 61: the number of variants of an assay is called n_variants."""
+
+    KEYS: Mapping[str, str] = {**Scores61.KEYS, "n_variants": "variants"}
+
+
+class Studies61(Variants61):
+    """Names of issue 61: verbs of corpora take `data` by place, given blocks are no data, the table
+    of the paper is `constructions="paper"`, and numbers of results are `n_pairs` and `n_texts`.
+    """
+
+    KEYS: Mapping[str, str] = {**Variants61.KEYS, "n_pairs": "pairs", "n_texts": "texts"}
+    OF_CORPORA = ("evaluate", "frontier")
+    """Verbs whose data have a place on the command line."""
+    ATTRIBUTES: Mapping[str, Sequence[str]] = {
+        **Variants61.ATTRIBUTES,
+        "Evaluation": ("to_dict", "to_frame", "numbers", "rows", "n_pairs", "failed", "skipped"),
+        "Frontier": ("to_dict", "to_frame", "rows", "points", "best", "n_texts"),
+    }
+
+    def key(self, name: str) -> str:
+        """The name of a value; the most texts of a frontier were so many sentences."""
+        old = super().key(name)
+        if old.endswith(("settings/limit", "settings.json/limit")):
+            return f"{old.removesuffix('limit')}sentences"
+        return old
+
+    def do_evaluate(self, data: Any, paper: bool = False, **options: Any) -> Result:
+        """An evaluation; the table of the paper was of one scheme in Python."""
+        if isinstance(data, Path) and data.suffix == ".jsonl":
+            return self.public("evaluate")(blocks=data, **options)
+        if paper and "constructions" in options:
+            options["constructions"] = f"paper,{options['constructions']}"
+        elif paper:
+            options = {"constructions": "paper", "scheme": "random", **options}
+        return self.public("evaluate")(data, **options)
+
+    def do_frontier(self, decoders: Sequence[str] | None = None, **options: Any) -> Result:
+        """A frontier of at most so many texts."""
+        if "sentences" in options:
+            options["limit"] = options.pop("sentences")
+        return super().do_frontier(decoders, **options)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by its names now."""
+        now = list(words)
+        if now[0] in self.OF_CORPORA and "--data" in now:
+            place = now.index("--data")
+            del now[place]  # its file has a place
+            if now[place].endswith(".jsonl"):
+                now.insert(place, "--blocks")
+            now = ["--limit" if word == "--sentences" else word for word in now]
+        return super().do_command(now, standard_input, process)
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name; the rows of a study were a data frame."""
+        parts = super().parts(result)
+        if parts is None or type(result).__name__ not in ("Evaluation", "Frontier"):
+            return parts
+        import pandas
+
+        named = {**parts, "rows": pandas.DataFrame(result.rows)}
+        if "numbers" in named:
+            named["summary"] = named.pop("numbers")
+        return named
+
+
+class Fillings61(Studies61):
+    """Names of issue 61: in `fill` and `compare` all candidates are `candidates="all"`, words have
+    their lengths in the text, a search is asked for by itself, and what it found is one field.
+
+    Before, answers and constraints asked for a search, too, and a single blank took options that
+    did nothing.
+    """
+
+    FILTERS = ("answers", "allow", "forbid")
+    FOUND = ("mass", "bound", "certain", "passes", "stopped")
+
+    def mark_method(self, name: str, **options: Any) -> Any:
+        """An object of a public class; the former options of a search as they are."""
+        if name == "Search":
+            return options
+        return super().mark_method(name, **options)
+
+    def do_fill(
+        self,
+        text: Any,
+        construction: Any = None,
+        candidates: Any = None,
+        exact: bool = False,
+        search: Mapping[str, Any] | None = None,
+        targets: Any = None,
+        **options: Any,
+    ) -> Result:
+        """Fillings by the same law."""
+        if targets is not None:
+            options["answers"] = [" / ".join(targets)]
+        if exact:
+            candidates = "all"
+        if search is not None:
+            own = dict(search)
+            options |= {name: own.pop(name) for name in self.FILTERS if name in own}
+            pieces = own.pop("pieces", None)
+            if pieces is not None:
+                text = text.replace("[WORD]", f"[WORD:1-{pieces}]")
+            if "passes" in own:
+                own["max_passes"] = own.pop("passes")
+            return self.public("fill")(text=text, search=self.public("Search")(**own), **options)
+        if self.has_one_blank(text, options.get("positions")):
+            return self.public("fill")(text=text, **options)
+        return self.public("fill")(
+            text=text, construction=construction, candidates=candidates, **options
+        )
+
+    def has_one_blank(self, text: Any, positions: Any = None) -> bool:
+        """Whether a text has one blank, which has no construction, and took all candidates."""
+        if not isinstance(text, str):
+            return False
+        if positions is not None:
+            return len(positions) == 1
+        return text.count("[MASK]") + text.count("<mask>") == 1
+
+    def do_compare(
+        self, construction: Any = None, exact: bool = False, candidates: Any = None, **options: Any
+    ) -> Result:
+        """A comparison; `construction` said which one ranks completions."""
+        if exact:
+            candidates = "all"
+        return self.public("compare")(rank_by=construction, candidates=candidates, **options)
+
+    def do_text_tables(self, model: Any, text: str, size: int, exact: bool = False) -> Result:
+        """The candidates of a text with blanks, and its unary tables."""
+        cloze = model.cloze(text)
+        takes_all = exact or len(cloze.block) == 1
+        candidates = self.public("choose_candidates")(model, cloze, "all" if takes_all else size)
+        return {
+            "candidates": list(candidates),
+            "tables": self.public("unary_tables")(model, cloze, candidates),
+        }
+
+    def do_page(self, model: Any, path: str, body: Mapping[str, Any] | None = None) -> Result:
+        """What the server of the page answers."""
+        if body is not None and "exact" in body:
+            is_exact = body["exact"]
+            body = {name: value for name, value in body.items() if name != "exact"}
+            if is_exact:
+                body["candidates"] = "all"
+        return super().do_page(model, path, body)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by its names now, and its JSON as it was."""
+        now = list(words)
+        if now[0] == "fill" and "--passes" in now:
+            now[now.index("--passes")] = "--max-passes"
+        if now[0] in ("fill", "compare") and "--exact" in now:
+            place = now.index("--exact")
+            now[place : place + 1] = ["--candidates", "all"]
+        if now[0] == "fill" and self.has_one_blank(now[1]) and "--candidates" in now:
+            place = now.index("--candidates")
+            del now[place : place + 2]
+        return self.with_old_search(super().do_command(now, standard_input, process))
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name; what a search found stood beside the text."""
+        parts = super().parts(result)
+        if parts is None or type(result).__name__ != "Filling":
+            return parts
+        return {name: self.with_old_search(value) for name, value in parts.items()}
+
+    def with_old_search(self, value: Any) -> Any:
+        """The value with what a search found beside the text, and words without their lengths."""
+        if isinstance(value, str):
+            return re.sub(r"\[WORD:[0-9-]+\]", "[WORD]", value)
+        if isinstance(value, Mapping):
+            old = {name: self.with_old_search(one) for name, one in value.items()}
+            search = old.pop("search", None)
+            if isinstance(search, Mapping) and "bound" in search:
+                return old | {name: search[name] for name in self.FOUND}
+            if search is not None:
+                old["search"] = search
+            return old
+        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+            return type(value)(self.with_old_search(one) for one in value)
+        return value
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask.verbs.fill:FoundBySearch", Fillings61),
+    ("unmask.verbs.frontier:Frontier", Studies61),
+    ("unmask.verbs.assay:Assay", Variants61),
+    ("unmask.verbs.check:Check", Scores61),
     ("unmask:assay", Assay61),
     ("unmask:profile", Profile61),
     ("unmask:minimal_pairs", Pairs61),

@@ -44,8 +44,10 @@ from unmask.tables.unary import Tables, pass_count, tables_of
 Look = Callable[[int, int, Joint], None]
 LARGEST_DOUBLE = 2048
 """Tables of more candidates keep the model's own precision: float64 would take gigabytes."""
-PAIRS_AT_ONCE = 16
-"""The most pairs whose tables are made and solved together."""
+PAIRS_AT_ONCE = {"cpu": 4, "cuda": 16}
+"""The most pairs whose tables are made and solved together. Work that is stopped loses the pairs
+that are not done; on a CPU larger groups are not faster.
+"""
 CELLS_AT_ONCE = 2**22
 """The most cells of one of the two tables of such pairs, over all of them."""
 
@@ -89,6 +91,7 @@ def pair_matrix(
     progress: Progress | None = None,
     allowed: Int[Tensor, " m"] | None = None,
     look: Look | None = None,
+    partial: Callable[[PairMatrix], None] | None = None,
 ) -> PairMatrix:
     """The mutual information of every pair of the cloze's block.
 
@@ -97,6 +100,7 @@ def pair_matrix(
     construction   of the joint of each pair [default: pseudo_gibbs]
     allowed        the token ids allowed at a position [default: all regular ones]
     look           called with the places a < b of each pair and the joint that its number is of
+    partial        called with the numbers so far, each time that some pairs are measured
     """
     if allowed is None:
         allowed = regular_tokens(model)
@@ -113,12 +117,10 @@ def pair_matrix(
     information = torch.full((k, k), nan, dtype=torch.float64).fill_diagonal_(0)
     mass = information.clone()
 
-    def report(passes: int) -> None:
-        if progress:
-            progress(min(passes, total), total, "passes of the model")
-
+    report = _passes_of(progress, total)
     report(0)
-    at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // size**2))
+    most = PAIRS_AT_ONCE.get(model.device.type, PAIRS_AT_ONCE["cuda"])
+    at_once = max(1, min(most, CELLS_AT_ONCE // size**2))
     try:
         for start in range(0, len(pairs), at_once):
             group = pairs[start : start + at_once]
@@ -132,11 +134,23 @@ def pair_matrix(
                     look(a, b, joint)
             done += passes_per_pair * len(group)
             report(done)
+            if partial:
+                partial(PairMatrix(information.clone(), mass.clone(), done))
     except Enough:
         missing = int(information.isnan().sum())
         if missing == 2 * len(pairs):  # not a single pair was measured
             raise
     return PairMatrix(information=information, mass=mass, passes=done)
+
+
+def _passes_of(progress: Progress | None, total: int) -> Callable[[int], None]:
+    """A function that reports how many of `total` passes are done."""
+
+    def report(passes: int) -> None:
+        if progress:
+            progress(min(passes, total), total, "passes of the model")
+
+    return report
 
 
 def _joints_in_turn(

@@ -29,12 +29,12 @@ PUBLISHED = (
     "hcb",
     "arnold_gokhale",
 )  # The rows of Table 1 of Torroba Hennigen & Kim 2023
-PUBLISHED_STEPS = "arnold_gokhale"  # The construction that the paper stops after a number of steps
+PUBLISHED_STEPS = 50  # After which the paper stops Arnold-Gokhale
 
 
-def published(steps: int) -> tuple[Construction, ...]:
-    """The constructions of the published table, the iterated one after this number of steps."""
-    stopped = ArnoldGokhale(steps=steps)
+def published() -> tuple[Construction, ...]:
+    """The constructions of the published table, the iterated one as it was stopped there."""
+    stopped = ArnoldGokhale(steps=PUBLISHED_STEPS)
     return tuple(stopped if name == stopped.name else named(name) for name in PUBLISHED)
 
 

@@ -62,7 +62,8 @@ def workers_for(model: Any, engine: str, most: int | None = None) -> Workers | N
 
     most   the number of items to work on, if it is known: no more workers than this
     """
-    from unmask.runs.engine import Processes, ray_workers
+    from unmask.runs.processes import Processes
+    from unmask.runs.ray_cluster import ray_workers
 
     devices = devices_of(model)
     if len(devices) == 1:

@@ -23,6 +23,7 @@ from unmask import __version__
 from unmask.common.files import reading
 
 DIGITS = 16
+"""Hexadecimal digits of a hash that are kept: 64 bits."""
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "pyarrow", "ray")
 
 
@@ -35,7 +36,9 @@ def fingerprint(tensors: Mapping[str, Any], *further: str | bytes) -> str:
         digests = list(pool.map(_tensor_digest, (tensors[name] for name in names)))
     whole = hashlib.sha256()
     for name, digest in zip(names, digests, strict=True):
-        whole.update(len(name.encode()).to_bytes(8, "little") + name.encode() + digest)
+        encoded = name.encode()
+        length = len(encoded).to_bytes(8, "little")
+        whole.update(length + encoded + digest)
     for content in further:
         whole.update(hashlib.sha256(_bytes(content)).digest())
     return whole.hexdigest()[:DIGITS]
@@ -58,20 +61,22 @@ def _tensor_digest(tensor: Any) -> bytes:
     """
     import numpy as np
 
-    digest = hashlib.sha256(
-        f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}".encode()
-    )
+    number_format = str(tensor.dtype).removeprefix("torch.")
+    digest = hashlib.sha256(f"{number_format} {tuple(tensor.shape)}".encode())
     if hasattr(tensor, "detach"):
         import torch
 
         flat = tensor.detach().cpu().contiguous().flatten()
-        tensor = (flat.view(torch.uint8) if flat.numel() else flat.to(torch.uint8)).numpy()
-    digest.update(np.ascontiguousarray(tensor).reshape(-1).view(np.uint8).data)
+        tensor = flat.view(torch.uint8).numpy()  # NumPy has no bfloat16
+    flat = np.ascontiguousarray(tensor).reshape(-1)
+    digest.update(flat.view(np.uint8).data)
     return digest.digest()
 
 
 def _bytes(content: str | bytes) -> bytes:
-    return content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    if isinstance(content, str):
+        return content.encode("utf-8", "surrogatepass")
+    return content
 
 
 def provenance() -> dict[str, Any]:
@@ -84,16 +89,15 @@ def provenance() -> dict[str, Any]:
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
+    gpu = None
     torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        gpu = str(torch.cuda.get_device_name())
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(sys.argv),
         "versions": versions,
         "processor": platform.machine(),
         "cores": os.cpu_count(),
-        "gpu": (
-            str(torch.cuda.get_device_name())
-            if torch is not None and torch.cuda.is_available()
-            else None
-        ),
+        "gpu": gpu,
     }

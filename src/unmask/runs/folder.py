@@ -7,10 +7,8 @@
     parts/           Parquet files that appear as the run goes: their rows are what is done
 
     with RunFolder(out, "evaluate", settings) as folder:
-        done = folder.rows(columns)
-                # an Arrow table of what earlier runs stored, empty at first
-        folder.store(rows, columns)          # the next part; when this returns, the rows are on
-                                             the disk
+        done = folder.rows(columns)  # an Arrow table of what earlier runs stored, empty at first
+        folder.store(rows, columns)  # the next part; when this returns, the rows are on the disk
 
 A folder that holds something else, or a run with other settings, is refused and left as it was.
 Settings must be those of the stored run, with two exceptions: a setting that HASHED names may
@@ -42,14 +40,19 @@ if TYPE_CHECKING:
     import pyarrow
     from filelock import BaseFileLock
 
-FORMAT = 2
+FORMAT = 3
 """The format of run folders. Whoever renames a setting, or changes what a run computes from the
 same settings, raises it: a folder of another format is refused, instead of one that holds rows
 of two kinds of mathematics."""
 OUT = argument_name("out")
 OF_THE_FOLDER = ("kind", "format", "begun")
 """Entries of settings.json that are no settings of the command."""
-HASHED = {"weights": "model", "pairs_sha256": "data", "data_sha256": "data"}
+HASHED = {
+    "weights": "model",
+    "pairs_sha256": "data",
+    "data_sha256": "data",
+    "blocks_sha256": "blocks",
+}
 """Hashes, and the settings whose content they are."""
 DELETE_PART = "delete it and give the same command again"
 DATA_FILES = (".parquet", ".csv", ".tsv", ".json", ".jsonl")
@@ -61,7 +64,8 @@ def _first_difference(name: str, before: Any, now: Any) -> tuple[str, Any, Any]:
         if isinstance(before, dict) and isinstance(now, dict):
             option = next(one for one in [*now, *before] if before.get(one) != now.get(one))
             name = f"{name}_name" if option == "name" else option
-            before, now = before.get(option), now.get(option)
+            before = before.get(option)
+            now = now.get(option)
             continue
         are_methods = isinstance(before, list) and isinstance(now, list)
         if not are_methods or len(before) != len(now):
@@ -69,7 +73,8 @@ def _first_difference(name: str, before: Any, now: Any) -> tuple[str, Any, Any]:
         old, new = next(pair for pair in zip(before, now, strict=True) if pair[0] != pair[1])
         if not isinstance(old, dict) or not isinstance(new, dict):
             return name, before, now  # a list of plain values is shown whole
-        before, now = old, new
+        before = old
+        now = new
 
 
 class RunFolder:
@@ -98,7 +103,7 @@ class RunFolder:
         self._stored()  # a folder that is refused gets no lock
         self._take_lock()
         try:
-            stored = self._stored()
+            stored = self._stored()  # once more: another run may have begun before the lock
             if stored is None or not _other_files(self.path):
                 begun = (stored or {}).get("begun") or provenance()
                 settings = {"kind": self.kind, "format": FORMAT, "begun": begun, **self.settings}
@@ -107,10 +112,9 @@ class RunFolder:
             if settings != stored:
                 files.write_json(self.path / "settings.json", settings)
             with files.writing(self.path):
-                for half_written in (
-                    *self.path.glob(files.TEMPORARY),
-                    *self.path.glob(f"parts/{files.TEMPORARY}"),
-                ):
+                of_settings = self.path.glob(files.TEMPORARY)
+                of_parts = self.path.glob(f"parts/{files.TEMPORARY}")
+                for half_written in [*of_settings, *of_parts]:
                     half_written.unlink(missing_ok=True)
         except BaseException as error:
             self.__exit__(type(error), error, None)
@@ -156,24 +160,27 @@ class RunFolder:
     def _stored(self) -> dict[str, Any] | None:
         """The stored settings if that run may continue; None if there is no run and one may
         begin. Writes nothing.
+
+        Raises InputError, which names the first setting that is another.
         """
         stored = refuse_foreign(self.path, self.kind)
         if stored is None or not _other_files(self.path):
             return stored
         hashed = {name for hash, name in HASHED.items() if hash in self.settings}
         for name in dict.fromkeys([*self.settings, *stored]):
-            before, now = stored.get(name), self.settings.get(name)
+            before = stored.get(name)
+            now = self.settings.get(name)
             has_grown = name in self.MAY_GROW and type(before) is type(now) is int and before < now
             # the weights tell which model it is, but not what own code does with them
             is_code = is_stored_code(before) or is_stored_code(now)
             is_told_by_hash = name in hashed and not is_code
             if name in OF_THE_FOLDER or is_told_by_hash or before == now or has_grown:
                 continue
-            if name in HASHED:
-                before, now = (
-                    f"{run.get(HASHED[name])} ({run.get(name)})" for run in (stored, self.settings)
-                )
-                name = HASHED[name]
+            if name in HASHED:  # the hash beside what it is the hash of
+                content = HASHED[name]
+                before = f"{stored.get(content)} ({before})"
+                now = f"{self.settings.get(content)} ({now})"
+                name = content
             name, before, now = _first_difference(name, before, now)
             written = argument_name(name) if name.isidentifier() else repr(name)
             different = f"{written} {shown(before)}, not {shown(now)}"
@@ -188,9 +195,8 @@ class RunFolder:
 
         with files.writing(self.path / ".lock"):
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(
-                self.path / ".lock", timeout=0, thread_local=False
-            )  # another thread may end the run
+            # not of a thread: another one may end the run
+            lock = FileLock(self.path / ".lock", timeout=0, thread_local=False)
             try:
                 lock.acquire()
             except Timeout:
@@ -242,20 +248,21 @@ def read_settings(path: Path, kind: str) -> dict[str, Any]:
     """settings.json of the run in folder `path`, which must be of the command `kind` (a run
     that states none is taken).
     """
-    if not (file := path / "settings.json").is_file():
-        raise InputError(
-            f"folder {str(path)!r} holds no run: give the folder of {OUT} of a run of {kind}"
-        )
-    stored = files.read_object(file, remedy=f"start again in another folder for {OUT}")
-    if (other := stored.get("kind", kind)) != kind:
+    file = path / "settings.json"
+    if not file.is_file():
+        raise InputError(f"folder {str(path)!r} holds no run: give the folder of a run of {kind}")
+    stored = files.read_object(file, remedy="start again in another folder")
+    other = stored.get("kind", kind)
+    if other != kind:
         raise InputError(
             f"folder {str(path)!r} holds a run of {shown(other)}, not of {kind!r}:"
             f" {files.ELSEWHERE}"
         )
-    if (format := stored.get("format")) != FORMAT:
-        stated = "no format" if format is None else f"format {shown(format)}"
+    number = stored.get("format")
+    if number != FORMAT:
+        stated = "no format" if number is None else f"format {shown(number)}"
         release = f"{_release_of(stored)}, with {stated}, and this one writes format {FORMAT}"
-        use = f"use that one for it, or start again in another folder for {OUT}"
+        use = "use that one for it, or start again in another folder"
         raise InputError(f"folder {str(path)!r} holds a run of {release}: {use}")
     return stored
 
@@ -318,10 +325,11 @@ def on_a_thread() -> Iterator[Callable[..., None]]:
     Each call, and the end of the block, waits for the call before and raises its exception.
     """
     with ThreadPoolExecutor(1) as thread:
-        calls = [thread.submit(int)]
+        calls = [thread.submit(int)]  # in the place of the call before the first one
 
         def call(function: Callable[..., Any], *arguments: Any) -> None:
-            calls.pop().result()
+            before = calls.pop()
+            before.result()
             calls.append(thread.submit(function, *arguments))
 
         try:

@@ -17,7 +17,8 @@ from unmask.common.border.marks import ShownType, Written
 from unmask.common.checks import texts_in_order
 from unmask.common.errors import InputError, argument_name
 from unmask.common.files import user_path
-from unmask.runs.lines import plain_texts, source_name
+from unmask.runs.lines import plain_texts
+from unmask.runs.unpacking import source_name
 from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.energies.energy import (
     ModelEnergy,

@@ -23,22 +23,18 @@ from typing import Any, NamedTuple
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, argument_name
 from unmask.common.files import user_path
+from unmask.runs.file_names import FASTA, RECORDS, kind_of, refuse_file_name
 from unmask.runs.lines import (
-    FASTA,
-    RECORDS,
-    STANDARD_INPUT,
     TEXT,
     column,
     fasta_records,
-    kind_of,
     numbered_lines,
     records,
     refuse_column_twice,
-    refuse_file_name,
     rows_of_frame,
-    source_name,
     string,
 )
+from unmask.runs.unpacking import STANDARD_INPUT, source_name
 
 OWN = "unmask_"
 """Before the name of a column of ours where the user has a column of that name."""

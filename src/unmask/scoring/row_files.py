@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-def write_rows(
-    path: Path, tables: Iterable[pyarrow.Table], columns: pyarrow.Schema, format: str
-) -> None:
-    """Write tables one after the other as one file; at most one of them is in memory."""
+def write_rows(path: Path, tables: Iterable[pyarrow.Table], columns: pyarrow.Schema) -> None:
+    """Write tables one after the other as one file, whose name ends with its format; at most one
+    of them is in memory.
+    """
+    format = path.suffix.removeprefix(".")
     with atomic_path(path) as temporary:
         if format == "parquet":
             from pyarrow import parquet

@@ -31,9 +31,9 @@ from unmask.runs.folder import RunFolder, on_a_thread, read_parts, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.encoding import Prepared, prepare
 from unmask.scoring.items import Item
-from unmask.scoring.results import Scores
 from unmask.scoring.row_files import write_rows
 from unmask.scoring.row_shape import RowShape, warn_of_renamed
+from unmask.scoring.scored_rows import Missing, ScoredRows
 from unmask.scoring.scores.score import Score
 from unmask.scoring.text_scores import TEXTS, TextScores, begin
 
@@ -65,7 +65,7 @@ def score_items(
     sink: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Progress | None = None,
     warns: bool = True,
-) -> Scores:
+) -> ScoredRows:
     """The scores of texts; rows go to the folder `out`, or else to `sink`, or else to memory.
 
     format    of the file that a folder gets at the end
@@ -105,8 +105,9 @@ def score_items(
         "written_as": format,
     }
     with RunFolder(out, KIND, settings) as folder:
-        run_in_folder(folder, lm, items, shape, format, total, workers, load, progress)
-        return Scores(shape, folder=folder.path)
+        file = folder.path / f"scores.{format}"
+        run_in_folder(folder, lm, items, shape, file, total, workers, load, progress)
+        return ScoredRows(shape, folder=folder.path, file=file)
 
 
 def _scored_in_memory(
@@ -117,17 +118,21 @@ def _scored_in_memory(
     sink: Callable[[Mapping[str, Any]], None] | None,
     progress: Progress | None,
     ahead: bool,
-) -> Scores:
+) -> ScoredRows:
     """The scores of texts whose rows go to `sink`, or else to memory."""
     in_memory: list[dict[str, Any]] = []
     take = in_memory.append if sink is None else sink
+    missing = Missing()
+    item = shape.own("item")
+    reason = shape.own("reason")
     work = chunks(model, enumerate(items, 1), shape.scores, model.device.type)
     for chunk, numbers in scored(
         model, work, shape, finished=0, count=total, progress=progress, ahead=ahead
     ):
         for row in shape.rows(model.words, chunk, numbers):
+            missing.note(row[item], row[reason])
             take(row)
-    return Scores(shape, tuple(in_memory))
+    return ScoredRows(shape, tuple(in_memory), noted=missing)
 
 
 def _stored_scores(scores: Sequence[Score]) -> dict[str, Any]:
@@ -246,14 +251,14 @@ def run_in_folder(
     model: MaskedLM,
     items: Iterable[Item],
     shape: RowShape,
-    format: str,
+    file: Path,
     total: int,
     workers: Workers | None,
     load: Callable[[], MaskedLM] | None,
     progress: Progress | None,
 ) -> None:
-    """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or
-    .parquet when all are there.
+    """Score the texts that have no rows in the folder yet, and write the file (.jsonl, .csv or
+    .parquet) when all are there.
     """
     columns = shape.columns
     has_rows = _texts_with_rows(folder, shape, total)
@@ -291,7 +296,7 @@ def run_in_folder(
                 if progress:
                     progress(finished, total, TEXTS)
     tables = (read_rows([part], columns) for part in read_parts(folder.path))
-    write_rows(folder.path / f"scores.{format}", tables, columns, format)
+    write_rows(file, tables, columns)
 
 
 def _texts_with_rows(folder: RunFolder, shape: RowShape, total: int) -> bytes:

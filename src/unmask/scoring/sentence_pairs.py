@@ -20,15 +20,9 @@ from warnings import warn
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, UnmaskWarning
 from unmask.common.files import user_path
-from unmask.runs.lines import (
-    RECORDS,
-    STANDARD_INPUT,
-    column,
-    kind_of,
-    records,
-    rows_of_frame,
-    string,
-)
+from unmask.runs.file_names import RECORDS, kind_of
+from unmask.runs.lines import column, records, rows_of_frame, string
+from unmask.runs.unpacking import STANDARD_INPUT
 from unmask.scoring.items import Item, fields_shown, other_columns, own_name
 
 PAIRS = (

@@ -10,17 +10,7 @@ from torch import Tensor
 
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
-from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.alphabet import Alphabet, letter_ids
-from unmask.tables.conditionals import regular_tokens, token_sets
-
-
-def allowed_tokens(model: MaskedLM, alphabet: Alphabet) -> Int[Tensor, " n"]:
-    """Ids of the tokens allowed in a blank: the alphabet's, or all regular ones."""
-    letters = letter_ids(model, alphabet)
-    if letters is None:
-        return regular_tokens(model)
-    return torch.tensor(letters, device=model.device)
+from unmask.tables.conditionals import token_sets
 
 
 def alphabet_tokens(

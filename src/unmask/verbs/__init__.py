@@ -36,7 +36,9 @@ from unmask.common.border.readable import signature_of_many
 from unmask.common.checks import shown
 from unmask.common.errors import BadTexts, InputError
 from unmask.common.files import user_path
-from unmask.runs.lines import EMPTY, located_texts, place_name, refuse_file_name, source_name
+from unmask.runs.file_names import refuse_file_name
+from unmask.runs.lines import EMPTY, located_texts, place_name
+from unmask.runs.unpacking import source_name
 
 PathLike = str | os.PathLike[str]
 Texts = str | Sequence[str]
@@ -82,7 +84,7 @@ Answer = TypeVar("Answer")
 def _modules_of_verbs() -> dict[str, str]:
     """The module of each public function of this folder's files, by name.
 
-    They are the lines `from .verbs.texts import fill as fill` of the stub. Results, which a verb's
+    They are the lines `from .verbs.fill import fill as fill` of the stub. Results, which a verb's
     file may also have, are classes: their names begin with a capital letter.
     """
     stub = Path(unmask.__file__).with_suffix(".pyi")

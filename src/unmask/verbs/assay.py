@@ -1,27 +1,40 @@
-"""`assay`: which score ranks measured variants of a sequence best."""
+"""`assay`: which score ranks measured variants of a sequence best, and how sure that is.
+
+`unmask.studies.variants.score_comparison` says what is compared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
-import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import ShownType, Written
 from unmask.common.checks import shown
 from unmask.common.errors import InputError
-from unmask.common.files import user_path
+from unmask.common.files import output_file, user_path
+from unmask.common.result_tables import Column, Table
+from unmask.common.results import Result
 from unmask.joints.constructions.construction import Construction, Rule
 from unmask.models.load import Model
-from unmask.runs.lines import file_name, located_texts, source_name
+from unmask.runs.file_names import file_name
+from unmask.runs.lines import located_texts
 from unmask.runs.progress import Progress
-from unmask.studies.variants.assay_scores import AssayScores, chosen_scores
+from unmask.runs.unpacking import source_name
+from unmask.studies.variants.assay_scores import (
+    FEWER_CHANGES,
+    PER_CHANGE,
+    AssayScores,
+    chosen_scores,
+)
 from unmask.verbs import Alphabet, Force, PathLike, Positions
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from unmask.scoring.scores.score import Score
+    from unmask.studies.variants.score_comparison import ComparedScores
     from unmask.studies.variants.scores.score import VariantScore
 
     Measurements: TypeAlias = PathLike | DataFrame | Sequence[Mapping[str, Any]]
@@ -31,6 +44,207 @@ else:
         ShownType("str | PathLike[str] | DataFrame | Sequence[Mapping[str, Any]]"),
         Written(metavar="MEASURED", placed=True),
     ]
+
+STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}
+HEADS = {
+    "spearman": {"value": "rho", "within_low": "low", "within_high": "high"},
+    "auc": {"value": "AUC", "within_low": "low", "within_high": "high"},
+}
+"""Heads of the columns of numbers, where they are not the names of the numbers."""
+Numbers = dict[str, Any]
+"""A row about one score: its name, and numbers by name."""
+
+
+@dataclass(frozen=True)
+class Assay(Result):
+    """Measured variants of a sequence against the model's scores.
+
+    sequence      as it was given
+    places        the residues that vary, counted from 1
+    construction  how joints were derived, for the scores that use one
+    column        the measured column; `better`: "higher" or "lower", which values are better
+    statistic     "spearman" for numbers, "auc" for two classes; `chance`: that of a score that
+                  knows nothing
+    names         of the variants; `changes`: how many residues of each differ; `values`: its
+                  measured value
+    numbers       every score's numbers, one for each variant, by name: the variant's score minus
+                  that of the sequence (of a score where lower is better, the reverse)
+    scores        one row per score, best first: value, low, high; best_in, the share of
+                  resamples in which no other is better; within and its interval, the same among
+                  variants with one number of changes, averaged
+    behind        for each score but the best: how far the best is above it, with the interval
+                  of the paired difference
+    notes         what was guessed, averaged or left out
+
+    >>> measured = {"cat2dog": 1.0, "cat2man": 2.0, "cat2boy": 3.0}
+    >>> rows = [{"mutant": mutant, "y": y} for mutant, y in measured.items()]
+    >>> assay = unmask.assay("the cat sat", rows, alphabet="cat,dog,man,boy")
+    >>> assay.scores[0]["score"], assay.statistic
+    ('singles', 'spearman')
+    """
+
+    KEYS: ClassVar[tuple[str, ...]] = (
+        "sequence",
+        "n_variants",
+        "places",
+        "construction",
+        "column",
+        "better",
+        "statistic",
+        "sentence",
+        "scores",
+        "behind",
+        "notes",
+    )
+
+    sequence: str
+    places: tuple[int, ...]
+    construction: str
+    column: str
+    better: str
+    statistic: str
+    chance: float
+    names: list[str] = field(repr=False)
+    changes: list[int] = field(repr=False)
+    values: list[float] = field(repr=False)
+    numbers: Mapping[str, list[float]] = field(repr=False)
+    scores: list[Numbers]
+    behind: list[Numbers]
+    notes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    # ---- numbers ----
+
+    @property
+    def n_variants(self) -> int:
+        """How many there are."""
+        return len(self.names)
+
+    def to_frame(self) -> DataFrame:
+        """One row per variant: its name, how many changes, the measured value, every score
+        minus that of the sequence.
+        """
+        import pandas
+
+        columns = {
+            "mutant": self.names,
+            "changes": self.changes,
+            "measured": self.values,
+            **self.numbers,
+        }
+        return pandas.DataFrame(columns)
+
+    @checked
+    def save(self, path: PathLike) -> None:
+        """All variants, their values and scores to a file: Parquet, with the numbers of
+        `to_dict` in its metadata, CSV or TSV.
+        """
+        from unmask.studies.variants.saved_table import TABLES, save_table
+
+        file = output_file("save", path, (), TABLES)
+        save_table(file, self.to_frame(), about=self.to_dict())
+
+    def __repr__(self) -> str:
+        best = self.scores[0]
+        return (
+            f"Assay({len(self):,} variants at {len(self.places)} sites, best {best['score']}"
+            f" {best['value']:.3f})"
+        )
+
+    # ---- what a person sees ----
+
+    @property
+    def heading(self) -> str:
+        """The sequence."""
+        return self.sequence
+
+    def about(self) -> list[str]:
+        """What was compared, and what the columns are."""
+        sites = f"{len(self):,} variants at {len(self.places)} sites"
+        statistic = f"{STATISTICS[self.statistic]} with {self.column}, {self.better} is better"
+        within = ""
+        if "within" in self.scores[0]:
+            within = "; within: among variants with as many changes"
+        return [f"{sites}; {statistic};", f"low, high: its 95 % interval{within}"]
+
+    def tables(self) -> list[Table]:
+        """The scores, best first."""
+        heads = HEADS[self.statistic]
+        numbers = [name for name in self.scores[0] if name not in ("score", "best_in")]
+        columns = [Column("score", text=True)]
+        columns += [Column(heads.get(name, name)) for name in numbers]
+        names = ["score", *numbers]
+        rows = [[row[name] for name in names] for row in self.scores]
+        return [Table(columns, rows, notes=self.notes)]
+
+    def verdict(self) -> list[str]:
+        """Which score to use here, and how sure that is."""
+        return [self.sentence]
+
+    @property
+    def sentence(self) -> str:
+        """Recommends a score and says how sure that is, or recommends none."""
+        scores = [row for row in self.scores if row["score"] != FEWER_CHANGES]
+        best = scores[0]
+        best_shown = f"{best['score']}: {STATISTICS[self.statistic]} {_with_interval(best)}"
+        is_above_chance = best["low"] > self.chance
+
+        plain_scores = [row for row in scores if not _is_correction(row["score"])]
+        if plain_scores and all(row["high"] < self.chance for row in plain_scores):
+            correction = ""
+            if is_above_chance:
+                correction = f"; the best correction is {best_shown}"
+            return f"{self._wrong_way(plain_scores)}{correction}; check which values are better."
+        if not is_above_chance:
+            return (
+                "Use no score: none is significantly better than chance on these"
+                f" {len(self):,} variants (best {best_shown})."
+            )
+        if self.scores[0]["score"] == FEWER_CHANGES:
+            alone = f"the number of changes alone ({_with_interval(self.scores[0])}"
+            if self.behind[0]["low"] > 0:
+                none = f"Use no score: none ranks {self.column} as well as {alone}"
+                return f"{none}; best {best_shown})."
+            return f"Use {best_shown}, but {alone}) does as well."
+        return f"Use {best_shown}{self._ahead_of_others(best)}."
+
+    def _wrong_way(self, plain_scores: Sequence[Numbers]) -> str:
+        """That all scores, best first, are below chance."""
+        best = plain_scores[0]["value"]
+        worst = plain_scores[-1]["value"]
+        return (
+            f"Use no score as it is: all rank {self.column} the wrong way"
+            f" ({STATISTICS[self.statistic]} {worst:.3f} to {best:.3f})"
+        )
+
+    def _ahead_of_others(self, best: Numbers) -> str:
+        """How sure it is that the best score is better than the others, after its name."""
+        if not self.behind:
+            return ""
+        tied = [row for row in self.behind if not row["low"] > 0]  # also those with a NaN
+        if not tied:
+            following = self.behind[0]
+            distance = f"by {_with_interval(following)}"
+            return f", significantly above the next, {following['score']} ({distance})"
+        nearest = tied[0]
+        more = ""
+        if len(tied) > 1:
+            more = f", and {len(tied) - 1} more are not significantly different"
+        return (
+            f", but that is not decided (best in {best['best_in']:.0%} of resamples;"
+            f" {nearest['score']} is {_with_interval(nearest)} below{more})"
+        )
+
+
+def _is_correction(score: str) -> bool:
+    """Whether a column is no score as it is, but a part of one or a score per change."""
+    return score == "epistasis" or score.endswith(PER_CHANGE)
+
+
+def _with_interval(row: Numbers) -> str:
+    return f"{row['value']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
 
 
 @checked
@@ -50,7 +264,7 @@ def assay(
     save: PathLike | None = None,
     force: Force = False,
     progress: Progress | None = None,
-) -> unmask.Assay:
+) -> Assay:
     """Say which score ranks the measured variants of a sequence best, and how sure that is.
 
     A variant may have any number of changes. Each score is compared with the measured values by
@@ -89,7 +303,6 @@ def assay(
     >>> sorted(row["score"] for row in assay.scores)
     ['pll', 'singles']
     """
-    from unmask.common.files import output_file
     from unmask.studies.variants.saved_table import TABLES
     from unmask.studies.variants.score_comparison import assayed
 
@@ -101,7 +314,7 @@ def assay(
         file_of_sequence = None if isinstance(sequence, str) else sequence
         reads = (file_of_sequence, model, measured, alphabet)
         save_file = output_file("save", save, reads, TABLES)
-    answer = assayed(
+    compared = assayed(
         _one_sequence(sequence),
         model,
         measured,
@@ -115,9 +328,32 @@ def assay(
         force=force,
         progress=progress,
     )
+    answer = answer_of(compared, better)
     if save_file is not None:
-        answer.write(save_file)
+        answer.save(save_file)
     return answer
+
+
+def answer_of(compared: ComparedScores, better: str) -> Assay:
+    """The result for scores that were compared with the measured values."""
+    variants = compared.variants
+    target = compared.target
+    return Assay(
+        sequence=compared.sequence,
+        places=variants.places,
+        construction=compared.construction,
+        column=variants.column,
+        better=better,
+        statistic=target.statistic,
+        chance=target.chance,
+        names=compared.names,
+        changes=variants.changes.tolist(),
+        values=variants.values.tolist(),
+        numbers={name: column.tolist() for name, column in compared.columns.items()},
+        scores=compared.rows,
+        behind=compared.behind,
+        notes=tuple(compared.notes),
+    )
 
 
 def _one_sequence(sequence: PathLike) -> str:

@@ -312,7 +312,7 @@ class Comparison(Result):
         the last one compared).
         """
         from unmask.joints.registry import DEFAULT, INDEPENDENT
-        from unmask.verbs.answers.plots import pair_joints
+        from unmask.verbs.pair_plots import pair_joints
 
         shown = [self.joints.get(INDEPENDENT), self.joints.get(DEFAULT)]
         joints = [joint for joint in shown if joint is not None]
@@ -366,6 +366,7 @@ def compare(
     >>> list(comparison.joints), comparison.ranked_by
     (['product', 'mrf', 'chain'], 'chain')
     """
+    from unmask.common.figure_files import figure_path, save_figure
     from unmask.common.texts import for_each
     from unmask.joints.deriving import derive_blocks
     from unmask.joints.joint import refuse_impossible_contexts
@@ -373,7 +374,6 @@ def compare(
     from unmask.models.load import as_model
     from unmask.models.text.alphabet import letter_ids
     from unmask.models.text.blanks import cloze_of
-    from unmask.verbs.answers.plots import figure_path, save_figure
     from unmask.verbs.blanked_texts import BlankedText, refuse_all_of_alphabet, with_tables
 
     rules = cast("tuple[Construction, ...]", constructions)

@@ -7,12 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import combinations
-from math import comb, isnan
-from typing import TYPE_CHECKING, Annotated, ClassVar, cast
+from math import comb, isnan, nan
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, cast
 
 from annotated_types import Interval
 
@@ -21,6 +20,10 @@ from unmask.common.border.marks import Written
 from unmask.common.cloze import Cloze, Others, whole_text
 from unmask.common.counting import Places
 from unmask.common.errors import InputError, argument_name
+from unmask.common.excerpts import around_blanks
+from unmask.common.figure_files import figure_path, save_figure
+from unmask.common.formats import nats, percent_at_least
+from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
 from unmask.joints.constructions.construction import Construction, Rule
 from unmask.models.load import Model
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unmask.common.figures import Figure
-    from unmask.joints.pair_information import Look
+    from unmask.joints.pair_information import Look, PairMatrix
     from unmask.models.masked_lm import MaskedLM
 
 USUAL_PASSES = 6000
@@ -42,6 +45,13 @@ FEWEST_CANDIDATES = 32
 MOST_CANDIDATES = 256
 FEWEST_SUGGESTED = 8
 """With fewer candidates than this a number says little: fewer positions are suggested instead."""
+FEW = 0.5
+"""Candidates that hold less than this share of a pair's product joint are reported as few."""
+WIDEST_MATRIX = 10
+"""Positions whose matrix fits into 80 columns; of more the strongest pairs are listed."""
+MOST_LISTED = 20
+MOST_LABELLED = 16
+"""Positions of a heat map whose cells have their numbers in them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,12 +61,13 @@ class Dependence(Result):
     text, tokens  the text, and the token at each position: a token of the text, or [MASK] at a
                   blank
     positions     where: tokens of the text, counted from 1 without the start tokens
-    matrix        k x k, symmetric, zero on the diagonal; NaN for pairs left when the model
-                  raised `Enough`
+    matrix        k x k, symmetric, zero on the diagonal; NaN for pairs not measured yet, or left
+                  when the model raised `Enough`
     mass          k x k: share of the pair's product joint that lies in the candidate sets
     construction  how the joint of each pair was derived
-    candidates    how many tokens of each position were considered; `passes`: forward passes in all
+    candidates    how many tokens of each position were considered; `passes`: forward passes so far
     others        the other positions while a pair is measured: "masked" or "text"
+    all_tokens    whether the candidates are all tokens that may stand at a position
 
     >>> dependence = unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16)
     >>> dependence.positions, bool(dependence.matrix[0, 1] > 0)
@@ -84,6 +95,9 @@ class Dependence(Result):
     others: Others
     candidates: int
     passes: int
+    all_tokens: bool
+
+    # ---- numbers ----
 
     @property
     def least_mass(self) -> float:
@@ -91,7 +105,7 @@ class Dependence(Result):
         return min(float(self.mass[i, j]) for i, j, _ in self.pairs())
 
     def pairs(self) -> list[tuple[int, int, float]]:
-        """Places i < j in `positions` and their mutual information, the most dependent pair
+        """Indices i < j into `positions` and their mutual information, the most dependent pair
         first, of the pairs measured.
         """
         all_pairs = combinations(range(len(self.tokens)), 2)
@@ -121,12 +135,6 @@ class Dependence(Result):
         rows = zip(self.positions, self.tokens, strict=True)
         return [f"{position} {token.strip()}" for position, token in rows]
 
-    def figure(self) -> Figure:
-        """The matrix as a heat map."""
-        from unmask.verbs.answers.plots import dependence_map
-
-        return dependence_map(self)
-
     def __repr__(self) -> str:
         i, j, most = self.pairs()[0]
         names = self.names()
@@ -135,9 +143,102 @@ class Dependence(Result):
             f" {names[j]!r})"
         )
 
-    def _repr_html_(self) -> str:
-        table = self.to_frame().map("{:.3f}".format).to_html()
-        return f"<p>{escape(self.text)}: mutual information in nats</p>{table}"
+    # ---- what a person sees ----
+
+    @property
+    def heading(self) -> str:
+        """The text."""
+        return self.text
+
+    def about(self) -> list[str]:
+        """What the numbers are, and how much of the joints the candidates hold."""
+        grid = f"{self.candidates:,} x {self.candidates:,} tokens"
+        held = percent_at_least(self.least_mass)
+        return [
+            f"mutual information of each pair (nats), {self._beside('blanks')};",
+            f"{self.construction} joints; {grid} hold at least {held} of a product joint",
+        ]
+
+    def tables(self) -> list[Table]:
+        """The matrix, or of many positions the strongest pairs."""
+        if len(self.positions) <= WIDEST_MATRIX:
+            return [self._matrix_table()]
+        return [self._strongest_pairs()]
+
+    def verdict(self) -> list[str]:
+        """Whether pairs are missing, and whether the candidates hold little."""
+        sentences = []
+        measured = len(self.pairs())
+        count = comb(len(self.positions), 2)
+        if measured < count:
+            sentences.append(f"Stopped: {measured:,} of {count:,} pairs were measured.")
+        if self.least_mass < FEW and not self.all_tokens:
+            sentences.append(
+                "Where these tokens hold little, a number is about them only: consider more."
+            )
+        return sentences
+
+    def figure(self) -> Figure:
+        """The matrix as a heat map; numbers that round to 0.00 are not written in their cells."""
+        import torch
+
+        from unmask.common.figures import PowerNorm, heat_map
+
+        names = self.names()
+        k = len(names)
+        side = min(14.0, max(4.6, 2.2 + 0.46 * k))  # inches
+        most = max(float(self.matrix.nan_to_num().max()), 1e-12)  # the scale needs a range
+        colours = {"cmap": "Blues", "norm": PowerNorm(0.5, 0, most)}
+        text = around_blanks(self.text, int(11 * side))  # about 11 characters in an inch
+        figure = heat_map(
+            self.matrix.clone().fill_diagonal_(torch.nan).numpy(),
+            names,
+            names,
+            title=f"{text}\n{self.construction} joint of each pair, {self._beside('positions')}",
+            label="mutual information (nats)",
+            size=(side + 0.8, side),
+            **colours,
+        )
+        if k <= MOST_LABELLED:
+            self._label_cells(figure, most)
+        return figure
+
+    def _beside(self, what: str) -> str:
+        """What stands at the other positions, which are called `what`."""
+        if self.others == "masked":
+            return f"the other {what} masked"
+        return "the other tokens as they stand"
+
+    def _matrix_table(self) -> Table:
+        """A row and a column for each position."""
+        columns = [Column("token", text=True)]
+        columns += [Column(str(position), show=nats) for position in self.positions]
+        rows = zip(self.names(), self.matrix_rows, strict=True)
+        return Table(columns, [[name, *numbers] for name, numbers in rows])
+
+    def _strongest_pairs(self) -> Table:
+        """A row for each of the most dependent pairs."""
+        names = self.names()
+        pairs = self.pairs()
+        listed = pairs[:MOST_LISTED]
+        return Table(
+            [Column("pair", text=True), Column("nats", show=nats)],
+            [[f"{names[i]} - {names[j]}", value] for i, j, value in listed],
+            notes=[
+                f"the {len(listed)} strongest of {len(pairs)} pairs; JSON and the figure have all",
+            ],
+        )
+
+    def _label_cells(self, figure: Figure, most: float) -> None:
+        """Write the numbers in the cells of the heat map; `most` is the darkest."""
+        (panel, *_) = figure.axes
+        for i, j, value in self.pairs():
+            if value < 0.005:
+                break  # all that follow are smaller
+            colour = "white" if value > most / 3 else "black"  # readable on the cell's blue
+            style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7}
+            panel.text(j, i, f"{value:.2f}", color=colour, **style)
+            panel.text(i, j, f"{value:.2f}", color=colour, **style)
 
 
 @one_or_many
@@ -156,6 +257,7 @@ def dependence(
     figure: PathLike | None = None,
     force: Force = False,
     progress: Progress | None = None,
+    partial: Callable[[Dependence], None] | None = None,
 ) -> Iterator[Dependence]:
     """Measure how much blanks, or tokens, depend on each other: the mutual information of every
     pair.
@@ -173,6 +275,7 @@ def dependence(
         candidates: Tokens to consider at each position, two or more [default: 32 to 256, by how
             many positions].
         figure: Draw the matrix as a heat map to this file (png, pdf, svg).
+        partial: Called with the pairs of a text that are measured so far.
 
     Returns:
         A `Dependence`; of a list of texts, or of a file, a list of them.
@@ -180,8 +283,6 @@ def dependence(
     >>> unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16).tokens
     ('[MASK]', '[MASK]')
     """
-    from unmask.verbs.answers.plots import figure_path, save_figure
-
     figure_file = figure_path(figure, len(text), (model, alphabet))
     answers = dependences(
         text,
@@ -193,10 +294,29 @@ def dependence(
         alphabet=alphabet,
         force=force,
         progress=progress,
+        partial=partial,
     )
     for answer in answers:
         yield answer
         save_figure(answer.figure, figure_file)
+
+
+class _Question(NamedTuple):
+    """What is asked about a text.
+
+    cloze         the positions to be measured are its block
+    start         how many start tokens the text has
+    others        what stands at the other positions while a pair is measured
+    candidates    how many tokens of each position are considered
+    all_tokens    whether these are all that may stand there
+    """
+
+    text: str
+    cloze: Cloze
+    start: int
+    others: Others
+    candidates: int = 0
+    all_tokens: bool = False
 
 
 def dependences(
@@ -210,6 +330,7 @@ def dependences(
     alphabet: Alphabet,
     force: bool,
     progress: Progress | None,
+    partial: Callable[[Dependence], None] | None = None,
     look: Look | None = None,
 ) -> Iterator[Dependence]:
     """The answers of `dependence`, one by one; everything is checked before the first. `look`:
@@ -220,80 +341,113 @@ def dependences(
     from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
     from unmask.models.first_look import look_at_first
     from unmask.models.load import as_model
-    from unmask.tables.named_tokens import allowed_tokens
 
     rule = named(DEFAULT_OF_DEPENDENCE) if construction is None else construction
     lm = as_model(model)
-    allowed = allowed_tokens(lm, alphabet)
-    if len(allowed) < 2:
+    allowed = _allowed_tokens(lm, alphabet)
+
+    def read(text: str) -> _Question:
+        question = _read_text(lm, text, positions, others)
+        sites = len(question.cloze.block)
+        size = _candidates_of(sites, len(allowed), candidates, alphabet is not None)
+        if not force:
+            _refuse_many_passes(sites, size)
+        return question._replace(candidates=size, all_tokens=size == len(allowed))
+
+    questions = for_each(texts, read)
+    look_at_first(lm, (whole_text(question.cloze) for question in questions))
+    # Of one text its passes are the progress, of several the texts that are done.
+    of_passes = progress if len(texts) == 1 else None
+    of_texts = progress if len(texts) > 1 else None
+    for number, question in enumerate(questions, 1):
+        pairs = pair_matrix(
+            lm,
+            question.cloze,
+            candidates=question.candidates,
+            others=question.others,
+            construction=rule,
+            progress=of_passes,
+            allowed=allowed,
+            look=look,
+            partial=_answers_to(partial, lm, question, rule),
+        )
+        if of_texts:
+            of_texts(number, len(texts), "texts")
+        yield _answer(lm, question, rule, pairs)
+
+
+def _answers_to(
+    partial: Callable[[Dependence], None] | None,
+    model: MaskedLM,
+    question: _Question,
+    rule: Construction,
+) -> Callable[[PairMatrix], None] | None:
+    """A function that makes results of the pairs so far, for the user's `partial`."""
+    if partial is None:
+        return None
+
+    def show(pairs: PairMatrix) -> None:
+        partial(_answer(model, question, rule, pairs))
+
+    return show
+
+
+def _answer(
+    model: MaskedLM, question: _Question, rule: Construction, pairs: PairMatrix
+) -> Dependence:
+    """The result for a text."""
+    cloze = question.cloze
+    text_ids = whole_text(cloze)
+    measured = [text_ids[position] for position in cloze.block]
+    return Dependence(
+        text=question.text,
+        tokens=tuple(model.words.tokens(measured)),
+        positions=tuple(position - question.start + 1 for position in cloze.block),
+        matrix=pairs.information,
+        mass=pairs.mass,
+        construction=rule.name,
+        others=question.others,
+        candidates=question.candidates,
+        passes=pairs.passes,
+        all_tokens=question.all_tokens,
+    )
+
+
+def _allowed_tokens(model: MaskedLM, alphabet: Alphabet) -> Tensor:
+    """Ids of the tokens that may stand at a position: the alphabet's, or all regular ones."""
+    import torch
+
+    from unmask.models.text.alphabet import letter_ids
+    from unmask.tables.conditionals import regular_tokens
+
+    letters = letter_ids(model, alphabet)
+    if letters is None:
+        return regular_tokens(model)
+    if len(letters) < 2:
         raise InputError(
             "one token lets nothing vary, and every dependence would be 0",
             use=f"give two or more ({argument_name('alphabet')})",
         )
-
-    def read(text: str) -> tuple[Cloze, int]:
-        cloze = _measured_cloze(lm, text, positions, others)
-        sites = len(cloze.block)
-        size = _candidates_of(sites, len(allowed), candidates, alphabet is not None)
-        if not force:
-            _refuse_many_passes(sites, size)
-        return cloze, size
-
-    clozes, sizes = zip(*for_each(texts, read), strict=True)
-    look_at_first(lm, (whole_text(cloze) for cloze in clozes))
-    one_text = len(texts) == 1
-    for number, (text, cloze, size) in enumerate(zip(texts, clozes, sizes, strict=True), 1):
-        is_blanked = cloze.gold is None
-        context = others
-        if context is None:
-            context = "masked" if is_blanked else "text"
-        pairs = pair_matrix(
-            lm,
-            cloze,
-            size,
-            context,
-            rule,
-            progress if one_text else None,
-            allowed,
-            look,
-        )
-        measured = cloze.gold
-        if measured is None:
-            measured = [cloze.ids[position] for position in cloze.block]
-        start, _ = lm.words.tokens_of(text).inside
-        answer = Dependence(
-            text=text,
-            tokens=tuple(lm.words.tokens(measured)),
-            positions=tuple(position - start + 1 for position in cloze.block),
-            matrix=pairs.information,
-            mass=pairs.mass,
-            construction=rule.name,
-            others=context,
-            candidates=size,
-            passes=pairs.passes,
-        )
-        if progress and not one_text:
-            progress(number, len(texts), "texts")
-        yield answer
+    return torch.tensor(letters, device=model.device)
 
 
-def _measured_cloze(
+def _read_text(
     model: MaskedLM, text: str, positions: Places | None, others: Others | None
-) -> Cloze:
-    """The positions to be measured as a block: the blanks, or those named, or all regular ones
-    of a whole text.
+) -> _Question:
+    """A text, and as the block of its cloze what is measured: the blanks, or the positions that
+    are named, or all regular tokens of a whole text. The number of candidates is still open.
     """
     from unmask.models.text.blanks import cloze_of
     from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
 
     refuse_hopeless(text, model.max_length)
-    if positions is None:
-        tokens = model.words.tokens_of(text)
-        if model.mask_id not in tokens.ids:
-            own = range(*tokens.inside)
-            positions = [
-                place for place, t in enumerate(own, 1) if tokens.ids[t] not in model.special_ids
-            ]
+    tokens = model.words.tokens_of(text)
+    start, stop = tokens.inside
+    if positions is None and model.mask_id not in tokens.ids:
+        positions = []
+        for place, token in enumerate(tokens.ids[start:stop], 1):
+            if token not in model.special_ids:
+                positions.append(place)
     cloze = cloze_of(model.words, text, positions, max_length=model.max_length)
     is_blanked = cloze.gold is None
     if len(cloze.block) < 2:
@@ -308,7 +462,9 @@ def _measured_cloze(
             argument="others",
             use="leave it out, or write words in the blanks",
         )
-    return cloze
+    if others is None:
+        others = "masked" if is_blanked else "text"
+    return _Question(text=text, cloze=cloze, start=start, others=others)
 
 
 def _candidates_of(sites: int, allowed: int, candidates: int | None, has_alphabet: bool) -> int:
@@ -360,7 +516,5 @@ def _refuse_many_passes(sites: int, size: int) -> None:
 
 def _rows(matrix: Float[Tensor, "k k"]) -> list[list[float | None]]:
     """The rows of a matrix; None on the diagonal and for NaN."""
-    rows: list[list[float | None]] = []
-    for i, row in enumerate(matrix.tolist()):
-        rows.append([None if i == j or isnan(value) else value for j, value in enumerate(row)])
-    return rows
+    known = matrix.clone().fill_diagonal_(nan)
+    return [[None if isnan(value) else value for value in row] for row in known.tolist()]

@@ -1,20 +1,26 @@
-"""`minimal_pairs`: how often a model prefers the acceptable sentence of two."""
+"""The verb `minimal_pairs`: how often a model prefers the acceptable sentence of two."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
-import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import ShownType, Written
 from unmask.common.errors import InputError
+from unmask.common.result_tables import Column, Table
 from unmask.models.load import Model
+from unmask.runs.lines import EMPTY
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
 from unmask.scoring.scores.score import Score
 from unmask.verbs import Engine, Out, PathLike
-from unmask.verbs.score_options import Format, Long, Unit, refuse_without_folder
+from unmask.verbs.score import Format, Long, OfScores, Unit, notices_of, refuse_workers
+
+if TYPE_CHECKING:
+    from unmask.scoring.row_shape import Rows, RowShape
 
 if TYPE_CHECKING:
     Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]
@@ -26,6 +32,93 @@ else:  # lists of any length, iterators, data frames
     ]
 
 
+CHANCE = 0.5
+"""The accuracy of a score that knows nothing."""
+ACCURACY = (
+    "accuracy in %, with 95 % intervals; ties count half; pairs that lack a score are left out"
+)
+
+
+@dataclass(frozen=True, repr=False)
+class PairScores(OfScores):
+    """Minimal pairs with the scores of both sentences, from `unmask.minimal_pairs`.
+
+    shape      the scores and their unit
+    rows       one dict per pair: set, phenomenon, sentence_good, sentence_bad, and for each score
+               good_NAME, bad_NAME and NAME_correct: 1 if the good sentence has the better score,
+               0.5 for a tie, 0 if the bad one has, None if one has none
+    accuracy   one dict for each score and each set, each phenomenon, and all pairs: accuracy, its
+               interval (low, high), n_pairs, n_ties, n_unscored
+    missing    why a sentence of a pair lacks a number, by the number of the pair, from 1
+    file       the file of the sentences' rows, where a folder keeps the run
+
+    >>> pair = {"sentence_good": "The keys are here.", "sentence_bad": "The keys is here."}
+    >>> unmask.minimal_pairs([pair]).accuracy[-1]["accuracy"]
+    1.0
+    """
+
+    KEYS: ClassVar[tuple[str, ...]] = ("scores", "unit", "accuracy", "rows")
+    ROWS: ClassVar[str] = "accuracy"
+
+    shape: RowShape
+    rows: Rows
+    accuracy: Rows
+    missing: Mapping[int, str]
+    file: Path | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether some pairs, and all that are not empty, have the scores of both sentences."""
+        only_empty = all(reason == EMPTY for reason in self.missing.values())
+        return len(self.missing) < len(self) and only_empty
+
+    def tables(self) -> list[Table]:
+        """The accuracies of all scores, over each set, each phenomenon, and all pairs."""
+        rows: dict[tuple[str, str], list[Any]] = {}
+        for one in self.accuracy:
+            group = (one["level"], one["name"])
+            if group not in rows:
+                name = "all pairs" if one["level"] == "all" else f"{one['level']} {one['name']}"
+                rows[group] = [name, one["n_pairs"], one["n_ties"]]
+            known = None if one["accuracy"] is None else (one["accuracy"], one["low"], one["high"])
+            rows[group].append(known)
+        columns = [Column("group", text=True), Column("pairs"), Column("ties")]
+        columns += [Column(name, show=_shown_accuracy) for name in self.scores]
+        return [Table(columns, list(rows.values()), notes=["", ACCURACY])]
+
+    def verdict(self) -> list[str]:
+        """Whether each score prefers the acceptable sentences more often than chance would."""
+        sentences = []
+        for one in self._overall:
+            if one["accuracy"] is None:
+                sentences.append(f"{one['score']}: no pair has it")
+            elif one["low"] > CHANCE:
+                sentences.append(f"{one['score']}: significantly more often right than chance")
+            elif one["high"] < CHANCE:
+                sentences.append(f"{one['score']}: significantly less often right than chance")
+            else:
+                sentences.append(f"{one['score']}: not significantly different from chance")
+        return sentences
+
+    def notices(self) -> list[str]:
+        """How many pairs lack a score, and where the sentences' rows are kept."""
+        return notices_of("pair", self.missing, self.file)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        overall = [
+            f"{row['score']} {row['accuracy']:.1%}" for row in self._overall if row["n_pairs"]
+        ]
+        return f"PairScores({len(self)} pairs; {', '.join(overall)})"
+
+    @property
+    def _overall(self) -> Rows:
+        """The accuracies over all pairs, of which each score has one."""
+        return [row for row in self.accuracy if row["level"] == "all"]
+
+
 @checked
 def minimal_pairs(
     data: Pairs,
@@ -35,10 +128,10 @@ def minimal_pairs(
     unit: Unit = "nats",
     long: Long = "refuse",
     out: Out = None,
-    format: Format | None = None,
+    format: Format = None,
     engine: Engine = "local",
     progress: Progress | None = None,
-) -> unmask.PairScores:
+) -> PairScores:
     """Measure how often the acceptable sentence of a minimal pair has the better score.
 
     With out, the rows of the sentences are kept in that folder as they come, the same call
@@ -53,8 +146,7 @@ def minimal_pairs(
             my.py:Mine. In Python also objects, such as unmask.AnyOrder(orders=32).
         unit: nats or bits.
         long: Sentences longer than the model: refuse (a row with a reason) or windows.
-        format: With out, the format of its file: jsonl, csv or parquet [default: jsonl]. The
-            command without out prints pairs, not accuracies: jsonl or csv.
+        format: The format of the file in out: jsonl, csv or parquet [default: jsonl].
 
     Returns:
         `PairScores`: a row for each pair, and the accuracies.
@@ -63,6 +155,7 @@ def minimal_pairs(
     >>> unmask.minimal_pairs([pair]).accuracy[-1]["accuracy"]
     1.0
     """
+    from unmask.common.files import write_json
     from unmask.runs.folder import output_folder
     from unmask.scoring.minimal_pairs import compare_pairs
     from unmask.scoring.row_shape import RowShape
@@ -71,14 +164,16 @@ def minimal_pairs(
 
     # `checked` has made methods of the names.
     scores_once = each_once(cast("Sequence[Score]", score))
-    refuse_without_folder(model, engine, out, format)
+    if out is None:
+        refuse_workers(model, engine)
     folder = None if out is None else output_folder(out, KIND)
     pairs = list(pairs_of(data))
     if not pairs:
         raise InputError("has no minimal pair", argument="data", use="give at least one")
-    scores = score_items(
+    shape = RowShape(scores_once, "texts", unit, long == "windows")
+    scored = score_items(
         model,
-        RowShape(scores_once, "texts", unit, long == "windows"),
+        shape,
         sentences_of(pairs),
         folder,
         "jsonl" if format is None else format,
@@ -86,4 +181,21 @@ def minimal_pairs(
         progress=progress,
         warns=folder is not None,
     )
-    return compare_pairs(pairs, scores)
+    compared = compare_pairs(pairs, scored)
+    accuracy = compared.accuracies(scores_once)
+    if folder is not None:
+        write_json(folder / "accuracy.json", {"unit": unit, "accuracy": accuracy})
+    reasons = [compared.own(row, "reason") for row in compared.rows]
+    return PairScores(
+        shape=shape,
+        rows=compared.rows,
+        accuracy=accuracy,
+        missing={place: reason for place, reason in enumerate(reasons, 1) if reason is not None},
+        file=scored.file,
+    )
+
+
+def _shown_accuracy(accuracy: tuple[float, float, float]) -> str:
+    """An accuracy and the ends of its interval, in percent."""
+    share, low, high = accuracy
+    return f"{100 * share:.1f} [{100 * low:.0f}, {100 * high:.0f}]"

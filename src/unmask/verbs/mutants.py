@@ -1,21 +1,301 @@
-"""`mutants`: the model's numbers for single and multiple mutants of a sequence."""
+"""`mutants`: the model's numbers for single and multiple mutants of a sequence.
+
+`unmask.studies.variants.effects` says what the numbers are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import isnan, nan
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 from annotated_types import Interval
 
-import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Only, Written
 from unmask.common.errors import InputError, argument_name
+from unmask.common.figure_files import figure_path, save_figure
+from unmask.common.files import output_file
+from unmask.common.result_tables import Column, Table
+from unmask.common.results import Result
 from unmask.joints.constructions.construction import Construction, Rule
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
-from unmask.studies.variants.mutants import Ranked
 from unmask.verbs import Alphabet, Force, PathLike, Positions, Texts, one_or_many
+
+if TYPE_CHECKING:
+    import pandas
+
+    from unmask.common.figures import Figure
+    from unmask.studies.variants.scan import ScannedMutants
+
+Ranked = Literal["log_prob", "effect", "singles", "epistasis", "interaction"]
+"""The numbers that can rank mutants."""
+SHOWN = 20
+"""Mutants that are shown, unless the caller asks for another number."""
+
+
+@dataclass(frozen=True)
+class Mutants(Result):
+    """Mutants of a sequence and the model's numbers for each; the five numbers have one entry
+    per mutant.
+
+    sequence      as it was given; `wild_type`: its tokens; `alphabet`: the tokens allowed at a
+                  position
+    construction  how the joint of the changed places was derived
+    changes       for each mutant its (place, token) pairs, places counted from 1
+    numbers       log_prob, effect, singles, epistasis and interaction (see `effects`), by name
+    n_asked       how many mutants were asked for; fewer are there if the user had enough
+    top, rank_by  how many were asked for, and the number by which they are ranked, largest
+                  first; None where the caller left it to the surface
+
+    >>> mutants = unmask.mutants("the cat sat", positions=[2], alphabet="cat,dog,man")
+    >>> mutants.wild_type, len(mutants.changes)
+    (('the', 'cat', 'sat'), 2)
+    """
+
+    KEYS: ClassVar[tuple[str, ...]] = ("sequence", "construction", "alphabet", "mutants=rows")
+
+    sequence: str
+    wild_type: tuple[str, ...]
+    alphabet: tuple[str, ...]
+    construction: str
+    changes: list[tuple[tuple[int, str], ...]]
+    numbers: Mapping[str, list[float]] = field(repr=False)
+    n_asked: int
+    top: int | None = None
+    rank_by: Ranked | None = None
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    # ---- numbers ----
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names, such as "A24G+L30V"."""
+        return [self._name(made) for made in self.changes]
+
+    def _name(self, made: tuple[tuple[int, str], ...]) -> str:
+        return "+".join(f"{self._residue(place)}{new}" for place, new in made)
+
+    def _residue(self, place: int) -> str:
+        """A residue of the sequence with its place, such as A24."""
+        return f"{self.wild_type[place - 1]}{place}"
+
+    @property
+    def ranked_by(self) -> Ranked:
+        """The number that ranks them."""
+        return "effect" if self.rank_by is None else self.rank_by
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The mutants that were asked for: their names, how many changes, the five numbers. With
+        `rank_by` the largest first, with `top` no more than these.
+        """
+        if self.top is None and self.rank_by is None:
+            return self._all_rows()
+        asked = len(self) if self.top is None else self.top
+        return self._largest(asked)._all_rows()
+
+    def best(self) -> Mutants:
+        """The mutants that are shown: the `top` (20 by default) with the largest number
+        `rank_by` (effect by default), largest first.
+        """
+        return self._largest(SHOWN if self.top is None else self.top)
+
+    def _largest(self, most: int) -> Mutants:
+        """As many mutants, those with the largest number first."""
+        ranked_by = self.numbers[self.ranked_by]
+        order = sorted(range(len(self)), key=lambda i: -ranked_by[i])[:most]
+        changes = [self.changes[i] for i in order]
+        numbers = {}
+        for name, values in self.numbers.items():
+            numbers[name] = [values[i] for i in order]
+        return replace(self, changes=changes, numbers=numbers)
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        """What there is of each mutant, by name."""
+        counts = [len(made) for made in self.changes]
+        return {"mutant": self.names, "changes": counts, **self.numbers}
+
+    def _all_rows(self) -> list[dict[str, Any]]:
+        columns = self._columns()
+        rows = zip(*columns.values(), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per mutant, of all of them: its name, how many changes, the five numbers."""
+        import pandas
+
+        return pandas.DataFrame(self._columns())
+
+    @checked
+    def save(self, path: PathLike) -> None:
+        """All mutants and their numbers to a file: Parquet, CSV or TSV, by its ending."""
+        from unmask.studies.variants.saved_table import TABLES, save_table
+
+        file = output_file("save", path, (), TABLES)
+        save_table(file, self.to_frame())
+
+    def __repr__(self) -> str:
+        best = self.best()
+        return (
+            f"Mutants({len(self)} of {len(self.wild_type)} residues, best {best.names[0]}"
+            f" {best.numbers[self.ranked_by][0]:+.3f})"
+        )
+
+    # ---- what a person sees ----
+
+    @property
+    def heading(self) -> str:
+        """The sequence."""
+        return self.sequence
+
+    def about(self) -> list[str]:
+        """How many mutants there are, and what their numbers are of."""
+        return [
+            f"{len(self):,} mutants; {self.construction} joint; {len(self.alphabet)} tokens"
+            " per residue; in nats"
+        ]
+
+    def tables(self) -> list[Table]:
+        """The best mutants."""
+        best = self.best()
+        columns = [Column("mutant", text=True)]
+        columns += [Column(name) for name in best.numbers]
+        rows = list(zip(best.names, *best.numbers.values(), strict=True))
+        notes: list[str] = []
+        if len(best) < len(self):
+            having_all = "a saved file has all"
+            if self.top is None:
+                having_all = "JSON and a saved file have all"
+            notes = [f"the {len(best)} of largest {self.ranked_by}; {having_all}"]
+        return [Table(columns, rows, notes=notes)]
+
+    def verdict(self) -> list[str]:
+        """Whether mutants are missing."""
+        if len(self) == self.n_asked:
+            return []
+        return [f"Stopped: {len(self):,} of {self.n_asked:,} mutants were measured."]
+
+    def figure(self) -> Figure:
+        """A heat map: of single mutants their effects; of one pair of places its epistasis by
+        token; of several pairs the largest of each. Cells without a mutant are grey.
+        """
+        from unmask.common.figures import heat_map
+        from unmask.studies.variants.scan import refuse_undrawable
+
+        refuse_undrawable([len(made) for made in self.changes])
+        pairs = {(made[0][0], made[1][0]) for made in self.changes if len(made) == 2}
+        if not pairs:
+            cells = self._effects_of_singles()
+        elif len(pairs) == 1:
+            cells = self._epistasis_by_token()
+        else:
+            cells = self._epistasis_by_place()
+        sizes = [abs(value) for row in cells.values for value in row if not isnan(value)]
+        # White is 0. Colours of a map of zeros need a range, too.
+        largest = max(sizes, default=0.0) or 1e-12
+        # Inches: room for the labels, and for each cell, between a least and a largest figure.
+        width = min(24.0, max(5.0, 2.4 + 0.3 * len(cells.columns)))
+        height = min(24.0, max(3.6, 1.8 + 0.24 * len(cells.rows)))
+        return heat_map(
+            cells.values,
+            cells.rows,
+            cells.columns,
+            title=cells.title,
+            label=f"{cells.measure} (nats)",
+            size=(width, height),
+            cmap="RdBu_r",
+            vmin=-largest,
+            vmax=largest,
+        )
+
+    def _effects_of_singles(self) -> _Cells:
+        """Tokens by places."""
+        places = self._changed_places(changes=1)
+        tokens = list(self.alphabet)
+        values = _empty_cells(len(tokens), len(places))
+        for made, effect in zip(self.changes, self.numbers["effect"], strict=True):
+            if len(made) == 1:
+                ((place, token),) = made
+                values[tokens.index(token)][places.index(place)] = effect
+        return _Cells(
+            values=values,
+            rows=tokens,
+            columns=[self._residue(place) for place in places],
+            measure="effect",
+            title=(
+                "effect of each change alone: log-probability beside the sequence's own residue"
+                " (nats)"
+            ),
+        )
+
+    def _epistasis_by_token(self) -> _Cells:
+        """Of the only pair of places: tokens of the first by tokens of the second."""
+        first, second = self._changed_places(changes=2)
+        tokens = list(self.alphabet)
+        values = _empty_cells(len(tokens), len(tokens))
+        for made, epistasis in zip(self.changes, self.numbers["epistasis"], strict=True):
+            if len(made) == 2:
+                (_, token), (_, other_token) = made
+                values[tokens.index(token)][tokens.index(other_token)] = epistasis
+        return _Cells(
+            values=values,
+            rows=[f"{self._residue(first)}{token}" for token in tokens],
+            columns=[f"{self._residue(second)}{token}" for token in tokens],
+            measure="epistasis",
+            title=f"epistasis of residues {first} and {second} ({self.construction} joint)",
+        )
+
+    def _epistasis_by_place(self) -> _Cells:
+        """Places by places: of each pair the epistasis of largest size."""
+        places = self._changed_places(changes=2)
+        values = _empty_cells(len(places), len(places))
+        for made, epistasis in zip(self.changes, self.numbers["epistasis"], strict=True):
+            if len(made) == 2:
+                (place, _), (other_place, _) = made
+                i = places.index(place)
+                j = places.index(other_place)
+                if isnan(values[i][j]) or abs(epistasis) > abs(values[i][j]):
+                    values[i][j] = epistasis
+                    values[j][i] = epistasis
+        residues = [self._residue(place) for place in places]
+        return _Cells(
+            values=values,
+            rows=residues,
+            columns=residues,
+            measure="epistasis",
+            title=f"largest epistasis of each pair of residues ({self.construction} joint)",
+        )
+
+    def _changed_places(self, changes: int) -> list[int]:
+        """The places of the mutants with this many changes, in ascending order."""
+        places: set[int] = set()
+        for made in self.changes:
+            if len(made) == changes:
+                places.update(place for place, _ in made)
+        return sorted(places)
+
+
+class _Cells(NamedTuple):
+    """A map's values, NaN where there is no mutant, and its words.
+
+    measure   which number of the mutants the values are
+    """
+
+    values: list[list[float]]
+    rows: Sequence[str]
+    columns: Sequence[str]
+    measure: str
+    title: str
+
+
+def _empty_cells(rows: int, columns: int) -> list[list[float]]:
+    return [[nan] * columns for _ in range(rows)]
 
 
 @one_or_many
@@ -41,7 +321,7 @@ def mutants(
     figure: PathLike | None = None,
     force: Force = False,
     progress: Progress | None = None,
-) -> Iterator[unmask.Mutants]:
+) -> Iterator[Mutants]:
     """Score mutants of a sequence: their log-probabilities, the sum of their single effects,
     and the difference, epistasis.
 
@@ -70,10 +350,8 @@ def mutants(
     >>> mutants.to_frame()["mutant"].tolist()
     ['cat2dog']
     """
-    from unmask.common.files import output_file
     from unmask.studies.variants.saved_table import TABLES
     from unmask.studies.variants.scan import scans
-    from unmask.verbs.answers.plots import figure_path, save_figure
 
     reads = (model, mutations, alphabet)
     figure_file = figure_path(figure, len(sequence), reads)
@@ -86,7 +364,7 @@ def mutants(
             argument="save",
             use="name two",
         )
-    answers = scans(
+    scanned = scans(
         sequence,
         model,
         mutations=mutations,
@@ -94,15 +372,28 @@ def mutants(
         changes=1 if changes is None else changes,
         construction=cast(Construction, construction),
         alphabet=alphabet,
-        top=top,
-        rank_by=rank_by,
         force=force,
         progress=progress,
         drawn=figure_file is not None,
     )
-    for answer in answers:
+    for found in scanned:
+        answer = _answer(found, top, rank_by)
         yield answer
         if save_file is not None:
-            answer.write(save_file)
-        if figure_file is not None:
-            save_figure(answer.figure, figure_file)
+            answer.save(save_file)
+        save_figure(answer.figure, figure_file)
+
+
+def _answer(found: ScannedMutants, top: int | None, rank_by: Ranked | None) -> Mutants:
+    """The result for a sequence."""
+    return Mutants(
+        sequence=found.sequence,
+        wild_type=found.wild_type,
+        alphabet=found.alphabet,
+        construction=found.construction,
+        changes=found.changes,
+        numbers=found.numbers,
+        n_asked=found.n_asked,
+        top=top,
+        rank_by=rank_by,
+    )

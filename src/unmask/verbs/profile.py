@@ -19,8 +19,9 @@ from unmask.common.border.marks import Written
 from unmask.common.errors import InputError
 from unmask.common.files import output_file, user_path
 from unmask.models.load import Model
-from unmask.runs.lines import plain_texts, source_name
+from unmask.runs.lines import plain_texts
 from unmask.runs.progress import Progress
+from unmask.runs.unpacking import source_name
 from unmask.tables.profile import USUAL_CANDIDATES, Profile
 from unmask.verbs import PathLike
 

@@ -1,21 +1,38 @@
-"""`score`: numbers of texts, words or tokens under named definitions."""
+"""The verb `score`: numbers of texts, words or tokens under named definitions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import hypot
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
-import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Only, ShownType, Written
+from unmask.common.checks import whole
+from unmask.common.errors import InputError, argument_name
+from unmask.common.excerpts import around_blanks
+from unmask.common.formats import in_form
+from unmask.common.result_tables import Column, Table
+from unmask.common.results import LONGEST_HEADING, Result
 from unmask.models.load import Model
+from unmask.runs.lines import EMPTY
 from unmask.runs.progress import Progress
-from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
+from unmask.scoring.registry import DEFAULT, SEVERAL, about, each_once
 from unmask.scoring.scores.score import Score
 from unmask.verbs import Engine, Out
-from unmask.verbs.score_options import Format, Long, Unit, refuse_without_folder
 
+if TYPE_CHECKING:
+    import pandas
+
+    from unmask.scoring.row_shape import Rows, RowShape
+    from unmask.scoring.scored_rows import ScoredRows
+
+Unit = Literal["nats", "bits"]
+Long = Literal["refuse", "windows"]
+Format = Annotated[Literal["jsonl", "csv", "parquet"] | None, Only(beside=("out",))]
 Sink = Callable[[Mapping[str, Any]], None]
 if TYPE_CHECKING:
     ScoredTexts = str | Path | Iterable[str | Mapping[str, Any]]
@@ -25,6 +42,256 @@ else:  # lists of any length, iterators, data frames
         ShownType("str | Path | Iterable[str | Mapping[str, Any]]"),
         Written(metavar="TEXT...|-", repeat=True),
     ]
+OF_TEXTS = ("texts", "nested")
+"""The kinds of rows of which there is one for each text."""
+ERRORS = 2
+"""Standard errors by which sampled scores must differ, to be significantly different."""
+MOST_SHOWN = 100  # rows in tables
+HIDDEN = ("id", "reason", "position")
+"""Columns that the tables leave out."""
+GAP = "-"
+"""In the place of a token that the other text has not."""
+SHOWN_AS_ZERO = 5e-4
+"""Differences below this are 0.000 in the three decimals of a table."""
+
+
+class OfScores(Result):
+    """A result with the scores and the unit of a shape."""
+
+    shape: RowShape
+
+    @property
+    def scores(self) -> dict[str, dict[str, Any]]:
+        """Of each score by name: its definition, whether it is a probability, and which values
+        are better.
+        """
+        return about(self.shape.scores)
+
+    @property
+    def unit(self) -> str:
+        """nats or bits."""
+        return self.shape.unit
+
+    def about(self) -> list[str]:
+        """The scores, whether each is a probability, which values are better, and the unit."""
+        names = []
+        for score in self.shape.scores:
+            kind = "a probability" if score.probability else "not a probability"
+            names.append(f"{score.name} ({kind}; {score.direction})")
+        return [f"{', '.join(names)}; in {self.unit}"]
+
+
+@dataclass(frozen=True, repr=False)
+class Scores(OfScores):
+    """The rows of a call of `unmask.score`, one per text, word or token, as mappings; a
+    notebook shows them as a table.
+
+    `len`, `for` and `[place]` are those of `rows`. The rows of a run folder are read from it
+    when they are first used.
+
+    scored   the rows and their shape, in memory or in a folder
+
+    >>> scores = unmask.score(["The keys are here.", "The keys is here."], rows="nested")
+    >>> len(scores), scores[0]["pll"] > scores[1]["pll"]
+    (2, True)
+    >>> most = max(scores.difference(), key=lambda row: row["pll_difference"])
+    >>> most["first_token"], most["second_token"]
+    ('are', 'is')
+    """
+
+    KEYS: ClassVar[tuple[str, ...]] = ("scores", "unit", "rows")
+
+    scored: ScoredRows
+
+    @property
+    def shape(self) -> RowShape:  # type: ignore[override]  # read from the rows
+        """The scores, what a row is, and its unit."""
+        return self.scored.shape
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the run is kept, if it is."""
+        return self.scored.folder
+
+    @property
+    def rows(self) -> Rows:
+        """All rows, in the order of the texts."""
+        return self.scored.rows
+
+    @property
+    def missing(self) -> dict[int, str]:
+        """Why texts lack a number, by the number of the text, from 1."""
+        return self.scored.missing.reasons
+
+    @property
+    def complete(self) -> bool:
+        """Whether something was scored, and all texts that are not empty lines were."""
+        return self.scored.missing.complete
+
+    def about(self) -> list[str]:
+        """The scores, and how many rows are shown if not all are."""
+        sentences = super().about()
+        if len(self._first_rows) > MOST_SHOWN:
+            sentences.append(f"the first {MOST_SHOWN} rows are shown")
+        return sentences
+
+    def tables(self) -> list[Table]:
+        """The first rows: of nested ones a table for each text, and of two texts how much more of
+        each score a token of the first has.
+        """
+        shown = self._first_rows[:MOST_SHOWN]
+        if self.shape.kind != "nested":
+            return [self._table_of_rows(shown)] if shown else []
+        tables = [self._table_of_text(self.shape.ours(row)) for row in shown]
+        if self._compares and self.by_token():
+            tables.append(self._table_of_difference())
+        return tables
+
+    def verdict(self) -> list[str]:
+        """Of two texts, which one is better by each score; of other numbers of texts nothing."""
+        if not self._compares:
+            return []
+        first, second = (self.shape.ours(row) for row in self._first_rows)
+        return [_comparison(score, first, second, self.unit) for score in self.shape.scores]
+
+    def notices(self) -> list[str]:
+        """How many texts lack a number, and where the rows are kept."""
+        return notices_of("text", self.missing, self.scored.file)
+
+    @cached_property
+    def _first_rows(self) -> Rows:
+        """The rows that are shown, and one more if there are more; a folder may hold millions."""
+        return self.scored.leading(MOST_SHOWN + 1)
+
+    @property
+    def _compares(self) -> bool:
+        """Whether the rows are two texts, which are compared."""
+        return self.shape.kind in OF_TEXTS and len(self._first_rows) == 2
+
+    def _table_of_rows(self, rows: Rows) -> Table:
+        """One row for each text, word or token: the text comes first, since only names fold."""
+        hidden = {self.shape.own(column) for column in HIDDEN}
+        names = [name for name in rows[0] if name not in hidden]
+        names.sort(key=lambda name: name != self.shape.own("text"))
+        first, *others = names
+        columns = [Column(first, text=True), *map(Column, others)]
+        return Table(columns, [[_writable(row[name]) for name in names] for row in rows])
+
+    def _table_of_text(self, row: Mapping[str, Any]) -> Table:
+        """The scores of a text, each with its share per token and its standard error.
+
+        row   its row, with our columns under our names
+        """
+        rows = []
+        for score in self.shape.scores:
+            value = row[score.name]
+            per_token = None if value is None else value / row["length"]
+            error = row.get(f"{score.name}_se")
+            shown_error = "" if error is None else error
+            rows.append([score.name, value, per_token, shown_error])
+        tokens = "1 token" if row["length"] == 1 else f"{row['length']:,} tokens"
+        columns = [Column(tokens, text=True), Column(self.unit), Column("per token")]
+        if any(row[-1] != "" for row in rows):
+            columns.append(Column("error", show=_shown_error))
+        title = around_blanks(_writable(row["text"]), LONGEST_HEADING)
+        return Table(columns, [row[: len(columns)] for row in rows], title=title)
+
+    def _table_of_difference(self) -> Table:
+        """How much more of each score a token of the first text has than that of the second."""
+        scores = self.by_token()
+        rows: list[list[Any]] = []
+        for row in self.difference():
+            tokens = [row["first_token"] or GAP, row["second_token"] or GAP]
+            if tokens[0] == tokens[1]:
+                tokens = tokens[:1]  # the same token needs no second mention
+            differences = [row[f"{score.name}_difference"] for score in scores]
+            rows.append([" / ".join(tokens), *differences])
+        columns = [Column("first / second", text=True)]
+        columns += [Column(score.name, show=in_form("+.3f")) for score in scores]
+        title = f"first minus second, token by token ({self.unit})"
+        return Table(columns, rows, title=title)
+
+    def by_token(self, first: int = 0, second: int = 1) -> list[Score]:
+        """The scores that are sums over tokens, and that both texts have: those of `difference`."""
+        rows = [self._row_of_text("first", first), self._row_of_text("second", second)]
+        return [
+            score
+            for score in self.shape.scores
+            if score.by_token and all(self._value(row, score) is not None for row in rows)
+        ]
+
+    def difference(self, first: int = 0, second: int = 1) -> Rows:
+        """Two texts token by token, and how much more of each score the first's token has;
+        needs `rows="nested"`.
+
+        Rows have first_token and second_token (None for a gap), and NAME_difference for each
+        score of `by_token`.
+        """
+        from unmask.scoring.token_differences import token_differences
+
+        first_row = self._row_of_text("first", first)
+        second_row = self._row_of_text("second", second)
+        self._refuse_without_tokens(first_row, first)
+        self._refuse_without_tokens(second_row, second)
+        tokens = self.shape.own("tokens")
+        scores = self.by_token(first, second)
+        return token_differences(first_row[tokens], second_row[tokens], scores)
+
+    def _row_of_text(self, argument: str, place: int) -> dict[str, Any]:
+        """The row of one of the texts, counted from 0; raises if rows are of words or tokens,
+        or there is no such text.
+        """
+        if self.shape.kind not in OF_TEXTS:
+            raise InputError(
+                f"rows are of {self.shape.kind}, and texts are compared",
+                use=f"give score {argument_name('rows', 'nested')}",
+            )
+        if not self.rows:
+            raise InputError("there are no rows in memory: they went to sink")
+        if len(self.rows) == 1 and place == 1:
+            raise InputError("there is one text, and two are compared: give two texts to score")
+        return self.rows[whole(argument, place, 0, len(self.rows) - 1)]
+
+    def _refuse_without_tokens(self, row: Mapping[str, Any], place: int) -> None:
+        """Raise for a row without tokens, or without a single score."""
+        if self.shape.kind != "nested":
+            raise InputError(
+                "the rows hold no tokens", use=f"give score {argument_name('rows', 'nested')}"
+            )
+        if all(self._value(row, score) is None for score in self.shape.scores):
+            reason = row[self.shape.own("reason")]
+            raise InputError(f"text {place + 1} has no score ({reason}): give two texts that have")
+
+    def _value(self, row: Mapping[str, Any], score: Score) -> float | None:
+        """A score of a text; None if the text lacks it."""
+        value: float | None = row[self.shape.own(score.name)]
+        return value
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per text, word or token; half of a surrogate pair, which pandas cannot hold,
+        is escaped.
+        """
+        import pandas
+
+        names = self.shape.columns.names
+        try:
+            return pandas.DataFrame(self.rows, columns=names)
+        except UnicodeEncodeError:
+            escaped = [{name: _writable(value) for name, value in row.items()} for row in self.rows]
+            return pandas.DataFrame(escaped, columns=names)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        return self.rows[row]
+
+    def __repr__(self) -> str:
+        names = ", ".join(score.name for score in self.shape.scores)
+        return f"Scores({names}; {len(self)} {self.shape.kind})"
 
 
 @checked
@@ -33,16 +300,18 @@ def score(
     score: Annotated[str | Score | Iterable[str | Score], SEVERAL, Written(short="-s")] = DEFAULT,
     *,
     model: Model = None,
-    rows: Literal["texts", "words", "tokens", "nested"] = "texts",
+    rows: Annotated[
+        Literal["texts", "words", "tokens", "nested"], Written(typed="nested")
+    ] = "texts",
     unit: Unit = "nats",
     long: Long = "refuse",
     field: str | None = None,
     out: Out = None,
-    format: Format | None = None,
+    format: Format = None,
     engine: Engine = "local",
     sink: Annotated[Sink | None, Only(without=("out",))] = None,
     progress: Progress | None = None,
-) -> unmask.Scores:
+) -> Scores:
     """Score sentences: pseudo-likelihoods, chain rules over orders, energies.
 
     With out, rows are kept in that folder as they come, the same call continues after an
@@ -60,8 +329,7 @@ def score(
         long: Texts longer than the model: refuse (a row with a reason) or windows.
         field: The column of a table or frame, or the key of JSON lines, that holds the text;
             with it, standard input has JSON lines [default: text, or sentence].
-        format: With out, the format of its file: jsonl, csv or parquet [default: jsonl]. The
-            command without out prints rows: jsonl or csv.
+        format: The format of the file in out: jsonl, csv or parquet [default: jsonl].
         sink: Called with each row as it comes; rows are then not kept in memory.
 
     Returns:
@@ -83,8 +351,9 @@ def score(
     written_as = "jsonl" if format is None else format
     check_rows(scores_once, rows)
     check_format(written_as, rows, on_stream=False)
-    refuse_without_folder(model, engine, out, format)
-    return score_items(
+    if out is None:
+        refuse_workers(model, engine)
+    scored = score_items(
         model,
         RowShape(scores_once, rows, unit, long == "windows"),
         items_again(texts, field, keep=out is not None),
@@ -94,3 +363,76 @@ def score(
         sink,
         progress,
     )
+    return Scores(scored)
+
+
+def notices_of(what: str, missing: Mapping[int, str], file: Path | None) -> list[str]:
+    """How many texts, or pairs, lack a score, why the first of them does, and where the rows are.
+
+    what      text or pair
+    missing   the reason of each, by its number from 1; empty lines count if nothing else lacks
+              a score
+    """
+    sentences = []
+    failed = {place: reason for place, reason in missing.items() if reason != EMPTY}
+    lacking = failed or missing
+    if lacking:
+        place = next(iter(lacking))
+        lack = f"1 {what} lacks" if len(lacking) == 1 else f"{len(lacking):,} {what}s lack"
+        sentences.append(f"{lack} a score, the first is {what} {place}: {lacking[place]}")
+    if file is not None:
+        sentences.append(f"rows are in {file}")
+    return sentences
+
+
+def refuse_workers(model: Model, engine: str) -> None:
+    """Raise if workers would share the work of a call without a folder, where their rows are
+    kept.
+    """
+    from unmask.models.sharing import is_shared
+
+    if is_shared(model, engine):
+        raise InputError(
+            "workers need a folder, where their rows are kept", use=f"give {argument_name('out')}"
+        )
+
+
+def _comparison(
+    score: Score, first: Mapping[str, Any], second: Mapping[str, Any], unit: str
+) -> str:
+    """Which of two texts is better by a score, in a sentence.
+
+    first, second   the rows of the texts, with our columns under our names
+    """
+    of_first = first[score.name]
+    of_second = second[score.name]
+    if of_first is None or of_second is None:
+        lacking = "the first text" if of_first is None else "the second text"
+        return f"{score.name}: {lacking} has none"
+    if of_first == of_second:
+        return f"{score.name}: the two texts are equal"
+    difference = abs(of_first - of_second)
+    if difference < SHOWN_AS_ZERO:
+        return f"{score.name}: the two texts are equal to three decimals"
+    first_is_better = score.better * of_first > score.better * of_second
+    better = "first" if first_is_better else "second"
+    sentence = f"the {better} text is better by {difference:.3f} {unit} ({score.direction})"
+    error = hypot(first.get(f"{score.name}_se") or 0, second.get(f"{score.name}_se") or 0)
+    if error == 0:  # the score is exact
+        return f"{score.name}: {sentence}"
+    sentence += f", with a standard error of {error:.3f}"
+    if difference < ERRORS * error:
+        sentence += ": not a significant difference"
+    return f"{score.name}: {sentence}"
+
+
+def _shown_error(error: float) -> str:
+    """The standard error of a score, which is 0 for an exact one."""
+    return f"± {error:.3f}" if error else "exact"
+
+
+def _writable(value: Any) -> Any:
+    """A text with halves of surrogate pairs escaped; any other value as it is."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    return value

@@ -17,7 +17,8 @@ from support.sampling_cases import settings_of
 from support.workers import Losing, workers
 from unmask.common.errors import InputError, UnmaskError
 from unmask.common.files import read_object
-from unmask.runs.engine import Processes, RayWorkers
+from unmask.runs.processes import Processes
+from unmask.runs.ray_cluster import RayWorkers
 from unmask.sampling.chains import sharing
 from unmask.sampling.chains.drawing import draw_samples
 from unmask.sampling.chains.sharing import SharedChains

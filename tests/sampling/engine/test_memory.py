@@ -7,7 +7,7 @@ import torch
 
 from support.sampling_cases import settings_of
 from unmask.common.errors import InputError
-from unmask.runs.engine import RayWorkers
+from unmask.runs.ray_cluster import RayWorkers
 from unmask.sampling.chains.drawing import draw_samples
 from unmask.sampling.chains.groups import group_runs
 from unmask.sampling.chains.sample_folder import load_run

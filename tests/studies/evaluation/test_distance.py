@@ -32,8 +32,13 @@ def by_distance():
     return frame
 
 
+def records(frame):
+    """The rows of a frame as dicts; None where there is no number."""
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+
+
 def test_the_figure_shows_means_and_counts_and_the_difference_from_the_product(by_distance):
-    lines, below, bars = distance_figure(by_distance, "token_distance").axes
+    lines, below, bars = distance_figure(records(by_distance), "token_distance").axes
     assert [bar.get_height() for bar in bars.patches] == by_distance.groupby("token_distance")[
         "pair"
     ].nunique().tolist()
@@ -61,7 +66,7 @@ def test_a_pair_that_a_construction_rules_out_leaves_the_figure_drawn(by_distanc
     by_distance.loc[
         (by_distance["construction"] == "hcb") & (by_distance["token_distance"] == 0), "pair_nll"
     ] = np.inf
-    figure = distance_figure(by_distance, "token_distance")
+    figure = distance_figure(records(by_distance), "token_distance")
     lines, below, _ = figure.axes
     drawn = {line.get_label(): line.get_ydata() for line in lines.lines}
     assert np.isfinite(drawn[other]).all()
@@ -74,4 +79,4 @@ def test_a_pair_that_a_construction_rules_out_leaves_the_figure_drawn(by_distanc
 
 
 def test_there_is_a_figure_only_where_distances_are_known(by_distance):
-    assert distance_figure(by_distance, "syntactic_distance") is None
+    assert distance_figure(records(by_distance), "syntactic_distance") is None

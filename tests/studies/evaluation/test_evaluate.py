@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import unmask
+from support.study_frames import rows_frame
 from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 
@@ -46,7 +47,7 @@ def numbers(out) -> dict:
     whole = json.loads((out / "table.json").read_text())
     return {
         key: whole[key]
-        for key in ("pairs", "incompatibility", "constructions", "settings", "failed")
+        for key in ("n_pairs", "incompatibility", "constructions", "settings", "failed")
     }
 
 
@@ -71,7 +72,7 @@ def test_a_run_leaves_rows_table_and_figures(finished):
     assert not (finished / "figures" / "syntactic_distance.png").exists()
     assert not (finished / "failures.jsonl").exists()
     described = json.loads((finished / "table.json").read_text())
-    assert described["pairs"] == 12
+    assert described["n_pairs"] == 12
     assert described["settings"]["seed"] == 1
     assert {"torch", "unmask"} <= described["versions"].keys()
     assert len(described["date"]) == 25
@@ -81,7 +82,7 @@ def test_the_function_gives_what_the_folder_holds_and_needs_none(asked, finished
     evaluation = unmask.evaluate(**asked)
     assert evaluation.to_markdown() == table(finished)
     pd.testing.assert_frame_equal(
-        evaluation.rows.drop(columns="seconds"),
+        rows_frame(evaluation).drop(columns="seconds"),
         pd.read_parquet(finished / "results.parquet").drop(columns="seconds"),
     )
     texts = open(asked["data"]).read().splitlines()
@@ -89,7 +90,7 @@ def test_the_function_gives_what_the_folder_holds_and_needs_none(asked, finished
         texts, **{name: value for name, value in asked.items() if name != "data"}
     )
     pd.testing.assert_frame_equal(
-        again.rows.drop(columns="seconds"), evaluation.rows.drop(columns="seconds")
+        rows_frame(again).drop(columns="seconds"), rows_frame(evaluation).drop(columns="seconds")
     )
     assert again.settings["data"] == "40 given texts"
     assert again.settings["data_sha256"] == evaluation.settings["data_sha256"]
@@ -148,7 +149,7 @@ def test_a_pair_that_fails_is_recorded_and_tried_again(finished, asked, faulty, 
     ]
     assert stored == evaluation.failed
     assert {"text", "block"} <= stored[0].keys()
-    assert evaluation.summary["pairs"] == 10
+    assert evaluation.n_pairs == 10
     assert "2 pairs failed" in table(tmp_path / "run")
     assert not unmask.evaluate(**asked, out=tmp_path / "run").failed
     assert not (tmp_path / "run" / "failures.jsonl").exists()
@@ -161,7 +162,7 @@ def test_a_pair_that_fails_is_recorded_and_tried_again(finished, asked, faulty, 
 def test_when_every_pair_fails_there_is_no_table(asked, faulty, masked, tmp_path):
     model = faulty(dict.fromkeys(masked, MemoryError("too large")))
     evaluation = unmask.evaluate(**asked | {"model": model}, out=tmp_path / "run")
-    assert evaluation.summary["pairs"] == 0
+    assert evaluation.n_pairs == 0
     assert len(evaluation.failed) == 12
     assert evaluation.to_frame().empty
     assert evaluation.to_markdown().startswith("0 random pairs of ")
@@ -183,14 +184,15 @@ def test_the_pairs_of_a_deleted_part_are_measured_again(finished, asked, tmp_pat
     ), "a part that comes back does not count twice"
 
 
-def test_pairs_of_a_file_are_measured(tiny, tmp_path):
+def test_blocks_of_a_file_are_measured(tiny, tmp_path):
     lines = [
         {"text": "the cat sat on the mat .", "block": [1, 2], "id": 7, "syntactic_distance": 1},
         {"text": "a dog ran under a tree .", "block": [5, 2]},
     ]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
     options = {"model": tiny, "constructions": QUICK}
-    rows = unmask.evaluate(tmp_path / "pairs.jsonl", out=tmp_path / "run", **options).rows
+    blocks = tmp_path / "pairs.jsonl"
+    rows = rows_frame(unmask.evaluate(blocks=blocks, out=tmp_path / "run", **options))
     first, second = (rows[rows["pair"] == i].iloc[0] for i in (0, 1))
     assert (first["first_token"], first["second_token"], "id" in first) == ("the", "cat", False)
     assert (second["first"], second["second"], second["first_token"], second["second_token"]) == (
@@ -201,13 +203,12 @@ def test_pairs_of_a_file_are_measured(tiny, tmp_path):
     )
     assert second["token_distance"] == 2
     assert (tmp_path / "run" / "figures" / "syntactic_distance.png").exists()
-    for choice, option in (({"pairs": 1}, "pairs"), ({"scheme": "contiguous"}, "scheme")):
-        with pytest.raises(
-            InputError,
-            match=f"{option} has no effect, as the pairs are those of .*: leave it out",
-        ):
-            unmask.evaluate(tmp_path / "pairs.jsonl", **options, **choice)
-    again = unmask.evaluate(tmp_path / "run" / "pairs.jsonl", **options).rows
+    for option, value in {"pairs": 1, "scheme": "random", "seed": 0, "data": "x.txt"}.items():
+        with pytest.raises(InputError, match=f"{option} is not used with blocks"):
+            unmask.evaluate(blocks=blocks, **options, **{option: value})
+    with pytest.raises(InputError, match="pairs.jsonl' has blocks: give it as blocks"):
+        unmask.evaluate(blocks, **options)
+    again = rows_frame(unmask.evaluate(blocks=tmp_path / "run" / "pairs.jsonl", **options))
     pd.testing.assert_frame_equal(again.drop(columns="seconds"), rows.drop(columns="seconds"))
 
 
@@ -219,9 +220,9 @@ def test_parses_give_syntactic_distances(tiny, tmp_path):
         for i, (form, head) in enumerate(tree, 1)
     ]
     (tmp_path / "one.conllu").write_text("\n".join([*lines, ""]))
-    rows = unmask.evaluate(
-        tmp_path / "one.conllu", model=tiny, pairs=21, constructions="product"
-    ).rows
+    rows = rows_frame(
+        unmask.evaluate(tmp_path / "one.conllu", model=tiny, pairs=21, constructions="product")
+    )
     apart = {(row.first, row.second): row.syntactic_distance for row in rows.itertuples()}
     assert len(apart) == 21
     assert (apart[1, 2], apart[1, 3], apart[2, 3], apart[4, 5], apart[1, 5], apart[3, 7]) == (
@@ -240,7 +241,9 @@ def test_the_support_is_the_regular_tokens_or_every_column_or_an_alphabet(asked,
     """
     texts = ["the cat sat on the mat .", "a dog ran on the mat ."]
     by_support = {
-        name: unmask.evaluate(texts, model=tiny, pairs=6, constructions="mrf", **options).rows
+        name: rows_frame(
+            unmask.evaluate(texts, model=tiny, pairs=6, constructions="mrf", **options)
+        )
         for name, options in {
             "all": {"support": "all"},
             "regular": {},
@@ -272,14 +275,16 @@ def test_columns_that_are_no_tokens_do_not_count(tiny, tiny_folder, tmp_path):
     texts = ["the cat sat on the mat ."]
     wide_model = MaskedLM.load(folder, device="cpu")
     rows = [
-        unmask.evaluate(texts, model=m, pairs=3, constructions=["product", "balanced"]).rows
+        rows_frame(unmask.evaluate(texts, model=m, pairs=3, constructions=["product", "balanced"]))
         for m in (tiny, wide_model)
     ]
     compared = ["pair", "construction", "unary_nll_first", "pair_nll", "a_kl", "g_kl"]
     pd.testing.assert_frame_equal(rows[0][compared], rows[1][compared], rtol=1e-4)
-    every = unmask.evaluate(
-        texts, model=wide_model, pairs=3, constructions=["product", "balanced"], support="all"
-    ).rows
+    every = rows_frame(
+        unmask.evaluate(
+            texts, model=wide_model, pairs=3, constructions=["product", "balanced"], support="all"
+        )
+    )
     assert (every["pair_nll"] > rows[1]["pair_nll"] + 1).all()
 
 
@@ -287,7 +292,7 @@ def test_columns_that_are_no_tokens_do_not_count(tiny, tiny_folder, tmp_path):
     ("change", "message"),
     [
         ({"constructions": ("mrf", "mrf")}, "mrf twice"),
-        ({"support": "all", "alphabet": "abc"}, "exclude each other"),
+        ({"support": "all", "alphabet": "abc"}, "alphabet is not used with support"),
     ],
 )
 def test_a_wrong_request_is_refused_before_the_model_is_loaded(corpus, tmp_path, change, message):

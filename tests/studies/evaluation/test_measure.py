@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import unmask
+from support.study_frames import rows_frame
 from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
 from unmask.joints.constructions.arnold_gokhale import ArnoldGokhale
@@ -161,7 +162,7 @@ def asked(precise, corpus):
 
 @pytest.fixture(scope="module")
 def one_by_one(asked):
-    return unmask.evaluate(**asked).rows.drop(columns="seconds")
+    return rows_frame(unmask.evaluate(**asked)).drop(columns="seconds")
 
 
 @pytest.fixture
@@ -185,9 +186,9 @@ def assert_same(rows, expected):
 
 
 def test_pairs_at_once_have_the_numbers_of_one_by_one(asked, one_by_one, sizes):
-    assert_same(unmask.evaluate(**asked).rows, one_by_one)
+    assert_same(rows_frame(unmask.evaluate(**asked)), one_by_one)
     assert sizes == [12]
-    other = unmask.evaluate(**asked | {"seed": 2}).rows
+    other = rows_frame(unmask.evaluate(**asked | {"seed": 2}))
     assert not other["pair_nll"].equals(one_by_one["pair_nll"])
 
 
@@ -207,7 +208,7 @@ def test_a_stopped_run_goes_on_with_other_batches(
         patch.setattr("unmask.studies.evaluation.measure.ON_A_CPU", 5)
         unmask.evaluate(**asked, out=tmp_path)
     evaluation = unmask.evaluate(**asked, out=tmp_path)
-    assert_same(evaluation.rows, one_by_one)
+    assert_same(rows_frame(evaluation), one_by_one)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +236,7 @@ def test_out_of_memory_halves_every_stage(
         return work(*args, **named)
 
     monkeypatch.setattr(measure, stage, only_four_fit)
-    assert_same(unmask.evaluate(**asked).rows, one_by_one)
+    assert_same(rows_frame(unmask.evaluate(**asked)), one_by_one)
     assert tried == then
     assert sizes == at_once
 
@@ -254,7 +255,7 @@ def test_a_pair_that_fails_does_not_take_the_others_with_it(
     asked, one_by_one, faulty, corpus, in_batches
 ):
     model = faulty({})
-    alone = unmask.evaluate(**asked | {"model": model}).rows.drop(columns="seconds")
+    alone = rows_frame(unmask.evaluate(**asked | {"model": model})).drop(columns="seconds")
     text, block = (
         alone.loc[alone["pair"] == 3, ["text", "first", "second"]]
         .iloc[0]
@@ -268,7 +269,7 @@ def test_a_pair_that_fails_does_not_take_the_others_with_it(
     assert "this one" in broken.failed[0]["reason"]
     expected = alone[alone["pair"] != 3].reset_index(drop=True)
     pd.testing.assert_frame_equal(
-        broken.rows.drop(columns="seconds"), expected, rtol=1e-4, atol=1e-4
+        rows_frame(broken).drop(columns="seconds"), expected, rtol=1e-4, atol=1e-4
     )
 
 
@@ -277,9 +278,9 @@ def test_a_pair_that_fails_does_not_take_the_others_with_it(
 )
 def test_pairs_by_triton_from_the_logits_to_the_numbers(tiny, corpus, monkeypatch, in_batches):
     options = {"data": str(corpus), "model": tiny, "pairs": 2, "constructions": ("balanced",)}
-    plain = unmask.evaluate(**options).rows
+    plain = rows_frame(unmask.evaluate(**options))
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
-    by_triton = unmask.evaluate(**options).rows
+    by_triton = rows_frame(unmask.evaluate(**options))
     columns = ["pair_nll", "unary_nll_first", "a_kl", "g_kl", "incompatibility"]
     pd.testing.assert_frame_equal(by_triton[columns], plain[columns], rtol=1e-4, atol=1e-5)
     assert plain["pair_nll"].nunique() == 2

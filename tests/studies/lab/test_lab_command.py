@@ -21,6 +21,7 @@ def command(capsys):
         code = run(["lab", *map(str, words)])
         printed = capsys.readouterr()
         assert code == 0, printed.err
+        assert ("figure and numbers are in" in printed.err) == ("--out" in words)
         return printed.out
 
     return call
@@ -47,10 +48,13 @@ def test_without_a_study_it_says_what_is_written_where(command, tmp_path):
 
 
 def test_a_study_prints_its_tables_and_writes_to_the_folder_that_is_named(command, tmp_path):
+    report = lab.parallel(lab.SpinModel(sites=3), out="lab-report")
+    assert report.notices() == [
+        f"figure and numbers are in {report.folder}/parallel.png and {report.folder}/parallel.json"
+    ]
     output = command("parallel", "--sites", 3, "--out", "lab-report")
     assert "N=3, coupling 0.4, fields -0.35:0.35" in output
     assert "───" in output
-    assert "lab-report/parallel.png" in output
     assert {path.name for path in (tmp_path / "lab-report").iterdir()} == {
         "lab.json",
         "parallel.json",
@@ -98,7 +102,7 @@ def test_headings_that_do_not_fit_are_broken_and_no_column_is_lost(command, monk
     monkeypatch.setenv("COLUMNS", "80")
     output = command("masking", "--sites", 3, "--fits", 2)
     assert "…" not in output
-    assert re.search(r"^k .*joint block", output, re.M)
+    assert re.search(r"^k +joint block", output, re.M)
     assert re.search(r"^3 .*∞", output, re.M)
 
 

@@ -35,7 +35,8 @@ def test_each_study_has_tables_and_writes_its_files(name, tmp_path):
     assert json.loads((tmp_path / "lab" / "lab.json").read_text())["studies"] == [name]
     frame = study.to_frame()
     assert list(frame.columns) == list(study.columns)
-    assert len(frame) == len(study.rows) > 0
+    assert frame.to_dict("records") == study.rows != []
+    assert study.summary() == "\n".join(study.findings)
 
 
 def test_the_package_lists_the_studies():

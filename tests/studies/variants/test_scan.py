@@ -7,6 +7,8 @@ import pytest
 
 import unmask
 from unmask.common.errors import InputError
+from unmask.runs.progress import Enough
+from unmask.studies.variants import scan
 from unmask.surfaces.cli.app import run
 
 SEQUENCE = "ACDEGACD"
@@ -255,10 +257,25 @@ def test_top_and_rank_by_choose_what_is_shown(letters, letters_folder, rank_by, 
     assert [row[by] for row in printed] == pytest.approx(numbers, abs=1e-4)
     assert run(line) == 0
     out = capsys.readouterr().out
-    _, table, _ = out.rsplit("\n\n", 2)
-    names = [line.split()[0] for line in table.splitlines()[2:]]
+    _, table = out.rsplit("\n\n", 1)
+    names = [line.split()[0] for line in table.splitlines()[2:-1]]
     assert names == [row["mutant"] for row in printed]
-    assert f"the 3 of largest {by}; --save has all" in out
+    assert f"the 3 of largest {by}; a saved file has all" in out
+
+
+def test_a_scan_that_is_stopped_says_so(letters, monkeypatch):
+    monkeypatch.setattr(scan, "SETS_AT_ONCE", 2)
+
+    def enough(done, total, what=""):
+        if done:
+            raise Enough
+
+    stopped = unmask.mutants(SEQUENCE, positions="1-5", model=letters, progress=enough)
+    assert stopped.verdict() == ["Stopped: 8 of 20 mutants were measured."]
+    assert len(stopped.rows) == 8
+    whole = unmask.mutants(SEQUENCE, positions="1-5", model=letters)
+    assert whole.verdict() == []
+    assert stopped.rows == whole.rows[:8]
 
 
 def test_rank_by_alone_orders_all(letters):

@@ -79,10 +79,10 @@ def test_compare_fits_80_columns(model, args):
 
 
 def test_too_large_an_exact_joint_is_refused_before_any_work():
-    message = refused(["fill", "A [MASK] [MASK] [MASK] sat.", "--exact"])
+    message = refused(["fill", "A [MASK] [MASK] [MASK] sat.", "--candidates", "all"])
     assert "passes" in message
     assert "cells" in message
-    assert ": leave out --exact and use --candidates 257 or fewer, or --force" in message
+    assert ": instead of --candidates all use --candidates 257 or fewer, or --force" in message
 
 
 def test_a_defect_of_ours_is_not_hidden(monkeypatch, model):
@@ -121,9 +121,9 @@ def test_fill_by_chain_from_three_blanks_on(tiny, model):
     printed = json.loads(run("fill", THREE, *model, "--json").stdout)
     assert printed == json.loads(json.dumps(unmask.fill(THREE, model=tiny).to_dict()))
     assert printed["construction"] == "chain"
-    assert 0 < printed["mass"] <= 1
+    assert 0 < printed["search"]["mass"] <= 1
     assert len(printed["completions"]) == 10
-    assert printed["certain"] <= 10
+    assert printed["search"]["certain"] <= 10
     grid = json.loads(run("fill", THREE, *model, "--candidates", 3, "--json").stdout)
     assert "candidates_mass" in grid
     assert grid["construction"] == "restarted"
@@ -150,7 +150,8 @@ def test_fill_answers_and_constraints(tiny, model):
         "the [MASK] [MASK] .",
         model=tiny,
         top=4,
-        search=unmask.Search(answers=["cat sat", "dog ran"], **constraints),
+        answers=["cat sat", "dog ran"],
+        **constraints,
     )
     assert printed == json.loads(json.dumps(filling.to_dict()))
     assert {c["tokens"][0] for c in printed["completions"]} == {"cat", "dog"}
@@ -329,11 +330,12 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
     with monkeypatch.context() as patch:
         patch.setattr(terminal, "is_terminal", lambda: True)
         table = run("score", "--file", tmp_path / "texts.txt", *model).stdout.splitlines()
-    assert table[0].split() == ["text", "item", "length", "unknown", "pll"]
-    assert [line.split()[-1] for line in table[2:]] == [f"{row['pll']:.3f}" for row in rows]
+    assert table[0] == "pll (not a probability; higher is better); in nats"
+    assert table[2].split() == ["text", "item", "length", "unknown", "pll"]
+    assert [line.split()[-1] for line in table[4:6]] == [f"{row['pll']:.3f}" for row in rows]
     assert "first minus second" in run("score", "the cat sat .", "a dog ran .", *model).stdout
     long = run("score", f"the {'cat' * 40} sat .", *model, "--rows", "texts").stdout
-    assert long.split()[:5] == ["text", "item", "length", "unknown", "pll"]
+    assert long.splitlines()[2].split() == ["text", "item", "length", "unknown", "pll"]
     assert "\N{HORIZONTAL ELLIPSIS}" not in long
     many = run(
         "score",
@@ -352,8 +354,8 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
     ("words", "message"),
     [
         (
-            "evaluate --data {file} --support all --alphabet cat,dog",
-            "--alphabet and --support all exclude each other",
+            "evaluate {file} --support all --alphabet cat,dog",
+            "--alphabet is not used with --support",
         ),
         ("score 'a cat' --file {file}", "a text and --file were both given"),
         (
@@ -393,8 +395,12 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
         ("sample --decoder verified", "use unmask generate"),
         ("diagnose", "RUN is missing: give RUN, see unmask diagnose --help"),
         ("translate --model m", "DATA is missing: give DATA, see unmask translate --help"),
-        ("evaluate", "--data is missing: give --data, see unmask evaluate --help"),
-        ("evaluate {file}", "--data is missing: give --data {file}"),
+        ("evaluate", "no text was given to evaluate: give DATA, or --blocks"),
+        ("evaluate --data {file}", "--data is not an option: give DATA without a name"),
+        ("evaluate {file} --paper", "--paper is not an option: did you mean --constructions?"),
+        ("frontier", "DATA is missing: give DATA, see unmask frontier --help"),
+        ("frontier {file} --sentences 8", "--sentences is not an option: did you mean --limit?"),
+        ("frontier {file} --length 6 --passes 2,99", "--passes 99 is not below the length, 6"),
         ("score 'a cat' --score surprisal", "use left_to_right"),
         ("mutants ACD --positions 1 --model {file} --device cpu,cpu", "use one here"),
         ("score --file {file} --out scores.csv", "named like a file"),

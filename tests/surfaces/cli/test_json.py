@@ -29,8 +29,8 @@ COMMANDS = {
     "minimal-pairs": ["pairs.csv"],
     "sample": [],
     "diagnose": ["."],
-    "evaluate": ["--data", "texts.txt", "--out", "out"],
-    "frontier": ["--data", "texts.txt", "--out", "out"],
+    "evaluate": ["texts.txt", "--out", "out"],
+    "frontier": ["texts.txt", "--out", "out"],
     "train": ["texts.txt", "--out", "out"],
     "lab": ["dependence"],
 }
@@ -39,7 +39,12 @@ COMMANDS = {
 def answers(*args, **options):
     """Stands for the function of any verb."""
     return SimpleNamespace(
-        to_dict=lambda: VALUES, rows=[], failed=[], skipped={}, status="finished", finished=True
+        to_dict=lambda: VALUES,
+        notices=list,
+        complete=True,
+        rows=[],
+        status="finished",
+        finished=True,
     )
 
 

@@ -92,7 +92,7 @@ def test_a_folder_in_place_of_a_file_is_called_one(run, tmp_path, tiny_folder):
     model = ["--model", tiny_folder]
     score = ["score", "--file", "texts", *model]
     code, _, err = run(
-        score, ["score", "--file", "tables.csv", *model], ["evaluate", "--data", "texts", *model]
+        score, ["score", "--file", "tables.csv", *model], ["evaluate", "texts", *model]
     )
     assert code == 2
     messages = [

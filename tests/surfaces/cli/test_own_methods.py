@@ -11,6 +11,7 @@ import unmask
 from support.command_runner import invoke, refused
 from unmask.common.border.options import options
 from unmask.joints.constructions.construction import CONSTRUCTIONS
+from unmask.sampling.decoders.decoder import DECODERS
 from unmask.sampling.kernels.kernel import KERNELS
 from unmask.sampling.methods import METHODS
 from unmask.scoring.scores.score import SCORES
@@ -53,6 +54,7 @@ def nothing_brought(tmp_path, monkeypatch):
     yield
     SCORES.brought.clear()
     CONSTRUCTIONS.brought.clear()
+    DECODERS.brought.clear()
     KERNELS.brought.clear()
     METHODS.brought.clear()
     options.cache_clear()
@@ -316,3 +318,54 @@ def test_a_kernel_of_a_file_and_an_error_in_its_step(tiny_folder):
     assert refused([*own, "--block-size", "2"]).startswith("--block-size was given, which --kernel")
     line = refused([*own, "--ending", "7"])
     assert line == "kernel.py line 17: ValueError: seven: mend the file"
+
+
+DECODER = """
+import torch
+import unmask
+from unmask.sampling.decoders.decoder import lowest
+from unmask.sampling.decoders.revealing import RevealingInSteps
+
+
+@unmask.method
+class LastFirst(RevealingInSteps):
+    \"\"\"From the last blank to the first.\"\"\"
+
+    def choose(self, on, observed):
+        place = torch.arange(observed.blank.shape[1]).double()
+        return lowest(-place.unsqueeze(0), observed.blank, observed.share)
+"""
+
+
+def test_a_decoder_of_a_file_on_the_frontier_whose_passes_are_an_option_of_the_command(
+    tiny_folder,
+):
+    Path("decoder.py").write_text(DECODER)
+    Path("texts.txt").write_text("the cat sat on the mat .\n")
+    words = ["frontier", "--data", "texts.txt", "--model", tiny_folder, "--length", "4", "--first"]
+    own = [*words, "--decoders", "decoder.py:LastFirst,interleaved", "--passes", "2"]
+    done = invoke([*own, "--out", "run", "--json"])
+    assert done.exit_code == 0, done.output
+    points = json.loads(done.stdout)["points"]
+    assert [(point["decoder"], point["passes"]) for point in points[:2]] == [
+        ("last-first", 2.0),
+        ("interleaved", 2.0),
+    ]
+    again = invoke([*own, "--out", "run", "--json"])
+    assert json.loads(again.stdout)["points"] == points
+
+
+def test_own_code_of_another_kind_names_the_command_that_takes_it():
+    Path("decoder.py").write_text(DECODER)
+    assert refused(["sample", "--kernel", "decoder.py:LastFirst"]) == (
+        "--kernel decoder.py:LastFirst is a decoder, and no kernel: use unmask generate --decoder"
+        " decoder.py:LastFirst"
+    )
+
+
+def test_a_module_of_one_word_is_told_from_a_name():
+    message = refused(["fill", TWO, "--construction", "rules:Peaked"])
+    assert message == (
+        "--construction 'rules:Peaked' is unknown: name code of your own as rules.py:Peaked, or"
+        " package.module:Peaked"
+    )

@@ -23,7 +23,7 @@ CASES = {
         "minimal-pairs {file} --json",
         '{"sentence_good": "the cat sat", "sentence_bad": "cat the sat"}\n' * 2,
     ),
-    "evaluate": ("evaluate --data {file} --pairs 3 --json --out {new}", "\n".join(TEXTS)),
+    "evaluate": ("evaluate {file} --pairs 3 --json --out {new}", "\n".join(TEXTS)),
     "sample": (
         "sample --init {file} --chains 2 --sweeps 2 --json",
         "the cat sat on the mat\na dog ran under the tree\n",
@@ -74,7 +74,7 @@ def test_what_cannot_be_read_is_told_as_standard_input(tiny_folder, tmp_path, na
 
 
 def test_a_run_goes_on_with_the_same_lines_and_refuses_others(tiny_folder, tmp_path):
-    line = f"evaluate --data - --pairs 3 --json --out {tmp_path / 'run'}"
+    line = f"evaluate - --pairs 3 --json --out {tmp_path / 'run'}"
     first = run(line, tiny_folder, "\n".join(TEXTS))
     assert told(run(line, tiny_folder, "\n".join(TEXTS)).stdout) == told(first.stdout)
     other = run(line, tiny_folder, "\n".join(TEXTS[:2]))

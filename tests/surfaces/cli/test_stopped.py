@@ -23,7 +23,7 @@ COMMANDS = {
     ),
     "sample": "sample --chains 4 --sweeps 20 --length 6 --out {out} --model {model} --device cpu",
     "evaluate": (
-        "evaluate --data {texts} --pairs 40 --constructions product,mrf --out {out} --model {model}"
+        "evaluate {texts} --pairs 40 --constructions product,mrf --out {out} --model {model}"
         " --device cpu"
     ),
     "score": (

@@ -96,7 +96,7 @@ def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
 
 def test_joint_as_events(client, events):
     answer = client.post(
-        "/api/fill/events", json={"text": TWO, "construction": "balanced", "exact": True}
+        "/api/fill/events", json={"text": TWO, "construction": "balanced", "candidates": "all"}
     )
     assert answer.headers["content-type"].startswith("text/event-stream")
     event = events(answer.text)
@@ -117,8 +117,9 @@ def test_an_error_on_the_way_is_an_event(client, events):
 def test_dependence(client, tiny):
     answer, known = (
         asked(client, "dependence", text=WHOLE),
-        unmask.dependence(WHOLE, tiny, candidates=32),
+        unmask.dependence(WHOLE, tiny),
     )
+    assert answer["candidates"] == answer["usual"] == known.candidates
     assert answer["tokens"] == list(known.tokens)
     matrix = [[0 if v is None else v for v in row] for row in answer["matrix"]]
     assert np.array(matrix) == pytest.approx(known.matrix.numpy(), abs=1e-5)
@@ -194,6 +195,8 @@ def test_the_plan_is_what_is_computed(client):
         body = {"text": text, "construction": construction, "candidates": candidates}
         plan, answer = asked(client, "plan", **body), asked(client, "fill", **body)
         assert plan["construction"] == answer["construction"], body
+    exact = asked(client, "plan", text=TWO, candidates="all")
+    assert exact["first"] is None, "a vocabulary of 12 tokens needs no first look"
     three = asked(client, "plan", text="the [MASK] [MASK] on the [MASK] .", candidates=5)
     assert three["construction"] == "restarted"
     assert three["constructions"][0][1] == "restarted (default)"
@@ -208,7 +211,7 @@ def test_a_size_that_is_offered_is_not_refused(client, monkeypatch):
     for text in (TWO, "the [MASK] [MASK] on the [MASK] ."):
         sizes = [size for size, _ in asked(client, "plan", text=text)["sizes"]]
         for size in ("2", "5", "8", "exact"):
-            wanted = {"exact": True} if size == "exact" else {"candidates": int(size)}
+            wanted = {"candidates": "all"} if size == "all" else {"candidates": int(size)}
             answer = client.post("/api/fill", json={"text": text, **wanted})
             assert (answer.status_code == 200) == (size in sizes), (text, size)
             assert answer.status_code == 200 or "--" not in answer.json()["error"]
@@ -325,15 +328,46 @@ def test_score_and_difference(client, tiny):
     assert [row["pll"] for row in answer["rows"]] == pytest.approx(
         [row["pll"] for row in known.rows], abs=1e-4
     )
-    total = sum(row["pll_difference"] for row in answer["difference"])
+    total = sum(row["pll_difference"] for row in answer["difference"]["rows"])
     assert total == pytest.approx(known.rows[0]["pll"] - known.rows[1]["pll"], abs=1e-4)
+
+
+@pytest.mark.parametrize("score", ["pll", "energy_norm", "energy_raw"])
+def test_the_better_of_two_texts_is_that_of_the_score_s_direction(client, tiny, score):
+    """The lower energy is the better one; and each row speaks for the text that it favours."""
+    texts = [WHOLE, "the dog sat on the mat ."]
+    for pair in (texts, texts[::-1]):
+        answer = asked(client, "score", texts=pair, score=[score])
+        first, second = (row[score] for row in unmask.score(pair, score, model=tiny).rows)
+        lower_is_better = score.startswith("energy")
+        best = "first" if (first > second) != lower_is_better else "second"
+        sentence = answer["difference"]["better"][score]
+        by = f"By {score} the {best} sentence is better, by {abs(first - second):.2f} nats"
+        assert sentence.startswith(by)
+        for_first = sum(answer["difference"]["for_first"][score])
+        assert for_first == pytest.approx(
+            (first - second) * (-1 if lower_is_better else 1), abs=1e-4
+        )
+
+
+def test_of_two_equal_texts_none_is_better(client):
+    answer = asked(client, "score", texts=[WHOLE, WHOLE], score=["pll"])
+    assert "neither sentence is better" in answer["difference"]["better"]["pll"]
+
+
+def test_any_order_is_exact_where_the_command_is(client, tiny):
+    text = "the cat sat on the mat and a dog ran ."  # 11 tokens
+    (known,) = unmask.score([text], "any_order", model=tiny).rows
+    (row,) = asked(client, "score", texts=[text], score=["any_order"])["rows"]
+    assert row["any_order"] == known["any_order"]
+    assert row["any_order_se"] is known["any_order_se"] is None, "it has no error"
 
 
 def test_infinities_are_the_words_of_files(client, tiny, monkeypatch):
     """A filling that the model rules out."""
     filling = unmask.fill("the [MASK] sat .", tiny, top=1)
     ruled_out = replace(filling.completions[0], log_prob=-inf)
-    monkeypatch.setattr("unmask.verbs.answers.filling.Filling.completions", [ruled_out])
+    monkeypatch.setattr("unmask.verbs.fill._TableFillings.completions", lambda *_: [ruled_out])
     assert (
         asked(client, "fill", text="the [MASK] sat .")["completions"][0]["log_prob"] == "-Infinity"
     )
@@ -349,42 +383,42 @@ def test_a_chain_is_the_one_of_unmask_sample(client, tiny, events, kernel):
         "sweeps": 5,
         "seed": 3,
     }
-    event = events(client.post("/api/sample", json=body).text)
-    assert event[0][0] == "begun"
-    assert event[-1][0] == "end"
+    begun, *event, answer = events(client.post("/api/sample", json=body).text)
+    assert begun[0] == "begun"
     run = unmask.sample(body["template"], model=tiny, kernel=kernel, chains=2, sweeps=5, seed=3)
-    tokens = event[0][1]["tokens"]
-    for name, value in event[1:-1]:
+    tokens = begun[1]["tokens"]
+    for name, value in event:
         if name == "stepped":
             for chain, move in enumerate(value["moves"]):
                 for position, token in zip(move["positions"], move["tokens"], strict=True):
                     tokens[chain][position] = token
-        else:
+        elif name == "swept":
             rows = run.samples[run.samples["sweep"] == value["sweep"]]
             assert value["texts"] == rows["text"].tolist()
             assert value["energies"] == pytest.approx(rows["energy"].tolist())
             assert tokens == [tiny.decode(ids.tolist()) for ids in rows["ids"]]
-    assert value["acceptance"] == pytest.approx(run.diagnosis.acceptance)
-    assert value["novelty"] == pytest.approx(run.diagnosis.novelty)
-    assert value["r_hat"] == pytest.approx(run.diagnosis.functionals[0].r_hat)
+            rates = (value["acceptance"], value["novelty"])
+    assert rates == pytest.approx((run.diagnosis.acceptance, run.diagnosis.novelty))
+    assert answer[0] == "answer"
+    assert answer[1]["diagnosis"]["verdict"] == run.diagnosis.verdict
+    assert answer[1]["samples"] == run.to_dict()["samples"]
+    (so_far,) = [value for name, value in event if name == "partial"]
+    assert so_far["diagnosis"]["draws"] == 4
 
 
 @pytest.mark.parametrize("decoder", ["ancestral", "verified"])
 def test_texts_of_a_decoder_are_those_of_unmask_generate(client, tiny, events, decoder):
     template = "the [MASK] [MASK] on the [MASK] ."
-    body = {"template": template, "kernel": decoder, "chains": 3, "seed": 3}
-    event = events(client.post("/api/sample", json=body).text)
-    assert event[-1][0] == "end"
-    name, swept = event[-2]
-    assert name == "swept"
-    assert swept["sweep"] == 1
-    generation = unmask.generate(template, tiny, decoder=decoder, n_texts=3, seed=3)
-    assert swept["texts"] == generation.texts
-    assert swept["passes"] == generation.passes
-    for option in ({"sweeps": 2}, {"init": WHOLE}, {"energy_temperature": 2}):
-        refused = client.post("/api/sample", json=body | option)
-        assert refused.status_code == 422
-        assert next(iter(option)) in refused.json()["error"]
+    body = {"template": template, "decoder": decoder, "n_texts": 3, "seed": 3}
+    *_, (name, answer) = events(client.post("/api/generate", json=body).text)
+    assert name == "answer"
+    known = unmask.generate(template, tiny, decoder=decoder, n_texts=3, seed=3)
+    assert answer == known.to_dict()
+    refused = client.post("/api/generate", json=body | {"sweeps": 2})
+    assert refused.status_code == 422
+    refused = client.post("/api/sample", json={"template": template, "kernel": decoder})
+    assert refused.status_code == 422
+    assert "generate" in refused.json()["error"]
 
 
 def test_a_chain_starts_from_the_sentence(client, events):

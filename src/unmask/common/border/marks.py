@@ -230,6 +230,8 @@ class Written:
     named     the first parameter, too, has a name and no place
     placed    a later parameter, too, has a place and no name
     help      of every parameter with this annotation whose docstring says nothing of it
+    typed     the value on the command line for texts that are typed and not in a file, where it
+              is another than the default
     """
 
     metavar: str = ""
@@ -239,6 +241,7 @@ class Written:
     named: bool = False
     placed: bool = False
     help: str = ""
+    typed: str | None = None
 
 
 @dataclass(frozen=True)

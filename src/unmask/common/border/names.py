@@ -39,6 +39,7 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "decoding_temperature": "temperature",
     "max_new_tokens": "length",
     "temperature": "energy_temperature",
+    "paper": "constructions",
 }
 """Names that other tools have for arguments of ours, or that ours had; used only where the function
 has ours and not theirs. Of several names of ours the first that the function has is meant. One may

@@ -30,7 +30,7 @@ from unmask.common.border.marks import (
 from unmask.common.border.names import OF_OTHER_METHODS, nearest, verb_that_has
 from unmask.common.errors import InputError, argument_name
 
-HIDDEN = ("progress", "ready", "sink")
+HIDDEN = ("progress", "partial", "ready", "sink")
 """Arguments of Python alone: functions that are called as work goes on."""
 OF_METHODS = ("self", "cls")
 """Parameters that no caller gives."""

@@ -5,6 +5,7 @@ packages bring, and those that the user of this process brought.
 from __future__ import annotations
 
 import pkgutil
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, cached_property
@@ -26,6 +27,14 @@ ENTRY_POINTS = "unmask.methods"
 """The group of entry points by which an installed package brings methods. The name of one is its
 kind and the name of the method, as in `kernel.uniform = "package.module:Uniform"`.
 """
+ONE_WORD_MODULE = re.compile(r"[A-Za-z_]\w*:[A-Za-z_]\w*")
+"""Looks like own code in a module of one word, which is not loaded: `decoder:NAME`, `pairs:NAME`
+are written so, too.
+"""
+
+
+class OfOtherKind(InputError):
+    """A method was given where one of another kind is taken."""
 
 
 class Elsewhere(NamedTuple):
@@ -291,11 +300,11 @@ class Registry(Mapping[str, type]):
             return bool(others) and issubclass(value, others.base)
         return others.is_method(value)
 
-    def _of_other_kind(self, argument: str, name: str) -> InputError:
+    def _of_other_kind(self, argument: str, name: str) -> OfOtherKind:
         assert self.elsewhere is not None
         others: Registry = resolved(self.elsewhere.registry)
         call = f"unmask.{self.elsewhere.verb}({self.elsewhere.argument}={name!r})"
-        return InputError(
+        return OfOtherKind(
             f"{name} is a {others.kind}, and no {self.kind}", argument=argument, use=f"use {call}"
         )
 
@@ -308,6 +317,9 @@ class Registry(Mapping[str, type]):
         near = nearest(value, names) if isinstance(value, str) else None
         if isinstance(value, str) and value.lower().endswith(".py"):
             use = f"name the class in the file, as in {value}:Name"
+        elif isinstance(value, str) and ONE_WORD_MODULE.fullmatch(value):
+            module, _, name = value.partition(":")
+            use = f"name code of your own as {module}.py:{name}, or package.module:{name}"
         elif near is not None:
             use = f"did you mean {near}? Use one of {', '.join(names)}"
         return InputError(f"{shown(value)} is unknown", argument=argument, use=use)

@@ -164,12 +164,21 @@ def _function_again(code: Any) -> OfFunction:
 
 @dataclass(frozen=True)
 class TakesConstructions(TakesMethod):
-    """Marks a parameter that takes several constructions, each once, or "all"."""
+    """Marks a parameter that takes several constructions, each once, or "all".
+
+    also   names of sets of constructions that the function itself knows
+    """
+
+    also: tuple[str, ...] = ()
 
     def accepted(self, argument: str, value: Any) -> Any:
-        """A tuple of constructions."""
-        if isinstance(value, str) and value.strip() == "all":
-            return all_constructions()
+        """A tuple of constructions, or a name of `also`."""
+        if isinstance(value, str):
+            name = value.strip()
+            if name == "all":
+                return all_constructions()
+            if name in self.also:
+                return name
         taken = super().accepted(argument, value)
         names = [construction.name for construction in taken]
         for number, name in enumerate(names):

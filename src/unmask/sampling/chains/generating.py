@@ -84,7 +84,7 @@ def draw_texts(
     if out is None:
         keepers = whole_run.advance(shared)
         samples = [rows for keeper in keepers for rows in keeper.samples]
-        return _in_order([pair for rows in samples for pair in _draws_of(rows, model)])
+        return _in_order([pair for rows in samples for pair in draws_of(rows, model)])
     about = {
         "model": name,
         "dtype": str(model.dtype).removeprefix("torch."),
@@ -123,7 +123,7 @@ def law_of(decoder: Decoder) -> str:
     return sentence
 
 
-def _draws_of(rows: SweepRows, model: MaskedLM) -> list[tuple[int, Draw]]:
+def draws_of(rows: SweepRows, model: MaskedLM) -> list[tuple[int, Draw]]:
     """The texts of a group, each with its number in the whole run."""
     on_host = rows.on_host()
     log_probs: Sequence[float | None] = [None] * len(rows.chains)

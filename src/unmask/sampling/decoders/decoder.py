@@ -131,7 +131,7 @@ class Decoder(Method, ABC, registry=DECODERS):
     one_by_one: ClassVar[bool] = False
     """Whether its law has one token per pass; `parts` are sets that are drafted together."""
     corrects: ClassVar[bool] = False
-    """Whether it asks about tokens that the model sees, which takes training (--refinement)."""
+    """Whether it asks about tokens that the model sees, which takes training for refinement."""
 
     temperature: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
 

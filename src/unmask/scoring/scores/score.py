@@ -191,6 +191,11 @@ class Score(Method, ABC, registry=SCORES):
         return self.meaning()
 
     @property
+    def direction(self) -> str:
+        """Which values are better, in words."""
+        return "higher is better" if self.better > 0 else "lower is better"
+
+    @property
     def columns(self) -> list[str]:
         """Its own column, and the further ones."""
         return [self.name, *(f"{self.name}_{suffix}" for suffix in self.extra)]

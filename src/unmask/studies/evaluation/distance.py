@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +49,9 @@ def bins(distances: Sequence[int], least: int) -> list[tuple[int, int]]:
     return [*ranges, (low, pooled[-1])]
 
 
-def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Figure | None:
+def distance_figure(
+    rows: Sequence[Mapping[str, Any]], column: str, title: str = ""
+) -> Figure | None:
     """Mean pairwise NLL per token against `column`, one line per construction; None where no
     pair has that distance.
 
@@ -57,10 +59,14 @@ def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Fig
     That panel reaches as far above zero as the best construction lies below it; what is worse
     leaves it, and is seen above.
     """
-    known = rows[rows[column].notna()]
-    if known.empty:
+    with_distance = [row for row in rows if row[column] is not None]
+    if not with_distance:
         return None
+    import pandas
+
     from unmask.common.figures import Figure
+
+    known = pandas.DataFrame(with_distance)
 
     names = list(dict.fromkeys(known["construction"]))
     pairs = known[known["construction"] == names[0]]  # each pair once

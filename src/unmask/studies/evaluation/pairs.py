@@ -5,10 +5,10 @@ of regular tokens. Texts come in a seeded order, and the r-th pair of text i is 
 (seed, i, r) alone, drawn without replacement: asking for more pairs keeps those already chosen,
 and a file with fewer texts than pairs gives several pairs per text.
 
-A file of pairs has JSON Lines, one {"text": ..., "block": [i, j]} per line. Positions are
-counted in the model's tokens, the start token included. `syntactic_distance` and `text_index`
-are read where they are present, so that the pairs of one run (DIR/pairs.jsonl) can be given to
-another.
+A file of blocks has JSON Lines, one {"text": ..., "block": [i, j]} per line. Positions are
+indices of the model's tokens, from 0, the start token included. `syntactic_distance` and
+`text_index` are read where they are present, so that the pairs of one run (DIR/pairs.jsonl) can be
+given to another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from unmask.common.checks import shown
 from unmask.common.cloze import Cloze, blanked
 from unmask.common.errors import InputError, UnmaskError, argument_name
 from unmask.common.files import user_path
-from unmask.runs.lines import kind_of, records, source_name
+from unmask.runs.lines import records
+from unmask.runs.unpacking import source_name
 from unmask.studies.evaluation.sources import Text
 
 LARGEST = 2**63 - 1
@@ -198,12 +199,7 @@ def _pair_of_rank(rank: int) -> tuple[int, int]:
     return earlier, later
 
 
-# ---- files of pairs ----
-
-
-def is_pairs_file(data: object) -> TypeGuard[str | os.PathLike[str]]:
-    """Whether the data are a file of pairs, by its name, and not texts."""
-    return isinstance(data, str | os.PathLike) and kind_of(user_path(data, "data")) == ".jsonl"
+# ---- files of blocks ----
 
 
 def read_pairs(
@@ -214,7 +210,7 @@ def read_pairs(
 ) -> list[PositionPair]:
     """The pairs of a file; every problem is an error that names the line."""
     special = frozenset(special_ids)
-    file = user_path(path, "data")
+    file = user_path(path, "blocks")
     pairs: list[PositionPair] = []
     for where, record in records(file, ".jsonl"):
         if not record:
@@ -227,7 +223,7 @@ def read_pairs(
     if not pairs:
         raise InputError(
             f"{source_name(file)!r} holds no pair",
-            argument="data",
+            argument="blocks",
             use="give one JSON object per line with the keys text and block",
         )
     return pairs

@@ -18,7 +18,6 @@ from unmask.studies.evaluation.conllu import Parse
 from unmask.studies.evaluation.pairs import (
     PositionPair,
     choose_pairs,
-    is_pairs_file,
     pairs_as_lines,
     read_pairs,
 )
@@ -26,7 +25,7 @@ from unmask.studies.evaluation.sources import read_texts
 from unmask.tables.default_effort import SPEED
 
 Data = str | os.PathLike[str] | Sequence[str]
-"""A list of texts, or the name of what `read_texts` or `read_pairs` reads."""
+"""A list of texts, or the name of what `read_texts` reads."""
 
 MOST_USUAL = 1000
 FEWEST_USUAL = 2
@@ -42,14 +41,39 @@ FEWEST_SECONDS = 1e-3
 
 
 @dataclass(frozen=True)
+class GivenPairs:
+    """The pairs of a file, which `read_pairs` reads."""
+
+    file: str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class ChosenPairs:
+    """Pairs that a scheme chooses of texts, by a seed.
+
+    scheme   "random" or "contiguous"
+    count    how many; None: those of a first try (`usual_pairs`)
+    """
+
+    data: Data
+    scheme: str
+    count: int | None
+    seed: int
+
+
+@dataclass(frozen=True)
 class Plan:
-    """The pairs to measure, the settings that a resumed run must share, and how many texts were
-    skipped, by reason.
+    """The pairs to measure.
+
+    settings    those that a resumed run must share
+    skipped     how many texts gave no pair, by reason
+    first_try   whether the number of pairs is ours, and smaller than that of a report
     """
 
     pairs: list[PositionPair]
     settings: dict[str, Any]
     skipped: Counter[str]
+    first_try: bool = False
 
     @property
     def longest(self) -> int:
@@ -57,51 +81,55 @@ class Plan:
         return max((len(pair.ids) for pair in self.pairs), default=0)
 
 
-def make_plan(
-    data: Data, model: MaskedLM, regular: Sequence[int], scheme: str, count: int, seed: int
+def given_pairs(given: GivenPairs, model: MaskedLM, regular: Sequence[int]) -> Plan:
+    """The pairs of a file for `model`, whose tokens are among `regular`."""
+    special = _others(model, regular)
+    pairs = read_pairs(given.file, model.words.encode, special, model.max_length)
+    settings = {
+        "blocks": str(given.file),
+        "blocks_sha256": content_hash(pairs_as_lines(pairs)),
+    }
+    return Plan(pairs=pairs, settings=settings, skipped=Counter())
+
+
+def chosen_pairs(
+    chosen: ChosenPairs, model: MaskedLM, regular: Sequence[int], usual_count: int
 ) -> Plan:
-    """Pairs of `data` for `model`, whose tokens are among `regular`: those of a .jsonl file, or
-    `count` chosen by `scheme`.
+    """Pairs of texts for `model`, whose tokens are among `regular`.
+
+    usual_count   how many, where the user names no number
     """
-    special = sorted(set(range(model.vocab_size)) - set(regular))
-    if is_pairs_file(data):
-        return _given_pairs(data, model, special)
-    return _chosen_pairs(data, model, special, scheme, count, seed)
-
-
-def _given_pairs(data: str | os.PathLike[str], model: MaskedLM, special: Sequence[int]) -> Plan:
-    pairs = read_pairs(data, model.words.encode, special, model.max_length)
-    settings = {"data": str(data), "pairs_sha256": content_hash(pairs_as_lines(pairs))}
-    return Plan(pairs, settings, Counter())
-
-
-def _chosen_pairs(
-    data: Data, model: MaskedLM, special: Sequence[int], scheme: str, count: int, seed: int
-) -> Plan:
-    texts = read_texts(data)
-    chosen, skipped = choose_pairs(
+    texts = read_texts(chosen.data)
+    count = usual_count if chosen.count is None else chosen.count
+    without_syntax, skipped = choose_pairs(
         texts,
         model.words.encode,
-        special,
-        scheme=scheme,
+        _others(model, regular),
+        scheme=chosen.scheme,
         count=count,
-        seed=seed,
+        seed=chosen.seed,
         max_tokens=model.max_length,
     )
-    pairs = [_with_syntax(pair, texts[pair.text_index].parse, model) for pair in chosen]
-    if isinstance(data, str | os.PathLike):
-        name = str(data)
+    pairs = [_with_syntax(pair, texts[pair.text_index].parse, model) for pair in without_syntax]
+    if isinstance(chosen.data, str | os.PathLike):
+        name = str(chosen.data)
     else:
         name = f"{len(texts)} given texts"
     settings = {
         "data": name,
         "data_sha256": content_hash("\n".join(text.text for text in texts)),
-        "scheme": scheme,
+        "scheme": chosen.scheme,
         "pairs": count,
-        "seed": seed,
+        "seed": chosen.seed,
         "pairs_sha256": content_hash(pairs_as_lines(pairs)),
     }
-    return Plan(pairs, settings, skipped)
+    is_first_try = chosen.count is None and count < MOST_USUAL
+    return Plan(pairs=pairs, settings=settings, skipped=skipped, first_try=is_first_try)
+
+
+def _others(model: MaskedLM, regular: Sequence[int]) -> list[int]:
+    """The token ids of a model that are not regular."""
+    return sorted(set(range(model.vocab_size)) - set(regular))
 
 
 def _with_syntax(pair: PositionPair, parse: Parse | None, model: MaskedLM) -> PositionPair:

@@ -1,21 +1,19 @@
-"""One evaluation: its model is loaded, its plan made, its pairs measured, and all of it kept in a
-folder.
+"""A model that is loaded and constructions, ready to measure pairs: chosen or given ones, here or
+by workers.
 
-Finished pairs are read from the folder, so the same call after a kill continues where the rows
+Finished pairs are read from a run's folder, so the same call after a kill continues where the rows
 end.
 """
 
 from __future__ import annotations
 
-import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from unmask.common.errors import InputError, UnmaskWarning, argument_name
 from unmask.common.files import read_bytes, write_atomically
 from unmask.joints.constructions.construction import Construction
 from unmask.joints.registry import name_of_stored
@@ -26,106 +24,109 @@ from unmask.models.text.alphabet import alphabet_ids
 from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress
 from unmask.studies.evaluation.measure import Engine, Failed, Measurer, measured_by_workers
-from unmask.studies.evaluation.pairs import PositionPair, is_pairs_file, pairs_as_lines
-from unmask.studies.evaluation.plan import MOST_USUAL, Data, Plan, make_plan, usual_pairs
+from unmask.studies.evaluation.pairs import PositionPair, pairs_as_lines
+from unmask.studies.evaluation.plan import (
+    ChosenPairs,
+    GivenPairs,
+    Plan,
+    chosen_pairs,
+    given_pairs,
+    usual_pairs,
+)
 from unmask.studies.evaluation.stored_rows import Row, StoredRows
-from unmask.studies.evaluation.table import Evaluation, write_evaluation
 
 KIND = "evaluate"
 
 
-def evaluated(
-    data: Data,
-    model: Model,
-    constructions: Sequence[Construction],
-    settings: Mapping[str, Any],
-    choice: tuple[str, int | None, int],
-    folder: Path | None = None,
-    engine: str = "local",
-    progress: Progress | None = None,
-) -> Evaluation:
-    """Load the model, choose the pairs, measure those that the folder does not hold yet.
+@dataclass(frozen=True)
+class MeasuredPairs:
+    """The pairs of a plan after they were measured.
 
-    settings   constructions, arnold_gokhale_steps, support, alphabet
-    choice     scheme, number (None: `usual_pairs`) and seed of the pairs
+    settings   those of the plan
+    rows       one dict per pair and construction, by `stored_rows.COLUMNS`
+    failed     a dict per pair that could not be measured: its number, text and block, and why
+    skipped    how many texts gave no pair, by reason
     """
-    scheme, pairs, seed = choice
-    if is_pairs_file(data):
-        _refuse_choice(data, scheme, pairs)
-    lm, workers, load = shared_model(model, engine)
-    alphabet = settings["alphabet"]
-    if alphabet is None:
-        regular = lm.regular_ids
-    else:
-        regular = tuple(sorted(alphabet_ids(lm.words, alphabet)))
-    support = None if settings["support"] == "all" else regular
-    arguments = (constructions, support)
-    measurer = Measurer(lm, *arguments)
-    if workers is None:
-        measurer.precompile()  # beside the reading of the texts
-    count = pairs or usual_pairs(lm, measurer.tokens, shared=workers is not None)
-    plan = make_plan(data, lm, regular, scheme=scheme, count=count, seed=seed)
-    chosen_here = pairs is None and not is_pairs_file(data)
-    if chosen_here and workers is None and len(plan.pairs) < MOST_USUAL:
-        enough = argument_name("pairs", MOST_USUAL)
-        few = (
-            f"{len(plan.pairs)} pairs are a first try: numbers to report take {enough}, best on a"
-            " GPU"
-        )
-        warnings.warn(few, UnmaskWarning, stacklevel=3)
-    about = {
-        "dtype": str(lm.dtype).removeprefix("torch."),
-        "device": lm.device.type if workers is None else workers.device,
-        "model": model_name(model),
-        "weights": lm.fingerprint,
-    }
-    plan = replace(plan, settings={**about, **settings, **plan.settings})
-    measurer.longest = plan.longest
-    if workers is None or load is None:
-        return measure_plan(plan, measurer, folder, progress)
-    with suppress(Exception):  # what fails here fails in its worker
-        # here, because warnings of workers are dropped
-        look_at_first(lm, (pair.ids for pair in plan.pairs))
-    by_workers = partial(measured_by_workers, workers, load, (*arguments, plan.longest))
-    return measure_plan(plan, by_workers, folder, progress)
+
+    settings: dict[str, Any]
+    rows: list[Row]
+    failed: list[dict[str, Any]]
+    skipped: Counter[str]
 
 
-def _refuse_choice(data: object, scheme: str, pairs: int | None) -> None:
-    """A file of pairs leaves nothing to choose."""
-    if pairs is not None:
-        option = "pairs"
-    elif scheme != "random":
-        option = "scheme"
-    else:
-        return
-    raise InputError(
-        f"has no effect, as the pairs are those of {str(data)!r}",
-        argument=option,
-        use="leave it out",
-    )
+class Measuring:
+    """A model and constructions, ready to measure pairs.
 
-
-def measure_plan(
-    plan: Plan, engine: Engine, out: Path | None, progress: Progress | None
-) -> Evaluation:
-    """Measure all pairs, or with `out` those that this run folder does not hold yet, and write
-    the table and figures there.
+    With workers each loads the model by itself; here it then plans the pairs alone.
     """
-    if out is None:
-        return _all_measured(plan, engine, None, progress)
-    with RunFolder(out, KIND, plan.settings) as folder:
-        lines = pairs_as_lines(plan.pairs).encode()
-        file = folder.path / "pairs.jsonl"
-        if not file.is_file() or read_bytes(file) != lines:
-            write_atomically(file, lines)
-        evaluation = _all_measured(plan, engine, folder, progress)
-        write_evaluation(evaluation, folder.path)
-    return evaluation
+
+    def __init__(
+        self,
+        model: Model,
+        constructions: Sequence[Construction],
+        settings: Mapping[str, Any],
+        engine: str,
+    ) -> None:
+        """settings   what the folder of a run keeps: constructions, support, alphabet"""
+        self.model, self.workers, self.load = shared_model(model, engine)
+        alphabet = settings["alphabet"]
+        if alphabet is None:
+            self.regular = self.model.regular_ids
+        else:
+            self.regular = tuple(sorted(alphabet_ids(self.model.words, alphabet)))
+        support = None if settings["support"] == "all" else self.regular
+        self.of_measurer = (constructions, support)
+        self.measurer = Measurer(self.model, *self.of_measurer)
+        if self.workers is None:
+            self.measurer.precompile()  # beside the reading of the texts
+            device = self.model.device.type
+        else:
+            device = self.workers.device
+        self.settings: dict[str, Any] = {
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "device": device,
+            "model": model_name(model),
+            "weights": self.model.fingerprint,
+            **settings,
+        }
+
+    def plan(self, pairs: ChosenPairs | GivenPairs) -> Plan:
+        """The pairs to measure, with all settings of their run."""
+        if isinstance(pairs, GivenPairs):
+            plan = given_pairs(pairs, self.model, self.regular)
+        else:
+            is_shared = self.workers is not None
+            usual_count = usual_pairs(self.model, self.measurer.tokens, shared=is_shared)
+            plan = chosen_pairs(pairs, self.model, self.regular, usual_count)
+        return replace(plan, settings={**self.settings, **plan.settings})
+
+    def measured(
+        self, plan: Plan, folder: RunFolder | None, progress: Progress | None
+    ) -> MeasuredPairs:
+        """All pairs of a plan, or those that the folder of its run does not hold yet."""
+        if folder is not None:
+            lines = pairs_as_lines(plan.pairs).encode()
+            file = folder.path / "pairs.jsonl"
+            if not file.is_file() or read_bytes(file) != lines:
+                write_atomically(file, lines)
+        return _measured(plan, self._engine(plan), folder, progress)
+
+    def _engine(self, plan: Plan) -> Engine:
+        """What measures the pairs of a plan: this process, or the workers."""
+        if self.workers is None or self.load is None:
+            self.measurer.longest = plan.longest
+            self.measurer.size = None  # the longest text decides how many pairs go at once
+            return self.measurer
+        with suppress(Exception):  # what fails here fails in its worker
+            # here, because warnings of workers are dropped
+            look_at_first(self.model, (pair.ids for pair in plan.pairs))
+        arguments = (*self.of_measurer, plan.longest)
+        return partial(measured_by_workers, self.workers, self.load, arguments)
 
 
-def _all_measured(
+def _measured(
     plan: Plan, engine: Engine, folder: RunFolder | None, progress: Progress | None
-) -> Evaluation:
+) -> MeasuredPairs:
     """All pairs that are not stored yet; those that fail are tried once and recorded."""
     stored = StoredRows(folder)
     failed: list[dict[str, Any]] = []
@@ -149,12 +150,9 @@ def _all_measured(
             report()
     finally:
         stored.store()
-    return Evaluation(
-        settings=plan.settings,
-        rows=stored.frame([name_of_stored(one) for one in plan.settings["constructions"]]),
-        pairs=len(plan.pairs),
-        failed=failed,
-        skipped=plan.skipped,
+    names = [name_of_stored(one) for one in plan.settings["constructions"]]
+    return MeasuredPairs(
+        settings=plan.settings, rows=stored.rows(names), failed=failed, skipped=plan.skipped
     )
 
 

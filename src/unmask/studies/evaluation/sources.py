@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from unmask.common.errors import InputError
 from unmask.common.files import first_line, user_path
-from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, plain_texts, source_name
+from unmask.runs.file_names import kind_of
+from unmask.runs.lines import numbered_lines, plain_texts
+from unmask.runs.unpacking import STANDARD_INPUT, source_name
 from unmask.studies.evaluation.conllu import Parse, read_conllu
 
 HUB_DATASETS: dict[str, tuple[str, str, tuple[str, ...]]] = {

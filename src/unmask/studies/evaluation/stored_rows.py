@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from unmask.common.files import write_table
 from unmask.runs.folder import RunFolder, read_parts, read_rows
-
-if TYPE_CHECKING:
-    import pandas
 
 COLUMNS: dict[str, str] = {
     "pair": "int64",
@@ -95,14 +94,22 @@ class StoredRows:
             self.folder.store(table)
         self.last_written = time.monotonic()
 
-    def frame(self, constructions: Sequence[str]) -> pandas.DataFrame:
+    def rows(self, constructions: Sequence[str]) -> list[Row]:
         """All rows, in the order of the pairs and, within a pair, of these constructions."""
         import pyarrow
 
-        frame: pandas.DataFrame = pyarrow.concat_tables(self.tables).to_pandas()
+        stored: list[Row] = pyarrow.concat_tables(self.tables).to_pylist()
         place_of = {name: place for place, name in enumerate(constructions)}
-        frame["_place"] = frame["construction"].map(place_of)
-        in_order = frame.sort_values(["pair", "_place"], kind="stable").drop(columns="_place")
-        # parts that somebody copied from a run with the same settings may hold a pair again
-        once = in_order.drop_duplicates(["pair", "construction"])
-        return once.reset_index(drop=True)
+        stored.sort(key=lambda row: (row["pair"], place_of[row["construction"]]))
+        once: dict[tuple[int, str], Row] = {}
+        for row in stored:
+            # parts that somebody copied from a run with the same settings may hold a pair again
+            once.setdefault((row["pair"], row["construction"]), row)
+        return list(once.values())
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows as one Parquet file."""
+    import pyarrow
+
+    write_table(path, rows, pyarrow.schema([*COLUMNS.items()]))

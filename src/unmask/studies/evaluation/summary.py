@@ -54,11 +54,11 @@ def is_perplexity(measure: str) -> bool:
 def summarise(
     rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 0, resamples: int = RESAMPLES
 ) -> dict[str, Any]:
-    """Every number of the table: {"pairs": N, "incompatibility": ..., "constructions":
-    [{construction, u_ppl, ...}, ...]}.
+    """Every number of the table: {"n_pairs": N, "incompatibility": ...,
+    "constructions": [{construction, u_ppl, ...}, ...]}.
 
-    Each is a `Number`, except `pairs`, the means `steps` and `objective` (None if no row has them)
-    and the count `not_converged`.
+    Each is a `Number`, except `n_pairs`, the means `steps` and `objective` (None if no row has
+    them) and the count `not_converged`.
     """
     names = list(constructions)
     rows_of = {name: rows[rows["construction"] == name].sort_values("pair") for name in names}
@@ -80,7 +80,7 @@ def summarise(
     means = with_intervals(columns_by_pairs, seed, resamples)
     numbers = dict(zip(per_pair, means, strict=True))
     return {
-        "pairs": len(of_pairs),
+        "n_pairs": len(of_pairs),
         "incompatibility": numbers["", "incompatibility"],
         "constructions": [_row(name, rows_of[name], numbers) for name in names],
     }

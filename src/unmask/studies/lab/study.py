@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -21,6 +21,7 @@ from unmask.common.border.calls import Function, checked
 from unmask.common.errors import InputError
 from unmask.common.files import atomic_path, reading, write_json
 from unmask.common.plain import in_json
+from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
 from unmask.runs.folder import output_folder
 from unmask.runs.progress import Progress
@@ -54,10 +55,11 @@ OPTIONS = {
 class Study(Result):
     """One statement of the theory, computed.
 
-    claim, findings             the statement, and what holds
-    caption, columns, rows      its table, whose cells are numbers or words; `note` explains it
-    draw, numbers               makes the figure; every number behind table and figure, which go
-                                to JSON
+    claim, findings            the statement, and what holds
+    caption, columns, cells    its table: numbers or words, row by row; `note` explains it
+    draw, numbers              makes the figure; every number behind table and figure, which go to
+                               JSON
+    folder                     where both are saved, if they are
     """
 
     name: str
@@ -66,10 +68,44 @@ class Study(Result):
     findings: Sequence[str]
     caption: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
+    cells: Sequence[Sequence[object]]
     note: str
     draw: Callable[[], Figure]
     numbers: dict[str, Any]
+    folder: Path | None = None
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of the table, by its columns."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.cells]
+
+    @property
+    def heading(self) -> str:
+        """The title."""
+        return self.title
+
+    def tables(self) -> list[Table]:
+        """The table, with what explains it above and below."""
+        first, *others = self.columns
+        columns = [Column(first, text=True), *(Column(head, show=cell_text) for head in others)]
+        rows = [[cell_text(row[0]), *row[1:]] for row in self.cells]
+        notes = [self.note] if self.note else []
+        return [Table(columns, rows, title=self.caption, notes=notes)]
+
+    def verdict(self) -> list[str]:
+        """The findings."""
+        return list(self.findings)
+
+    def notices(self) -> list[str]:
+        """Where figure and numbers are."""
+        if self.folder is None:
+            return []
+        path = self.folder / self.name
+        return [f"figure and numbers are in {path}.png and {path}.json"]
+
+    def figure(self) -> Figure:
+        """The figure of the study."""
+        return self.draw()
 
     def to_dict(self) -> dict[str, Any]:
         """The object that NAME.json holds, and the command prints as JSON: words, options, and
@@ -87,12 +123,7 @@ class Study(Result):
         """The table, numbers as they are."""
         import pandas
 
-        return pandas.DataFrame([list(row) for row in self.rows], columns=list(self.columns))
-
-    @property
-    def headline(self) -> str:
-        """The title and the findings."""
-        return f"{self.title}. {' '.join(self.findings)}"
+        return pandas.DataFrame([list(row) for row in self.cells], columns=list(self.columns))
 
     def save(self, folder: Path) -> None:
         """Write figure and numbers into the folder."""
@@ -105,7 +136,7 @@ class Study(Result):
         # The manifest comes first: `lab_folder` refuses a folder that has files and no manifest.
         write_json(folder / MANIFEST, {"made_by": "unmask lab", "studies": sorted(names)})
         with rc_context(STYLE), atomic_path(folder / f"{self.name}.png") as temporary:
-            self.draw().savefig(temporary, dpi=150, format="png")
+            self.figure().savefig(temporary, dpi=150, format="png")
         write_json(folder / f"{self.name}.json", self.to_dict())
 
 
@@ -118,6 +149,18 @@ class Report(Result):
     def to_dict(self) -> dict[str, Any]:
         """The numbers of each study by its name."""
         return {study.name: study.to_dict() for study in self.studies}
+
+    def tables(self) -> list[Table]:
+        """The findings of each study, below its title."""
+        columns = [Column("", text=True)]
+        return [
+            Table(columns, [[f"- {finding}"] for finding in study.findings], title=study.title)
+            for study in self.studies
+        ]
+
+    def notices(self) -> list[str]:
+        """Where figures and numbers are."""
+        return [notice for study in self.studies for notice in study.notices()]
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per finding."""
@@ -152,6 +195,7 @@ def study(function: Function) -> Function:
         result = function(*bound.args, **bound.kwargs)
         if folder is not None and isinstance(result, Study):
             result.save(folder)
+            return replace(result, folder=folder)
         return result
 
     return cast(Function, checked(checked_and_saved))

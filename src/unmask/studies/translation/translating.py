@@ -21,8 +21,9 @@ from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.models.text.word_pieces import UNKNOWN
 from unmask.runs.engine import Workers, each
 from unmask.runs.folder import RunFolder
-from unmask.runs.lines import source_name, text_lines
+from unmask.runs.lines import text_lines
 from unmask.runs.progress import Progress
+from unmask.runs.unpacking import source_name
 from unmask.sampling.chains.convergence import stutters
 from unmask.sampling.chains.snapshot import COUNTS
 from unmask.studies.translation.causal_pairs import CausalPairs, beam_search

@@ -23,6 +23,10 @@ from unmask.studies.variants.scores.score import VARIANT_SCORES, VariantScore
 
 ASSAY_SCORES = Together(VARIANT_SCORES, SCORES)
 ALL = "all"
+FEWER_CHANGES = "fewer_changes"
+"""The column of minus the number of changes, which is no score."""
+PER_CHANGE = "/change"
+"""After the name of a score: divided by the number of changes."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from unmask.common.errors import InputError
 from unmask.common.files import user_path
-from unmask.runs.lines import STANDARD_INPUT, numbered_lines
+from unmask.runs.lines import numbered_lines
+from unmask.runs.unpacking import STANDARD_INPUT
 
 CHANGE = re.compile(r"(?P<old>\D+)(?P<place>\d+)(?P<new>\D+)")
 WITHIN_MUTANT = re.compile(r"\s*[+:/]\s*")

@@ -51,7 +51,7 @@ class Target:
 
     @property
     def statistic(self) -> str:
-        """Which one compares scores with these values, as `assay.STATISTICS` names it."""
+        """Which one compares scores with these values: "spearman" or "auc"."""
         if self.hits is None:
             return "spearman"
         return "auc"

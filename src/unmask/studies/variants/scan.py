@@ -8,7 +8,7 @@ alphabet's tokens at the changed positions is summed over, at up to MOST_CHANGES
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from os import PathLike
@@ -28,8 +28,6 @@ from unmask.models.load import Model, as_model
 from unmask.runs.progress import Enough, Progress
 from unmask.studies.variants.effects import NUMBERS, effects
 from unmask.studies.variants.limits import refuse_more
-from unmask.studies.variants.mutant_map import refuse_undrawable
-from unmask.studies.variants.mutants import Mutants, Ranked
 from unmask.studies.variants.naming import changes_of, listed, refuse_twice
 from unmask.studies.variants.parent import Parent, refuse_english, residue_ids
 from unmask.tables.joint_limits import MAX_PASSES
@@ -49,6 +47,26 @@ PASSES = "passes of the model"
 """The unit of progress."""
 
 
+@dataclass(frozen=True)
+class ScannedMutants:
+    """The mutants of one sequence and their numbers.
+
+    wild_type     the sequence's tokens; `alphabet`: those allowed at a position
+    construction  the name of the rule of the joints
+    changes       for each mutant its (place, token) pairs, places counted from 1
+    numbers       those of `effects` by name, one for each mutant
+    n_asked       how many mutants were asked for; fewer are there if the user had enough
+    """
+
+    sequence: str
+    wild_type: tuple[str, ...]
+    alphabet: tuple[str, ...]
+    construction: str
+    changes: list[tuple[tuple[int, str], ...]]
+    numbers: Mapping[str, list[float]]
+    n_asked: int
+
+
 def scans(
     sequences: Sequence[str],
     model: Model,
@@ -57,12 +75,10 @@ def scans(
     changes: int,
     construction: Construction,
     alphabet: str | PathLike[str] | Sequence[str] | None,
-    top: int | None,
-    rank_by: Ranked | None,
     force: bool,
     progress: Progress | None,
     drawn: bool = False,
-) -> Iterator[Mutants]:
+) -> Iterator[ScannedMutants]:
     """The mutants of each sequence, named or by position; everything is checked before the first.
 
     drawn   a figure is wanted of each
@@ -90,14 +106,22 @@ def scans(
             refuse_undrawable([len(places) for places in of_sequence.sets])
     look_at_first(lm, (of_sequence.parent.ids for of_sequence in chosen))
     if len(chosen) == 1:  # its own passes are the progress
-        mutants = chosen[0].measure(construction, progress)
-        yield replace(mutants, top=top, rank_by=rank_by)
+        yield chosen[0].measure(construction, progress)
         return
     for number, of_sequence in enumerate(chosen, 1):
-        mutants = of_sequence.measure(construction, None)
-        yield replace(mutants, top=top, rank_by=rank_by)
+        yield of_sequence.measure(construction, None)
         if progress:
             progress(number, len(chosen), "sequences")
+
+
+def refuse_undrawable(changes: Sequence[int]) -> None:
+    """Raise if no mutant, of which these are the numbers of changes, has a place on a map."""
+    if all(count > 2 for count in changes):
+        raise InputError(
+            f"shows mutants of one or two changes, and those given have {min(changes)} or more",
+            argument="figure",
+            use="leave it out",
+        )
 
 
 class ChosenMutants:
@@ -184,7 +208,7 @@ class ChosenMutants:
             force=force,
         )
 
-    def measure(self, construction: Construction, progress: Progress | None) -> Mutants:
+    def measure(self, construction: Construction, progress: Progress | None) -> ScannedMutants:
         """The numbers of the mutants. If the user has had enough, those of the mutants that are
         done; raises `Enough` if none is.
         """
@@ -210,13 +234,14 @@ class ChosenMutants:
         except Enough:
             if not changes:
                 raise
-        return Mutants(
+        return ScannedMutants(
             sequence=self.parent.text,
             wild_type=tuple(self.parent.residues),
             alphabet=tuple(self.parent.tokens),
             construction=construction.name,
             changes=changes,
             numbers=numbers,
+            n_asked=sum(len(self._cells(places)) for places in self.sets),
         )
 
     def _pass_count(self, sets: Sequence[Places]) -> int:

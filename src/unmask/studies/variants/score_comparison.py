@@ -13,6 +13,7 @@ statistics are those of `rank_statistics`, and their intervals are bootstrapped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -24,13 +25,11 @@ from unmask.common.intervals import interval, resampled
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.runs.progress import Progress
-from unmask.studies.variants.assay import Assay, Numbers
-from unmask.studies.variants.assay_scores import ChosenScores
+from unmask.studies.variants.assay_scores import FEWER_CHANGES, PER_CHANGE, ChosenScores
 from unmask.studies.variants.contexts import Contexts
 from unmask.studies.variants.limits import refuse_more
 from unmask.studies.variants.parent import Parent, refuse_english, residue_ids
 from unmask.studies.variants.rank_statistics import Column, Target, rank_statistics
-from unmask.studies.variants.recommendation import FEWER_CHANGES, PER_CHANGE, recommendation
 from unmask.studies.variants.text_scores import VariantTexts
 from unmask.studies.variants.variant_lists import Variants, read_variants
 from unmask.tables.joint_limits import MAX_PASSES
@@ -46,6 +45,36 @@ SEED = 0
 """Of the resamples."""
 SMALLEST_GROUP = 20
 """Variants of the smallest group with one number of changes that is compared by itself."""
+Numbers = dict[str, Any]
+"""A row about one score: its name, and numbers by name."""
+
+
+@dataclass(frozen=True)
+class ComparedScores:
+    """Scores of measured variants against the measured values.
+
+    variants      as they were read; `names` are theirs
+    construction  the name of the rule of the scores that need one
+    target        the values, larger is better, and their statistic
+    columns       every score's numbers, one for each variant, by name: the variant's score minus
+                  that of the parent
+    rows          one per column, best first: score, value, low, high; best_in, the share of
+                  resamples in which no other is better; within and its interval, the same among
+                  variants with one number of changes, averaged
+    behind        for each column but the best: how far the best is above it, with the interval
+                  of the paired difference
+    notes         what was guessed, averaged or left out
+    """
+
+    sequence: str
+    names: list[str]
+    variants: Variants
+    construction: str
+    target: Target
+    columns: Mapping[str, Column]
+    rows: list[Numbers]
+    behind: list[Numbers]
+    notes: list[str]
 
 
 def assayed(
@@ -61,7 +90,7 @@ def assayed(
     alphabet: str | PathLike[str] | Sequence[str] | None,
     force: bool,
     progress: Progress | None,
-) -> Assay:
+) -> ComparedScores:
     """Read the list, score its variants, and compare the scores with the values."""
     refuse_english(model, [sequence])
     lm = as_model(model)
@@ -116,8 +145,8 @@ def compared(
     effects: Mapping[str, Column],
     construction: str,
     better: str,
-) -> Assay:
-    """All numbers of the result.
+) -> ComparedScores:
+    """Compare scores with the values.
 
     names     of the variants
     effects   of each score, the variant's minus the parent's
@@ -136,21 +165,16 @@ def compared(
     for row, low, high in zip(others, lows[1:], highs[1:], strict=True):
         difference = best["value"] - row["value"]
         behind.append({"score": row["score"], "value": difference, "low": low, "high": high})
-    return Assay(
+    return ComparedScores(
         sequence=sequence,
-        places=variants.places,
-        construction=construction,
-        column=variants.column,
-        better=better,
-        statistic=target.statistic,
         names=names,
-        changes=variants.changes.tolist(),
-        values=variants.values.tolist(),
-        numbers={name: column.tolist() for name, column in columns.items()},
-        scores=rows,
+        variants=variants,
+        construction=construction,
+        target=target,
+        columns=columns,
+        rows=rows,
         behind=behind,
-        notes=tuple(notes),
-        sentence=recommendation(rows, behind, target, variants.column),
+        notes=notes,
     )
 
 
@@ -187,7 +211,7 @@ def _equal_column(columns: Mapping[str, Column], column: Column, rounding: float
 def _rows_of_columns(
     columns: Mapping[str, Column], target: Target, changes: Int[np.ndarray, " n"]
 ) -> tuple[list[Numbers], Float[np.ndarray, "B s"]]:
-    """One row per column, best first (see `Assay`), and the statistic of the columns, in
+    """One row per column, best first (see `ComparedScores`), and the statistic of the columns, in
     this order, in every resample.
     """
     n = len(changes)

@@ -22,7 +22,9 @@ from jaxtyping import Float, Int
 from unmask.common.checks import one_of, shown
 from unmask.common.errors import InputError, argument_name
 from unmask.common.files import user_path
-from unmask.runs.lines import kind_of, records, rows_of_frame, source_name
+from unmask.runs.file_names import kind_of
+from unmask.runs.lines import records, rows_of_frame
+from unmask.runs.unpacking import source_name
 from unmask.studies.variants.naming import CHANGE, refuse_twice
 from unmask.studies.variants.parent import Change, Parent
 

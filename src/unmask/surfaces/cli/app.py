@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from inspect import signature
 from os import PathLike
 from typing import Annotated, Any, NamedTuple
 
@@ -20,13 +21,15 @@ from unmask.common.border.marks import Written
 from unmask.common.border.options import Option, options
 from unmask.common.errors import InputError, in_python
 from unmask.surfaces.cli import process
-from unmask.surfaces.cli.command import APP, JSON, command, writer
+from unmask.surfaces.cli.command import APP, JSON, command, options_of_command, writer
 from unmask.surfaces.cli.misread import line_of_misreading
 from unmask.surfaces.cli.own_methods import bring_own_methods
 from unmask.surfaces.cli.words import with_stand_ins
 from unmask.verbs import VERBS, first_lines, verb
 
 LAB = "lab"
+FORMAT = "format"
+"""The argument of verbs that write rows."""
 FAMILIAR_COMMANDS = {
     "ppl": "evaluate",
     "perplexity": "evaluate",
@@ -73,7 +76,7 @@ class Called(NamedTuple):
 
     name       what follows `unmask`: "fill", "lab masking"
     function   what it calls
-    extra      options that only the command line has
+    extra      options that only the command line has, or has in another way
     """
 
     name: str
@@ -101,7 +104,7 @@ def _of_verb(name: str) -> Called:
     """The command of a verb: it may have texts from a file, and print JSON."""
     function = verb(name)
     takes_several_texts = options(function)[0].name == "texts"
-    extra: list[Option] = []
+    extra = [_printed(option) for option in options(function) if option.name == FORMAT]
     if takes_several_texts:
         extra += [FILE, replace(TEXT, annotation=SEVERAL_TEXTS)]
     elif hasattr(function, "of_text"):
@@ -111,6 +114,12 @@ def _of_verb(name: str) -> Called:
     if name not in WITHOUT_JSON:
         extra.append(JSON)
     return Called(name=command_name(name), function=function, extra=tuple(extra))
+
+
+def _printed(option: Option) -> Option:
+    """The format of a verb's file as the option of a command, which prints rows in it, too."""
+    of_rows = " Without a folder, rows are printed in it: jsonl or csv."
+    return replace(option, help=option.help + of_rows, only=None)
 
 
 def verb_command(name: str, words: Sequence[str] = ()) -> App:
@@ -126,6 +135,8 @@ def verb_command(name: str, words: Sequence[str] = ()) -> App:
         of_verb = getattr(printing, name, None)
         if of_verb is not None:
             return of_verb(typed)
+        if FORMAT in signature(one.function).parameters:
+            return printing.rows_or_result(name, typed)
         if hasattr(one.function, "of_text"):
             return printing.answers(name, printing.show_answer, typed)
         return printing.one_result(name, typed)
@@ -181,7 +192,7 @@ def run(words: Sequence[str]) -> int:
         one = called(words)
         if one is None:
             return in_python(name, value)
-        return writer([*options(one.function), *one.extra])(name, value)
+        return writer(options_of_command(one.function, one.extra))(name, value)
 
     def line_of(error: BaseException) -> str | None:
         if not isinstance(error, CycloptsError):
@@ -189,7 +200,7 @@ def run(words: Sequence[str]) -> int:
         one = called(words)
         if one is None:
             return f"{process.one_line(str(error)).rstrip(',. ')}: see unmask --help"
-        listed = [*options(one.function), *one.extra]
+        listed = options_of_command(one.function, one.extra)
         return line_of_misreading(error, one.name, words, listed).written(write)
 
     with process.one_line_warnings(write):

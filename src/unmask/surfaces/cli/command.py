@@ -55,13 +55,14 @@ def command(
     extra: Sequence[Option] = (),
     group: str = "unmask",
 ) -> App:
-    """The command of a function: its options, and those that only the command line has (`extra`).
+    """The command of a function.
 
     run     prints; called with the arguments that were typed, as the function takes them, and the
             values of `extra`
+    extra   options that only the command line has, or has in another way than the function
     group   what precedes the command's name
     """
-    listed = [*options(function), *extra]
+    listed = options_of_command(function, extra)
     of_extra = {option.name for option in extra}
     placed = [option.name for option in listed if option.positional]
 
@@ -90,6 +91,12 @@ def command(
     return app
 
 
+def options_of_command(function: Callable[..., Any], extra: Sequence[Option]) -> list[Option]:
+    """The options of a function and those of `extra`, which replace those of the same name."""
+    by_name = {option.name: option for option in [*options(function), *extra]}
+    return list(by_name.values())
+
+
 def _usage(title: str, listed: Sequence[Option], has_file: bool) -> str:
     """The first line of the help: the options that must be given, and the text with a place.
 
@@ -102,7 +109,9 @@ def _usage(title: str, listed: Sequence[Option], has_file: bool) -> str:
             is_elsewhere = has_file and not places
             is_required = option.required and not is_elsewhere
             name = option.name.upper()
-            places.append(name if is_required else f"[{name}]")
+            if not is_required:
+                name = f"[{name}]"
+            places.append(name)
         elif option.required:
             words.append(f"{long_name(option.name)} {metavar(option)}")
     return " ".join([*words, "[OPTIONS]", *places])
@@ -131,13 +140,16 @@ def _parameter(option: Option, is_elsewhere: bool, write: NameWriter) -> inspect
     negative: tuple[str, ...] = ()
     if read.kind is bool and option.default is True:
         negative = (_negative(option.name),)
+    placeholder = metavar(option)
+    if read.kind is bool:  # a flag takes no value
+        placeholder = ""
     shown = Parameter(
         name=[name for name in names if name] or None,
         converter=read.converter,
         n_tokens=read.words,
         allow_repeating=None if read.repeats else False,
         help=_help_of(option, write),
-        metavar="" if read.kind is bool else metavar(option),
+        metavar=placeholder,
         negative=negative,
         group=_group(option),
     )
@@ -173,6 +185,8 @@ def default_text(option: Option) -> str:
         text = ",".join(map(str, value))
     else:
         text = str(value)
+    if option.written.typed is not None:
+        text += f"; {option.written.typed} for texts that are typed"
     return f" [default: {text}]"
 
 

@@ -4,11 +4,9 @@ where.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cyclopts import App
 
@@ -16,16 +14,9 @@ from unmask.studies.lab import STUDIES
 from unmask.studies.lab import all as all_studies
 from unmask.surfaces.cli.command import APP, JSON, command
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from unmask.studies.lab.study import Report, Study
-
 COMMANDS: dict[str, Callable[..., Any]] = {**STUDIES, "all": all_studies}
 EXTRA = (JSON,)
 """Options that only the command line has."""
-FOLDED = 14
-"""Characters of a line of a heading, where the table is too wide."""
 HELP = """The theory of generative masked language models, computed exactly on small models.
 
 A study prints its findings. With --out FOLDER it also writes NAME.png and NAME.json there."""
@@ -40,48 +31,11 @@ def app() -> App:
     return group
 
 
-def _run(name: str, options: dict[str, Any]) -> None:
-    """Compute a study, or all of them, and print the findings.
+def _run(name: str, options: dict[str, Any]) -> int:
+    """Compute a study, or all of them, and print the findings; the exit code.
 
     options   the arguments of the study, and the values of EXTRA
     """
-    from unmask.surfaces.cli import terminal  # help prints no result
-    from unmask.surfaces.cli.printing import answered
-    from unmask.surfaces.cli.show import print_heading
+    from unmask.surfaces.cli.printing import one_result  # help prints no result
 
-    def show(result: Study | Report) -> None:
-        screen = terminal.console()
-        for study in getattr(result, "studies", [result]):
-            print_heading(screen, study.title)
-            if name != "all":
-                _print_table(screen, study)
-            for finding in study.findings:
-                screen.print(f"- {finding}")
-            if "out" in options:
-                for ending in ("png", "json"):
-                    path = Path(options["out"]) / f"{study.name}.{ending}"
-                    screen.print(f"{ending}: {path}", soft_wrap=True)
-
-    answered(f"lab.{name}", options, show)
-
-
-def _print_table(screen: Console, study: Study) -> None:
-    """Print the table of a study, with what explains it above and below."""
-    from unmask.studies.lab.study import cell_text
-    from unmask.surfaces.cli.terminal import print_table
-
-    rows = [[cell_text(cell) for cell in row] for row in study.rows]
-    columns = zip(study.columns, *rows, strict=True)
-    width = sum(_width(column) for column in columns)
-    first, *heads = study.columns
-    if width > screen.width:
-        heads = [fill(head, FOLDED) for head in heads]
-    screen.print(study.caption)
-    print_table(screen, heads, rows, first=first)
-    if study.note:
-        screen.print(study.note)
-
-
-def _width(cells: Sequence[str]) -> int:
-    """Columns of the terminal that a column of the table takes, with the gap beside it."""
-    return max(len(cell) for cell in cells) + 2
+    return one_result(f"lab.{name}", options)

@@ -18,7 +18,7 @@ from unmask.common.border.marks import TakesMethod, comma_separated, mark, resol
 from unmask.common.border.options import Option, options
 from unmask.common.errors import InputError, argument_name
 from unmask.common.methods.own_code import first_line_of, names_code
-from unmask.common.methods.registry import Registry
+from unmask.common.methods.registry import OfOtherKind, Registry
 from unmask.surfaces.cli.command import long_name
 from unmask.surfaces.cli.words import parsing
 
@@ -51,7 +51,8 @@ def bring_own_methods(
                 if registry.is_elsewhere(name):
                     raise _of_other_command(name, option.name, registry)
                 if names_code(name) or registry.entry_of(name) is not None:
-                    _bring(name, option.name, registry, function, extra)
+                    others = [*options(function), *extra] if takes.options else []
+                    _bring(name, option.name, registry, others)
 
 
 def _of_other_command(name: str, parameter: str, registry: Registry) -> InputError:
@@ -81,35 +82,35 @@ def _values(words: Sequence[str], option: Option) -> Iterator[str]:
                 yield word.removeprefix(f"{name}=")
 
 
-def _bring(
-    name: str,
-    parameter: str,
-    registry: Registry,
-    function: Callable[..., Any],
-    extra: Sequence[Option],
-) -> None:
-    """Load one method of own code for a parameter."""
-    before = [*options(function), *extra]
-    registry.taken(parameter, name)  # raises for what is no method of this kind
+def _bring(name: str, parameter: str, registry: Registry, others: Sequence[Option]) -> None:
+    """Load one method of own code for a parameter.
+
+    others   the options of the command that those of the method stand beside; none where the
+             command takes methods without their options
+    """
+    try:
+        registry.taken(parameter, name)
+    except OfOtherKind:
+        raise _of_other_command(name, parameter, registry) from None
     registry.bring_installed(parameter, name)
     cls = registry.brought.get(name)
     if cls is None:  # an object, or a plain function: it has no options
         return
     try:
-        _refuse_clash(name, parameter, cls, before)
+        _refuse_clash(name, parameter, cls, others)
     except InputError:
         del registry.brought[name]
         raise
     options.cache_clear()  # the command has more options now
 
 
-def _refuse_clash(name: str, parameter: str, cls: Any, before: Sequence[Option]) -> None:
+def _refuse_clash(name: str, parameter: str, cls: Any, others: Sequence[Option]) -> None:
     """Refuse an own class whose option has the name of another one of the command.
 
     Methods of one kind may share an option: it is one option of the command then, and its words
     are read in one way.
     """
-    known = {option.name: option for option in before}
+    known = {option.name: option for option in others}
     annotations = _annotations(name, parameter, cls)
     for field in fields(cls):
         other = known.get(field.name)
@@ -131,10 +132,10 @@ def _refuse_clash(name: str, parameter: str, cls: Any, before: Sequence[Option])
             parameter=parameter,
         )
         if parsing(own).kind != parsing(other).kind:
-            others = " and ".join(other.readers)
+            readers = " and ".join(other.readers)
             raise InputError(
                 f"the option {argument_name(field.name)} of {name} is of another type than that"
-                f" of {others}",
+                f" of {readers}",
                 argument=parameter,
                 use=way_out,
             )

@@ -9,29 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from inspect import signature
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import unmask
-from unmask.common.checks import one_of, shown
-from unmask.common.errors import InputError, argument_name
+from unmask.common.border.declarations import hints
+from unmask.common.border.options import options as options_of
+from unmask.common.border.values import accepted
+from unmask.common.checks import shown
+from unmask.common.errors import InputError, argument_name, written_by
 from unmask.common.files import output_file, user_path
 from unmask.common.formats import (
     nats,
     number,
-    percent_at_least,
 )
 from unmask.common.results import Result
-from unmask.joints.registry import label_of
-from unmask.runs.lines import EMPTY, IS_NAMED, STANDARD_INPUT, file_name, refuse_file_name
+from unmask.runs.file_names import IS_NAMED, file_name, refuse_file_name
+from unmask.runs.lines import EMPTY
+from unmask.runs.unpacking import STANDARD_INPUT
 from unmask.surfaces.cli import process, terminal
+from unmask.surfaces.cli.command import writer
 from unmask.surfaces.cli.show import print_heading, print_result
 from unmask.surfaces.cli.terminal import (
-    print_frame,
-    print_names,
     print_table,
 )
 from unmask.verbs import Unanswered
@@ -39,14 +40,10 @@ from unmask.verbs import Unanswered
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unmask.scoring.row_files import LineWriter
-
-WIDEST, LISTED, SHOWN = 10, 20, 5
-"""Positions whose matrix fits into 80 columns, pairs that are listed instead, texts printed at
-the end of a run.
-"""
-BESIDE, GIVEN = 36, "* the tokens given"
-"""Columns of the numbers beside a completion; a note below."""
+SHOWN = 5
+"""Texts printed at the end of a run."""
+TEXTS = "texts"
+"""The argument of a verb that takes texts by place or from a file, and gives a row for each."""
 
 
 def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None]) -> Any:
@@ -57,8 +54,10 @@ def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None]) ->
         if "progress" in signature(function).parameters:
             options["progress"] = report
         result = function(**options)
-    if leads:
-        terminal.print_json(result.to_dict()) if json else show(result)
+    if leads and json:
+        terminal.print_json(result.to_dict())
+    elif leads:
+        show(result)
     return result
 
 
@@ -68,16 +67,90 @@ def _message(line: str) -> None:
 
 
 def show_result(result: Result) -> None:
-    """Print a result on standard output, and its notices on standard error."""
+    """Print a result on standard output."""
     print_result(terminal.console(at_least=terminal.USUAL), result)
-    for notice in result.notices():
-        _message(notice)
 
 
 def one_result(verb: str, options: dict[str, Any]) -> int:
     """Call a verb that no function below calls, and print its result; 1 if a part failed."""
-    result = answered(verb, options, show_result)
+    return finished(verb, answered(verb, options, show_result))
+
+
+def finished(verb: str, result: Result) -> int:
+    """Print what was left out and where files are, on standard error; 1 if a part failed."""
+    if process.rank() == 0:
+        write = writer(options_of(attrgetter(verb)(unmask)))
+        for notice in result.notices():
+            _message(written_by(write, notice))
     return int(not result.complete)
+
+
+# ---- rows ----
+
+
+def rows_or_result(verb: str, options: dict[str, Any]) -> int:
+    """Call a verb that writes rows in a format, and print its result, or the rows; 1 if a part
+    failed.
+
+    Rows are printed if the user names a format, and of texts in a file if no person reads them;
+    those that a folder keeps are not.
+    """
+    function = getattr(unmask, verb)
+    format = options.pop("format", None)
+    kept = "out" in options
+    typed = False
+    as_lines = False
+    if TEXTS in signature(function).parameters:
+        source = _source(options.pop(TEXTS, []), options)
+        typed = isinstance(source, list)
+        as_lines = not typed and not terminal.is_terminal()
+        options[TEXTS] = _not_empty(source) if isinstance(source, list) else source
+    if format is not None and kept:
+        options["format"] = format
+    elif format is not None and options.get("json"):
+        raise InputError(
+            f"and {argument_name('format')} were both given",
+            argument="json",
+            use=f"give one of them, or {argument_name('out')} for a file in this format",
+        )
+    prints_rows = (as_lines or format is not None) and not (kept or options.get("json"))
+    if prints_rows:
+        return _printed_rows(verb, options, format)
+    if typed and format is None:
+        for option in options_of(function):
+            if option.written.typed is not None:
+                options.setdefault(option.name, option.written.typed)
+    return one_result(verb, options)
+
+
+def _printed_rows(verb: str, options: dict[str, Any], format: str | None) -> int:
+    """Print the rows of a verb, as they come if it says when; 1 if a part failed."""
+    from unmask.scoring.row_files import LineWriter, check_format
+
+    function = getattr(unmask, verb)
+    written_as = accepted("format", format, hints(function)["format"]) or "jsonl"
+    check_format(written_as, options.get("rows", ""), on_stream=True)
+    write = LineWriter(terminal.rows_stream(), written_as)
+    comes = "sink" in signature(function).parameters
+    if comes:
+        options["sink"] = write
+
+    def show(result: Any) -> None:
+        if not comes:
+            for row in result.rows:
+                write(row)
+
+    return finished(verb, answered(verb, options, show))
+
+
+def _not_empty(texts: list[str]) -> list[str]:
+    """The texts that were typed; raises if one is empty."""
+    if not all(text.strip() for text in texts):
+        raise InputError(
+            "a text is empty",
+            use=f"give a sentence, or {argument_name('file')} with one text per line",
+        )
+    return texts
 
 
 # ---- one text, or many: fill, compare, dependence, mutants ----
@@ -182,37 +255,6 @@ def _source(words: Sequence[str], options: dict[str, Any]) -> list[str] | Path:
     return [*words, *named]
 
 
-def _show_dependence(result: unmask.Dependence, console: Console) -> None:
-    from unmask.verbs.blanked_texts import sizes_in_words
-
-    names, pairs = result.names(), result.pairs()
-    print_heading(console, result.text)
-    beside = (
-        "the other blanks masked" if result.others == "masked" else "the other tokens as they stand"
-    )
-    mass = (
-        f"{sizes_in_words([result.candidates] * 2)} tokens hold at least"
-        f" {percent_at_least(result.least_mass)} of a product joint"
-    )
-    console.print(
-        f"mutual information of each pair (nats), {beside};\n{result.construction} joints; {mass}\n"
-    )
-    if len(names) <= WIDEST:
-        cells = [[nats(value) for value in row] for row in result.matrix.tolist()]
-        rows = [
-            [name, *row[:i], "-", *row[i + 1 :]]
-            for i, (name, row) in enumerate(zip(names, cells, strict=True))
-        ]
-        print_table(console, [*map(str, result.positions)], rows, first="token")
-    else:
-        rows = [[f"{names[i]} - {names[j]}", nats(value)] for i, j, value in pairs[:LISTED]]
-        print_table(console, ["nats"], rows, first="pair")
-        console.print(
-            f"\nthe {min(LISTED, len(pairs))} strongest of {len(pairs)} pairs; --figure and --json"
-            " have all"
-        )
-
-
 def _show_profile(profile: unmask.Profile) -> None:
     console, about = terminal.console(), profile.about
     mass = (
@@ -231,43 +273,6 @@ def _show_profile(profile: unmask.Profile) -> None:
         console, ["information", "smaller entropy", "ratio", "pairs"], rows, first="distance"
     )
     console.print(f"\n{len(profile.by_distance)} distances in all")
-
-
-def _show_mutants(result: unmask.Mutants, console: Console) -> None:
-    print_heading(console, result.sequence)
-    console.print(
-        f"{len(result):,} mutants; {result.construction} joint; {len(result.alphabet)} tokens"
-        " per residue; in nats\n"
-    )
-    best = result.best()
-    print_frame(console, best.to_frame().drop(columns="changes"))
-    if len(best) < len(result):
-        having_all = "--save and --json have all"
-        if result.top is not None:
-            having_all = "--save has all"
-        console.print(f"\nthe {len(best)} of largest {result.ranked_by}; {having_all}")
-
-
-def _show_assay(result: unmask.Assay) -> None:
-    import pandas
-
-    from unmask.studies.variants.assay import HEADS, STATISTICS
-
-    console = terminal.console(at_least=terminal.USUAL)
-    print_heading(console, result.sequence)
-    statistic = f"{STATISTICS[result.statistic]} with {result.column}, {result.better} is better"
-    within = "; within: among variants with as many changes" if "within" in result.scores[0] else ""
-    sites = f"{len(result):,} variants at {len(result.places)} sites"
-    console.print(f"{sites}; {statistic};\nlow, high: its 95 % interval{within}\n", soft_wrap=True)
-    heads = {"value": HEADS[result.statistic], "within_low": "low", "within_high": "high"}
-    print_frame(
-        console, pandas.DataFrame(result.scores).drop(columns="best_in").rename(columns=heads)
-    )
-    console.print("", *result.notes, result.sentence, sep="\n", soft_wrap=True)
-
-
-dependence: partial[int] = partial(answers, "dependence", _show_dependence)
-mutants: partial[int] = partial(answers, "mutants", _show_mutants)
 
 
 def assay(options: dict[str, Any]) -> None:
@@ -291,7 +296,7 @@ def assay(options: dict[str, Any]) -> None:
     if "measured" not in options:
         measured = argument_name("measured")
         raise InputError(f"{measured} is missing", use="give a CSV or TSV file of variants")
-    answered("assay", options, _show_assay)
+    answered("assay", options, show_result)
 
 
 def profile(options: dict[str, Any]) -> None:
@@ -299,129 +304,7 @@ def profile(options: dict[str, Any]) -> None:
     answered("profile", options, _show_profile)
 
 
-def check(options: dict[str, Any]) -> None:
-    """Print what was understood of a model."""
-    hint = "" if "data" in options else "; give --data to measure it on your texts"
-
-    def show(result: unmask.Check) -> None:
-        console = terminal.console()
-        print_table(console, (), result.rows(), first="name", last="found")
-        for sentence in [f"looks wrong: {concern}" for concern in result.concerns] or [
-            f"nothing looks wrong{hint}"
-        ]:
-            console.print(f"\n{sentence}", soft_wrap=True)
-
-    answered("check", options, show)
-
-
-# ---- a corpus: evaluate, frontier, train, translate, serve ----
-
-
-def evaluate(options: dict[str, Any]) -> int:
-    """Print the table, and what was left out; 1 if pairs failed.
-
-    --paper without a scheme measures both schemes; its JSON is one object, with the result of
-    each scheme under its name.
-    """
-    from unmask.studies.evaluation.pairs import is_pairs_file
-
-    if (
-        not options.get("paper")
-        or options.get("scheme") is not None
-        or is_pairs_file(options["data"])
-    ):
-        result = _evaluated(options)
-        return _print_failed(result, options.get("out"))
-    out, json = options.get("out"), options.pop("json", False)
-    results, failed = {}, 0
-    for scheme in ("random", "contiguous"):
-        place = {} if out is None else {"out": Path(out) / scheme}
-        result = _evaluated({**options, "scheme": scheme, **place}, shows=not json)
-        results[scheme] = result.to_dict()
-        failed = max(failed, _print_failed(result, place.get("out")))
-    if json and process.rank() == 0:
-        terminal.print_json(results)
-    return failed
-
-
-def _evaluated(options: dict[str, Any], shows: bool = True) -> unmask.Evaluation:
-    """Evaluate by one scheme, and print the table if `shows`."""
-    from unmask.studies.evaluation.markdown import HEADINGS, cell, written
-
-    out = options.get("out")
-
-    def show(evaluation: unmask.Evaluation) -> None:
-        if not shows:
-            return
-        rows = []
-        for row in evaluation.summary["constructions"]:
-            difference = cell(row["difference"], "difference") if "difference" in row else ""
-            rows.append(
-                [
-                    label_of(row["construction"]),
-                    *(written(row[m]["value"], m) for m in HEADINGS),
-                    difference,
-                ]
-            )
-        if rows:
-            pairs = (
-                f"{evaluation.summary['pairs']:,} {evaluation.settings.get('scheme') or 'given'}"
-                " pairs"
-            )
-            print_table(
-                terminal.console(),
-                [*HEADINGS.values(), "P-NLL per token\nminus product"],
-                rows,
-                first=pairs,
-            )
-            _print_place("intervals, rows and figures", out)
-
-    result: unmask.Evaluation = answered("evaluate", options, show)
-    return result
-
-
-def _print_failed(result: unmask.Evaluation, out: Any) -> int:
-    """Say which texts were skipped and how many pairs failed; 1 if some did."""
-    _print_skipped(result)
-    if result.failed:
-        failed = (
-            f"{len(result.failed)} of {result.pairs} pairs failed, the first with"
-            f" {result.failed[0]['reason']}"
-        )
-        where = "" if out is None else f"see {Path(out) / 'failures.jsonl'}; "
-        _message(f"{failed}: {where}the same command tries them again")
-    return int(bool(result.failed))
-
-
-def frontier(options: dict[str, Any]) -> None:
-    """Print the table, and what was left out."""
-
-    def show(result: unmask.Frontier) -> None:
-        from unmask.studies.evaluation.frontier import cells
-
-        console = terminal.console(at_least=terminal.USUAL)
-        console.print(result.headline, soft_wrap=True)
-        rows = ([result.name_of(point), *cells(point)] for point in result.points)
-        print_table(
-            console,
-            ["rounds", "rows", "nats per token", f"minus {result.best}"],
-            rows,
-            first="decoder",
-        )
-        _print_place("rows, table and figure", options.get("out"))
-
-    _print_skipped(answered("frontier", options, show))
-
-
-def _print_place(what: str, out: Any) -> None:
-    _message(
-        f"\n{what} are not kept: give --out FOLDER" if out is None else f"\n{what} are in {out}"
-    )
-
-
-def _print_skipped(result: unmask.Evaluation | unmask.Frontier) -> None:
-    for reason, count in result.skipped.items():
-        _message(f"{count} {'text' if count == 1 else 'texts'} skipped: {reason}")
+# ---- a corpus: train, translate, serve ----
 
 
 def train(options: dict[str, Any]) -> None:
@@ -604,163 +487,3 @@ def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
         console.print(f"judge {judge['name']}: {texts}{starts} (lower is better)")
     for sentence in diagnosis.verdict:
         console.print(f"- {sentence}")
-
-
-# ---- score, minimal_pairs ----
-
-
-def score(options: dict[str, Any]) -> int:
-    """Print tables of sentences, or rows as they come; 1 if a text lacks a score.
-
-    Sentences that were typed, and files at a terminal, get tables, unless --format asks for rows.
-    """
-    json, words = options.pop("json", False), options.pop("texts", [])
-    out = options.get("out")
-    texts = _source(words, options)
-    if isinstance(texts, list) and not all(text.strip() for text in texts):
-        raise InputError(
-            "a text is empty",
-            use=f"give a sentence, or {argument_name('file')} with one text per line",
-        )
-    format = options.get("format")
-    tables = format is None and (isinstance(texts, list) or terminal.is_terminal())
-    if tables and isinstance(texts, list):
-        options.setdefault("rows", "nested")
-    write = _row_writer(options, json)
-    lines = not (json or out or tables)
-    missing, complete = dict[int, str](), set[bool]()
-
-    def note(place: int, reason: str | None) -> None:
-        complete.add(reason is None)
-        if reason is not None:
-            missing.setdefault(place, reason)
-
-    def sink(row: Mapping[str, Any]) -> None:
-        write(row)
-        names = list(row)  # by place: a column of the user may have one of our names
-        reason = names[-3] if options.get("rows") == "nested" else names[-1]
-        note(row[names[0]], row[reason])
-
-    with terminal.progress() as report:
-        scores = unmask.score(texts, **options, sink=sink if lines else None, progress=report)
-    if json:
-        terminal.print_json(scores.to_dict())
-    elif tables and out is None:
-        _show_sentences(scores)
-    for place, why in () if lines else scores.reasons():
-        note(place, why)
-    failed = _report_missing(missing, "text lacks a score", "texts lack a score", "text")
-    _report_rows(out, format)
-    return int(True not in complete or bool(failed))
-
-
-def minimal_pairs(options: dict[str, Any]) -> int:
-    """Print accuracies, or with --format the pairs; 1 if a pair lacks a score."""
-    json, format = options.pop("json", False), options.get("format")
-    out = options.get("out")
-    write = _row_writer(options, json)
-    with terminal.progress() as report:
-        pairs = unmask.minimal_pairs(**options, progress=report)
-    if json:
-        terminal.print_json(pairs.to_dict())
-    elif format is not None and out is None:
-        for row in pairs.rows:
-            write(row)
-    else:
-        _show_pairs(pairs)
-    missing = {place: reason for place, reason in pairs.reasons() if reason is not None}
-    failed = _report_missing(missing, "pair lacks a score", "pairs lack a score", "pair")
-    _report_rows(out, format)
-    return int(len(missing) == len(pairs) or bool(failed))
-
-
-def _row_writer(options: dict[str, Any], json: bool) -> LineWriter:
-    """What prints rows in the format that was typed.
-
-    Without --out, the format is taken out of the options: the verb writes no file.
-    """
-    from unmask.scoring.row_files import LineWriter, check_format
-    from unmask.verbs.score_options import Format
-
-    out, format = options.get("out"), options.get("format")
-    if out is None:
-        options.pop("format", None)
-    if json and format and out is None:
-        raise InputError(
-            f"and {argument_name('format')} were both given",
-            argument="json",
-            use=f"give one of them, or {argument_name('out')} for a file in this format",
-        )
-    written_as = "jsonl"
-    if format is not None:
-        written_as = one_of("format", format, get_args(Format))
-    check_format(written_as, options.get("rows", "texts"), on_stream=out is None)
-    return LineWriter(terminal.rows_stream(), written_as)
-
-
-def _report_rows(out: str | None, format: str | None) -> None:
-    """Say where the rows of a folder are."""
-    if out is not None:
-        _message(f"rows are in {Path(out) / 'scores'}.{format or 'jsonl'}")
-
-
-def _show_sentences(scores: unmask.Scores) -> None:
-    console, unit = terminal.console(at_least=terminal.USUAL), scores.shape.unit
-    if scores.shape.kind != "nested":
-        import pandas
-
-        hidden = {scores.shape.own(column) for column in ("id", "reason", "position")}
-        columns = [column for column in scores.shape.columns.names if column not in hidden]
-        columns.sort(
-            key=lambda column: column != scores.shape.own("text")
-        )  # a long text is folded in the first column alone
-        return print_frame(
-            console, pandas.DataFrame(list(scores), columns=columns, dtype=object)
-        )  # counts stay whole numbers
-    for place, row_as_given in enumerate(scores):
-        row = scores.shape.ours(row_as_given)
-        console.print(end="\n" if place else "")
-        print_heading(console, row["text"])
-        cells = []
-        for name in (score.name for score in scores.shape.scores):
-            per_token, error = (
-                None if row[name] is None else row[name] / row["length"],
-                row.get(f"{name}_se"),
-            )
-            shown = "" if error is None else f"± {error:.3f}" if error else "exact"
-            cells.append([name, number(row[name]), number(per_token), shown])
-        columns = [unit, "per token", *(["error"] if any(cell[-1] for cell in cells) else [])]
-        print_table(
-            console,
-            columns,
-            (cell[: len(columns) + 1] for cell in cells),
-            first=f"{row['length']} tokens",
-        )
-    if len(scores) == 2 and (by_token := [score.name for score in scores.by_token()]):
-        console.print(f"\nfirst minus second, token by token ({unit})")
-        cells = []
-        for row in scores.difference():
-            pair = dict.fromkeys([row["first_token"] or "-", row["second_token"] or "-"])
-            cells.append(
-                [" / ".join(pair), *(f"{row[f'{name}_difference']:+.3f}" for name in by_token)]
-            )
-        print_names(console, by_token, cells, first="first / second")
-    return None
-
-
-def _show_pairs(pairs: unmask.PairScores) -> None:
-    console, rows = terminal.console(at_least=terminal.USUAL), dict[str, list[str]]()
-    for row in pairs.accuracy:
-        low, high = (None if row[end] is None else 100 * row[end] for end in ("low", "high"))
-        share = (
-            "-"
-            if row["accuracy"] is None
-            else f"{100 * row['accuracy']:.1f} [{low:.0f}, {high:.0f}]"
-        )
-        name = "all pairs" if row["level"] == "all" else f"{row['level']} {row['name']}"
-        rows.setdefault(name, [name, str(row["pairs"]), str(row["ties"])]).append(share)
-    print_names(console, ["pairs", "ties", *pairs.scores], rows.values(), first="group")
-    console.print(
-        "\naccuracy in %, with 95 % intervals; ties count half; pairs that lack a score are"
-        " left out"
-    )

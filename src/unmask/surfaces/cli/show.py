@@ -160,7 +160,7 @@ def _print_columns(
     """
     if any(column.head for column in columns):
         heads = [Text(column.head) for column in columns]
-        _print_row(screen, columns, heads, widths)
+        _print_row(screen, columns, heads, widths, are_heads=True)
         dash = "-" if screen.options.ascii_only else "─"
         table_width = _taken(widths) - GAP
         screen.print(dash * min(table_width, screen.width))
@@ -169,11 +169,16 @@ def _print_columns(
 
 
 def _print_row(
-    screen: Console, columns: Sequence[Column], cells: Sequence[Text], widths: list[int]
+    screen: Console,
+    columns: Sequence[Column],
+    cells: Sequence[Text],
+    widths: list[int],
+    are_heads: bool = False,
 ) -> None:
     """Print the cells of a row, which may have several lines.
 
-    Numbers stand in the last line of a folded name, but in the first one of a text.
+    Numbers stand in the last line of a folded name, but in the first one of a text. Heads end in
+    the same line, above the dashes.
     """
     folded = []
     for cell, width in zip(cells, widths, strict=True):
@@ -183,7 +188,7 @@ def _print_row(
     for line in range(height):
         printed = Text()
         for column, lines, width in zip(columns, folded, widths, strict=True):
-            from_top = column.text or beside_text
+            from_top = (column.text or beside_text) and not are_heads
             place = line if from_top else line - (height - len(lines))
             part = lines[place] if 0 <= place < len(lines) else Text()
             padding = " " * (width - part.cell_len)

@@ -36,7 +36,12 @@ STAND_IN = "\0"
 
 def with_stand_ins(words: Sequence[str]) -> list[str]:
     """The words as cyclopts gets them: the dash of - and of -0.2:0.2 is replaced."""
-    return [f"{STAND_IN}{word[1:]}" if DASHED.match(word) else word for word in words]
+    replaced = []
+    for word in words:
+        if DASHED.match(word):
+            word = f"{STAND_IN}{word[1:]}"
+        replaced.append(word)
+    return replaced
 
 
 def as_typed(word: str) -> str:

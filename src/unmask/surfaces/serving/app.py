@@ -4,7 +4,7 @@ files; nothing from outside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from inspect import signature
@@ -24,23 +24,27 @@ from unmask.common.border.declarations import description, summary
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, UnmaskError
 from unmask.common.files import as_json, parse_json
+from unmask.common.results import Result
 from unmask.joints.constructions.construction import all_constructions
 from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.word_marks import WordMarks
-from unmask.runs.progress import Enough
-from unmask.sampling.methods import METHODS, SampleMethod
+from unmask.sampling.decoders.decoder import DECODERS
+from unmask.sampling.kernels.kernel import KERNELS
+from unmask.sampling.methods import SampleMethod
 from unmask.scoring.registry import with_names
 from unmask.surfaces.serving import limits
 from unmask.surfaces.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
 from unmask.surfaces.serving.limits import ENDPOINTS
 from unmask.surfaces.serving.names import in_request
 from unmask.surfaces.serving.questions import COMMAND, EXTENTS, KINDS, Answer, Answers, Copies
-from unmask.surfaces.serving.watch import watch
+from unmask.surfaces.serving.watch import Event, watch_chains, watch_texts
 
-BUNDLED, SAMPLE = model_name(None), "sample"
-COPIED = ("fill", "dependence", "mutants", "score", SAMPLE)
+BUNDLED = model_name(None)
+STREAMED = ("sample", "generate")
+"""Questions whose steps are events, and whose answer is the last one."""
+COPIED = ("fill", "dependence", "mutants", "score", *STREAMED)
 PAGE = Path(__file__).parent / "page"
 
 LINE: dict[str, Any] = {
@@ -141,7 +145,7 @@ def create_app(
 
 
 def _add_answers(app: FastAPI, jobs: Jobs, answers: Answers, copies: Copies) -> None:
-    for name in [name for name in ENDPOINTS if name != SAMPLE]:
+    for name in [name for name in ENDPOINTS if name not in STREAMED]:
         _add_question(app, jobs, name, getattr(answers, name))
 
     def copying(name: str) -> Callable[..., Any]:
@@ -158,25 +162,36 @@ def _add_answers(app: FastAPI, jobs: Jobs, answers: Answers, copies: Copies) -> 
     for name in COPIED:
         app.post(f"/api/{name}/copy")(copying(name))
 
-    async def sample(body: Any, request: Request) -> StreamingResponse:
-        """Chains as they run: events `job`, `begun`, `stepped` (every step of every chain),
-        `swept`, then `end` or `error`.
-        """
-        settings = await jobs.answer(request, lambda: answers.settings(body.model_dump()))
+    _add_stream(app, jobs, answers.model, "sample", answers.sample_settings, watch_chains)
+    _add_stream(app, jobs, answers.model, "generate", answers.generate_settings, watch_texts)
+
+
+def _add_stream(
+    app: FastAPI,
+    jobs: Jobs,
+    model: MaskedLM,
+    name: str,
+    settings_of: Callable[[dict[str, Any]], Any],
+    watch: Callable[[Any, MaskedLM], Iterator[Event]],
+) -> None:
+    """The route of a question that is answered step by step; what nothing uses is refused before
+    the stream begins.
+    """
+
+    async def route(body: Any, request: Request) -> StreamingResponse:
+        settings = await jobs.answer(request, lambda: settings_of(body.model_dump()))
 
         def work(emit: Emit) -> None:
-            stopped = False
-            try:
-                for name, event in watch(settings, answers.model):
-                    emit(name, event)
-            except Enough:
-                stopped = True
-            emit("end", {"stopped": stopped})
+            for event, value in watch(settings, model):
+                described = value.to_dict() if isinstance(value, Result) else value
+                emit(event, described)
 
         return jobs.stream(work)
 
-    sample.__annotations__["body"] = limits.request(SAMPLE)
-    app.post(f"/api/{SAMPLE}", responses=EVENTS, response_class=StreamingResponse)(sample)
+    route.__annotations__["body"] = limits.request(name)
+    route.__name__ = name
+    route.__doc__ = watch.__doc__
+    app.post(f"/api/{name}", responses=EVENTS, response_class=StreamingResponse)(route)
 
 
 def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Answer]) -> None:
@@ -288,7 +303,8 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
             {"name": entry.name, "label": entry.label, "meaning": entry.meaning()}
             for entry in all_constructions()
         ],
-        "kernels": [_method_facts(cast("type[SampleMethod]", cls)) for cls in METHODS.values()],
+        "kernels": [_method_facts(cast("type[SampleMethod]", cls)) for cls in KERNELS.values()],
+        "decoders": [_method_facts(cast("type[SampleMethod]", cls)) for cls in DECODERS.values()],
         "scores": [
             _facts(entry, "name", "probability", "by_token")
             | {
@@ -303,13 +319,10 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
 
 def _method_facts(cls: type[SampleMethod]) -> dict[str, Any]:
     """A kernel or decoder: its words, and the options that the page may show for it."""
-    names = [option.name for option in fields(cls)]
-    if not cls.decodes:
-        names.append("init")
     return {
-        **_facts(cls, "name", "label", "law", "decodes"),
+        **_facts(cls, "name", "label", "law"),
         "meaning": cls.meaning(),
-        "options": names,
+        "options": [option.name for option in fields(cls)],
     }
 
 

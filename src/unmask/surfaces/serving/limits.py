@@ -29,10 +29,8 @@ MOST_CHAINS, MOST_SWEEPS, MOST_STEPS = 16, 500, 200_000
 """Steps of a chain's run: chains x sweeps x free tokens."""
 MOST_PASSES, MOST_MUTANTS = 70_000, 20_000
 """Passes of a joint, or of dependence: an exact pair of a vocabulary of 30,000 tokens."""
-MOST_JOBS, MOST_CELLS, MOST_EXACT_TOKENS = 48, 40, 10
-"""At once, more are answered with 429; along each edge of a heat map; of a text whose orders
-are enumerated, not sampled.
-"""
+MOST_JOBS, MOST_CELLS = 48, 40
+"""At once, more are answered with 429; along each edge of a heat map."""
 
 Text = Annotated[str, Len(1, LONGEST_TEXT)]
 Content = Annotated[str, Len(1, MOST_BATCH_BYTES)]
@@ -124,7 +122,7 @@ ENDPOINTS: dict[str, Endpoint] = {
         "dependence",
         {"text": Text, "construction": Name, "others": None, "candidates": Candidates},
         {"text": "The doctor told her patient to rest.", "candidates": 32},
-        {"text": NEEDED, "candidates": 32},
+        {"text": NEEDED},
         {
             "chosen": (
                 Chosen | None,
@@ -198,6 +196,17 @@ ENDPOINTS: dict[str, Endpoint] = {
             "chains": 1,
             "sweeps": None,
         },
+    ),
+    "generate": Endpoint(
+        "generate",
+        {
+            "template": Text,
+            "decoder": Name,
+            "n_texts": Annotated[int, Interval(ge=1, le=MOST_CHAINS)],
+            "seed": Annotated[int, Interval(ge=0, le=2**53)],
+        },
+        {"template": "The old [MASK] [MASK] by the river.", "decoder": "verified", "n_texts": 4},
+        {"template": NEEDED, "n_texts": 4},
     ),
 }
 

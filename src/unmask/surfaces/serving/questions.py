@@ -14,7 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import is_dataclass, replace
+from dataclasses import is_dataclass
 from json import dumps
 from math import comb, prod
 from pathlib import Path
@@ -37,25 +37,25 @@ from unmask.joints.joint import Joint, mutual_information, not_converged
 from unmask.joints.registry import DEFAULT, INDEPENDENT, SEARCHED, label_of, named
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import has_several_lengths, read_blanks
-from unmask.runs.lines import FASTA, RECORDS, column, kind_of, looks_like_a_file, records
+from unmask.runs.file_names import FASTA, RECORDS, kind_of, looks_like_a_file
+from unmask.runs.lines import column, records
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import DECODERS
-from unmask.sampling.energies.energy import ENERGIES
 from unmask.sampling.settings import GenerateSettings, SampleSettings
 from unmask.scoring.encoding import spaced_words
 from unmask.scoring.items import Item, items_of
-from unmask.scoring.scores.score import SCORES
+from unmask.scoring.scores.score import Score
 from unmask.scoring.sentence_pairs import PAIRS, pairs_of
 from unmask.surfaces.serving import limits
 from unmask.surfaces.serving.jobs import FairLock, shared
 from unmask.surfaces.serving.names import in_request
 from unmask.tables.candidates import plan_candidates
 from unmask.tables.unary import pass_count
-from unmask.verbs.answers.plots import dependence_in_words, pair_map
 from unmask.verbs.blanked_texts import FEW
 from unmask.verbs.compare import Comparison
-from unmask.verbs.dependence import dependences
+from unmask.verbs.dependence import _candidates_of, dependences
 from unmask.verbs.fill import Completion, completions_of_table, is_searched
+from unmask.verbs.pair_plots import dependence_in_words, pair_map
 
 BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """The blanks of the page; the verbs take the first three of them and the model's own mask token."""
@@ -192,10 +192,8 @@ class Answers:
         sizes = [
             ["auto", "the whole vocabulary, searched" if searched else "as many as take seconds"]
         ]
-        vocabulary, free = (
-            len(self.model.regular_ids),
-            request["candidates"] is None and not searched,
-        )
+        vocabulary = len(self.model.regular_ids)
+        takes_long = request["candidates"] is None and not searched
         if not lengths:
             constructions += [
                 [entry.name, entry.label, entry.meaning()] for entry in all_constructions()
@@ -209,7 +207,7 @@ class Answers:
                 ["all", "every token (exact)"] if n == vocabulary else [str(n), f"{n} each"]
                 for n in fits
             ]
-        first = QUICK if blanks == 2 and free and vocabulary > QUICK else None
+        first = QUICK if blanks == 2 and takes_long and vocabulary > QUICK else None
         return {
             "construction": name,
             "constructions": constructions,
@@ -432,11 +430,7 @@ class Answers:
         the incompatibility of the very joint that the number is of. `measured` of `count` pairs
         are there: fewer where the work was stopped.
         """
-        values, text, size = (
-            self.measured(request),
-            request["text"],
-            min(request["candidates"], len(self.model.regular_ids)),
-        )
+        values, text = self.measured(request), request["text"]
         ids, places = self.model.words.encode(text), values.get("positions")
         tokens = (
             len(places or ())
@@ -444,6 +438,8 @@ class Answers:
             or sum(i not in self.model.special_ids for i in ids)
         )
         count = comb(tokens, 2)
+        whole = len(self.model.regular_ids)
+        size = _candidates_of(tokens, whole, request["candidates"], has_alphabet=False)
         less = f"consider fewer {self.noun}s or shorten the text, or {COMMAND}"
         what = f"{tokens} tokens with {size} candidates take {{}} passes"
         limits.refuse_more(count * pass_count([size] * 2), limits.MOST_PASSES, what, less)
@@ -477,7 +473,9 @@ class Answers:
             for i, j, value in matrix.pairs()
         ]
         sizes = [n for n in PAIR_SIZES if count * pass_count([n] * 2) <= limits.MOST_PASSES]
+        usual = _candidates_of(tokens, whole, None, has_alphabet=False)
         counts = {
+            "usual": usual,
             "measured": len(pairs),
             "count": count,
             "note": self._held(matrix, pairs, count),
@@ -586,16 +584,49 @@ class Answers:
     def score(self, request: Values, progress: Progress | None = None) -> Answer:
         scores = self._result(
             "score",
-            {**request, **self._orders(request["score"]), "rows": "nested"},
+            {**request, "rows": "nested"},
             progress=progress,
         )
-        compares = len(scores) == 2 and all(row["reason"] is None for row in scores.rows)
-        return {**scores.to_dict(), "difference": scores.difference() if compares else None}
+        by_token = [score for score in scores.shape.scores if score.by_token]
+        answer = {
+            **scores.to_dict(),
+            "against": {score.name: score.share_column for score in by_token},
+            "difference": None,
+        }
+        is_compared = len(scores) == 2 and all(row["reason"] is None for row in scores.rows)
+        if is_compared:
+            answer["difference"] = self._compared_texts(scores)
+        return answer
 
-    def _orders(self, names: list[str]) -> Answer:
-        """Options of scores that the page needs."""
-        over_orders = any(hasattr(SCORES[name], "exact_tokens") for name in names if name in SCORES)
-        return {"exact_tokens": limits.MOST_EXACT_TOKENS} if over_orders else {}
+    def _compared_texts(self, scores: Any) -> Answer:
+        """Two texts token by token, and which of them is better by each score.
+
+        rows       first_token and second_token, and NAME_difference for each score by token
+        for_first  by score: how much each row speaks for the first text
+        better     by score: a sentence
+        """
+        rows = scores.difference()
+        for_first = {}
+        better = {}
+        for score in scores.by_token():
+            differences = [row[f"{score.name}_difference"] for row in rows]
+            for_first[score.name] = [score.better * difference for difference in differences]
+            first, second = (row[score.name] for row in scores.rows)
+            better[score.name] = self._better(score, first, second, scores.unit)
+        return {"rows": rows, "for_first": for_first, "better": better}
+
+    def _better(self, score: Score, first: float, second: float, unit: str) -> str:
+        """Which of two texts is better by a score, in a sentence."""
+        lead = score.better * (first - second)
+        kind = "sequence" if self.model.words.by_character else "sentence"
+        by = f"{abs(lead):.2f} {unit}"
+        if float(f"{lead:.2f}") == 0:
+            return (
+                f"By {score.name} neither {kind} is better: they differ by less than 0.01 {unit}."
+            )
+        which = "first" if lead > 0 else "second"
+        direction = "higher" if score.better > 0 else "lower"
+        return f"By {score.name} the {which} {kind} is better, by {by}: {direction} is better."
 
     def batch(self, request: Values, progress: Progress | None = None) -> Answer:
         """A list of texts, one per line, or a file (.csv, .tsv, .jsonl, .fasta), as one table.
@@ -604,7 +635,7 @@ class Answers:
         compared, and other texts are scored.
         """
         with self._file(request["name"], request["content"]) as path:
-            options = {"score": request["score"], **self._orders(request["score"])}
+            options = {"score": request["score"]}
             if _holds_pairs(path):
                 count = sum(1 for _ in pairs_of(path))
                 limits.refuse_more(count, limits.MOST_ROWS, "the file has {} pairs", COMMAND)
@@ -612,10 +643,10 @@ class Answers:
                     "minimal_pairs", {"data": path, **options}, progress=progress
                 )
                 overall = [
-                    row for row in compared.accuracy if row["level"] == "all" and row["pairs"]
+                    row for row in compared.accuracy if row["level"] == "all" and row["n_pairs"]
                 ]
                 lines = [
-                    f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}."
+                    f"{row['accuracy']:.1%} of {row['n_pairs']} pairs right by {row['score']}."
                     for row in overall
                 ]
                 return _table(
@@ -693,12 +724,8 @@ class Answers:
             }
         return {"text": text, "best": best.text, "log_prob": best.log_prob, "reason": None}
 
-    def settings(self, request: Values) -> SampleSettings:
-        """The settings of a run, checked before anything streams: chains of a kernel, or, as one
-        sweep, texts of a decoder.
-        """
-        if request["kernel"] in DECODERS:
-            return self._settings_of_decoder(request)
+    def sample_settings(self, request: Values) -> SampleSettings:
+        """The settings of a run of chains, checked before anything streams."""
         request = {**request, "sweeps": request["sweeps"] or SWEEPS_OF_CHAINS}
         free = len(self.model.cloze(request["template"]).block)
         what = (
@@ -717,29 +744,14 @@ class Answers:
             **{name: accepted(name, value, annotations[name]) for name, value in made.items()}
         )
 
-    def _settings_of_decoder(self, request: Values) -> SampleSettings:
-        """The settings of texts by a decoder; `chains` says how many. Energies are shown beside
-        them.
-        """
-        values = dict(_not_none(request))
-        if values.get("sweeps") == 1:  # each text is decoded once
-            del values["sweeps"]
-        for name in ("sweeps", "init", "energy_temperature"):
-            if name in values:
-                raise InputError(
-                    f"was given, which the decoder {request['kernel']} does not use",
-                    argument=name,
-                    use="leave it out",
-                )
-        decoder = DECODERS.taken("kernel", request["kernel"])
-        settings = GenerateSettings(
-            decoder=decoder,
+    def generate_settings(self, request: Values) -> GenerateSettings:
+        """The settings of texts by a decoder, checked before anything streams."""
+        return GenerateSettings(
+            decoder=DECODERS.taken("decoder", request["decoder"]),
             template=request["template"],
-            n_texts=request["chains"],
+            n_texts=request["n_texts"],
             seed=request["seed"],
         )
-        energy = ENERGIES.taken("energy", request["energy"])
-        return replace(settings.run, energy=energy)
 
 
 EXTENTS = {"token": "one token", "word": "a whole word", "gap": "1 to 3 tokens"}
@@ -824,9 +836,6 @@ class Copies:
 
     def of(self, verb: str, values: Values) -> dict[str, str]:
         """The request with these values, as {python, command}."""
-        if verb == "sample" and values.get("kernel") in DECODERS:
-            verb = "generate"
-            values = _of_generate(values)
         values = {
             name: value
             for name, value in values.items()
@@ -881,16 +890,6 @@ class Copies:
                 else [",".join(map(str, value)) if isinstance(value, list) else str(value)]
             )
         return shlex.join(words)
-
-
-def _of_generate(values: Values) -> Values:
-    """The request of a decoder's texts as `generate` takes it."""
-    return {
-        "template": values["template"],
-        "decoder": values["kernel"],
-        "n_texts": values["chains"],
-        "seed": values["seed"],
-    }
 
 
 def _needs_text(text: str) -> bool:

@@ -1,5 +1,5 @@
-"""The steps of a sampling run as events, for `unmask serve`: chains of one target side by side,
-in memory.
+"""The steps of chains, and of decodings, as events for `unmask serve`: those of one target side
+by side, in memory.
 """
 
 from __future__ import annotations
@@ -7,70 +7,129 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.chains.convergence import measure
-from unmask.sampling.chains.group_run import DecoderRun, GroupRun, MarkovRun
+from unmask.runs.progress import Enough
+from unmask.sampling.chains.generating import draws_of, law_of
+from unmask.sampling.chains.group_run import DecoderRun, GroupRun
 from unmask.sampling.chains.groups import group_runs
-from unmask.sampling.chains.snapshot import COUNTS
-from unmask.sampling.settings import SampleSettings
+from unmask.sampling.chains.sample_run import SampleRun, assemble
+from unmask.sampling.chains.samples import SweepRows, table_of
+from unmask.sampling.chains.snapshot import COUNTS, DeviceSnapshot, on_host
+from unmask.sampling.settings import GenerateSettings, SampleSettings
+from unmask.verbs.generate import Generation
 
+FIRST_DIAGNOSIS = 4
+"""Sweeps after which a run is diagnosed for the first time: fewer draws say nothing. It is
+diagnosed again after twice as many, and so on, and at its end.
+"""
+Event = tuple[str, Any]
 Move = dict[str, Any]
-"""One chain's part of a `stepped` event; see `watch`."""
+"""One chain's part of a `stepped` event; see `watch_chains`."""
 
 
-def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Run the chains of one target side by side, and yield every step as an event, for `unmask
-    serve`; no folder is written.
+def watch_chains(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
+    """Run the chains of one target side by side, and yield every step as an event.
 
-    begun     tokens and texts at the start, the positions that are `free`, and energies (none
-              of a decoder's blanks)
+    begun     tokens and texts at the start, the positions that are `free`, and energies
     stepped   a step in `sweep`; of each chain in `moves`: positions redrawn, their tokens now,
               which of them were proposed another token and which changed, and whether it was
-              accepted; of a decoder also the model's probability of each token (`confidence`),
-              and position and token of the drafts that it `rejected`
-    swept     after a sweep: texts, energies, passes, shares of steps accepted and novel so far,
-              R-hat of the energy; None where one is not known
+              accepted
+    swept     after a sweep: texts, energies, passes, and the shares of steps accepted and novel
+              so far
+    partial   the `SampleRun` of the sweeps so far
+    answer    the `SampleRun` of all sweeps, or of those before the model raised `Enough`
 
     The samples are those of `unmask.sample`, token for token. The model is asked for logits
     only: its `logits` may be shared with other requests, and the chains are the same.
     """
+    run = _only_run(settings, model)
+    run.begin()
+    yield "begun", {**_start(run, model), "energies": run.energies().tolist()}
+    sweeps: list[SweepRows] = []
+    snapshot = run.snapshot()
+    next_diagnosis = FIRST_DIAGNOSIS
+    try:
+        while run.done < settings.sweeps:
+            sweep = run.done + 1
+            for moves in _kernel_steps(run, model):
+                yield "stepped", {"sweep": sweep, "moves": moves}
+            rows = run.sample()
+            sweeps.append(rows)
+            snapshot = run.snapshot()
+            yield "swept", _swept(run, rows, model)
+            if run.done == next_diagnosis < settings.sweeps:
+                yield "partial", _sample_run(settings, sweeps, snapshot, model)
+                next_diagnosis *= 2
+    except Enough:
+        if not sweeps:
+            raise
+    yield "answer", _sample_run(settings, sweeps, snapshot, model)
+
+
+def watch_texts(settings: GenerateSettings, model: MaskedLM) -> Iterator[Event]:
+    """Decode texts over one template side by side, and yield every step as an event.
+
+    begun     tokens and texts at the start, and the positions that are `free`
+    stepped   of each text in `moves`: positions filled, their tokens, the model's probability of
+              each (`confidence`), and position and token of the drafts that it `rejected`
+    answer    the `Generation`, whose texts are those of `unmask.generate`
+    """
+    run = _only_run(settings.run, model)
+    run.begin()
+    assert isinstance(run, DecoderRun)
+    yield "begun", _start(run, model)
+    for moves in _decoder_steps(run, model):
+        yield "stepped", {"sweep": 1, "moves": moves}
+    draws = [draw for _, draw in draws_of(run.sample(), model)]
+    rows = []
+    for draw in draws:
+        row = draw._asdict()
+        del row["ids"]
+        rows.append(row)
+    generation = Generation(
+        settings=settings,
+        law=law_of(settings.decoder),
+        rows=rows,
+        ids=[draw.ids for draw in draws],
+    )
+    yield "answer", generation
+
+
+def _only_run(settings: SampleSettings, model: MaskedLM) -> GroupRun:
+    """The run of all chains, which have one length."""
     runs = group_runs(settings, model, settings.chains, form="logits")
     if len(runs) != 1:
         raise InputError(
             "chains of several lengths cannot be watched side by side: give one template or one"
             " length"
         )
-    run = runs[0]
-    run.begin()
-    free = run.group.target.free_positions.tolist()
-    is_chain = isinstance(run, MarkovRun)
-    yield (
-        "begun",
-        {
-            "tokens": [model.decode(ids) for ids in run.starts],
-            "free": free,
-            "texts": [model.text(ids) for ids in run.starts],
-            "energies": run.energies().tolist() if is_chain else [],
-        },
-    )
-    energies_of_sweeps: list[list[float]] = []
-    while run.done < settings.sweeps:
-        sweep = run.done + 1
-        if isinstance(run, DecoderRun):
-            steps = _decoder_steps(run, model, free)
-        else:
-            steps = _kernel_steps(run, model, free)
-        for moves in steps:
-            yield "stepped", {"sweep": sweep, "moves": moves}
-        energies_of_sweeps.append(run.energies().tolist())
-        yield "swept", _swept(run, model, energies_of_sweeps)
+    return runs[0]
 
 
-def _kernel_steps(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[list[Move]]:
+def _start(run: GroupRun, model: MaskedLM) -> dict[str, Any]:
+    return {
+        "tokens": [model.decode(ids) for ids in run.starts],
+        "free": run.group.target.free_positions.tolist(),
+        "texts": [model.text(ids) for ids in run.starts],
+    }
+
+
+def _sample_run(
+    settings: SampleSettings, sweeps: list[SweepRows], snapshot: DeviceSnapshot, model: MaskedLM
+) -> SampleRun:
+    """The result of the sweeps so far."""
+    return assemble(settings, table_of(sweeps, model), [on_host(snapshot)], model.words.text)
+
+
+def _free(run: GroupRun) -> list[int]:
+    positions: list[int] = run.group.target.free_positions.tolist()
+    return positions
+
+
+def _kernel_steps(run: GroupRun, model: MaskedLM) -> Iterator[list[Move]]:
     """The moves of all chains in each step of a sweep."""
+    free = _free(run)
     for info in run.steps():
         rows = zip(
             run.texts().tolist(),
@@ -94,9 +153,10 @@ def _kernel_steps(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[l
         yield moves
 
 
-def _decoder_steps(run: DecoderRun, model: MaskedLM, free: list[int]) -> Iterator[list[Move]]:
+def _decoder_steps(run: DecoderRun, model: MaskedLM) -> Iterator[list[Move]]:
     """The moves of all texts in each step of a decoding that changes a text, from blanks on."""
-    texts_before = (run.texts() if run.done else run.starts).tolist()
+    free = _free(run)
+    texts_before = run.starts.tolist()
     for state in run.steps():
         texts = state.ids.tolist()
         confidence = state.confidence.tolist()
@@ -167,25 +227,16 @@ def _move(
     }
 
 
-def _swept(run: GroupRun, model: MaskedLM, energies_of_sweeps: list[list[float]]) -> dict[str, Any]:
+def _swept(run: GroupRun, rows: SweepRows, model: MaskedLM) -> dict[str, Any]:
     """The event after a sweep."""
     counts = dict(zip(COUNTS, run.counts.sum(1).tolist(), strict=True))
-    passes = int(run.spent.sum())
-    energies = energies_of_sweeps[-1]
-    r_hat = None
-    if isinstance(run, MarkovRun) and len(energies) > 1:
-        draws = np.array(energies_of_sweeps).T  # (chains, draws)
-        length = run.group.target.sites
-        measured = measure("energy", length, draws, passes).r_hat
-        if np.isfinite(measured):
-            r_hat = measured
     steps = counts["steps"]
+    assert rows.energies is not None  # those of chains are kept
     return {
         "sweep": run.done,
         "texts": [model.text(ids) for ids in run.texts()],
-        "energies": energies,
+        "energies": rows.energies.tolist(),
         "acceptance": counts["accepted"] / steps if steps else None,
         "novelty": counts["changed"] / steps if steps else None,
-        "r_hat": r_hat,
-        "passes": passes,
+        "passes": int(run.spent.sum()),
     }

@@ -89,7 +89,7 @@ def decoding(model: SpinModel = TILTED_PATH, *, out: Out = None, progress: Watch
         ],
         caption=model.describe(),
         columns=("rule", "setting", "passes", "KL(p || law)", "sum of E TC", "bound by entropies"),
-        rows=rows,
+        cells=rows,
         note="Setting: distance between sites (interleaved), sites per pass (lowest-entropy), or"
         " gamma in nats. Passes are expected under p. Informations of least-dependent are exact.",
         draw=lambda: _draw_decoding(points),

@@ -94,7 +94,7 @@ def dependence(
             "t_mix",
             "samples, worst direction",
         ),
-        rows=rows,
+        cells=rows,
         note="t_mix: steps until within 1/4 of the law, from any start. Samples: multiples of what"
         " maximum likelihood needs.",
         draw=lambda: _draw_dependence(points, sizes, shown_laws),

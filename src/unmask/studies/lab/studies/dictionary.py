@@ -96,7 +96,7 @@ def dictionary(model: SpinModel = CURIE_WEISS, *, out: Out = None, progress: Wat
             "samples, worst direction",
             "samples, mean direction",
         ),
-        rows=table_of(rows, in_table),
+        cells=table_of(rows, in_table),
         note="t_mix: steps until the sampler is within 1/4 of its law in total variation, from any"
         " start. Samples: multiples of what maximum likelihood needs; in the worst direction at"
         " most 1/gap. Adaptive masks prefer improbable tokens.",

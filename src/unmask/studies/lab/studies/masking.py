@@ -129,7 +129,7 @@ def masking(
             "factorised",
             "averaged",
         ),
-        rows=_rows_by_size(traces, falls),
+        cells=_rows_by_size(traces, falls),
         note="Every coupling and every field is a parameter. A negative least eigenvalue means that"
         " some direction got worse with more masking.",
         draw=lambda: _draw_masking(traces, one_mask, all_masks, checks),

@@ -91,7 +91,7 @@ def parallel(model: SpinModel = FIVE_SITES, *, out: Out = None, progress: Watch 
         ],
         caption=model.describe(),
         columns=("k", "TV(parallel law, p)", "TV(Gibbs law, p)", "E TC(x_K | x_-K), nats"),
-        rows=rows,
+        cells=rows,
         note="TV: total variation, from 0 (the same law) to 1.",
         draw=lambda: _draw_parallel(points, couplings, sizes, laws),
         numbers={"options": model.options(), "points": points, "gibbs_tv": gibbs_tv},

@@ -116,7 +116,7 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
         ],
         caption=f"{model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
         columns=("steps", *EXACT_ORDERS),
-        rows=table_rows,
+        cells=table_rows,
         note="Exact conditionals at every step. Groups are even; the best possible is over groups"
         f" of any sizes. Random order: mean of {ORDERS}.",
         draw=lambda: _draw_schedule(rows, sites, entropy),

@@ -82,7 +82,7 @@ def stutter(*, out: Out = None, progress: Watch = None) -> Study:
         ],
         caption="One word, N slots: what a parallel draw of all slots gives",
         columns=("slots", "repeated", "missing", "once (right)", "TC, nats"),
-        rows=table_of(by_slots, in_table),
+        cells=table_of(by_slots, in_table),
         note="",
         draw=lambda: _draw_stutter(pair.p, product, by_slots, repair),
         numbers={

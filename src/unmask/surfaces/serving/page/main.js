@@ -7,11 +7,12 @@ import { address, models, read } from "./state.js";
 import * as batch from "./views/batch.js";
 import * as dependence from "./views/dependence.js";
 import * as fill from "./views/fill.js";
+import * as generate from "./views/generate.js";
 import * as mutants from "./views/mutants.js";
 import * as sample from "./views/sample.js";
 import * as score from "./views/score.js";
 
-const VIEWS = { fill, mutants, dependence, sample, score, batch };
+const VIEWS = { fill, mutants, dependence, sample, generate, score, batch };
 const root = document.getElementById("view");
 const abouts = new Map();
 let leave = null;

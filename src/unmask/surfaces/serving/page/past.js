@@ -3,6 +3,7 @@ import { closing } from "./cards.js";
 import { h } from "./drawing/dom.js";
 
 const MOST = 40;
+const OF_THE_TEXT = ["text", "blanks", "second", "cell", "pair", "at", "colour"];
 const box = document.getElementById("past");
 let key = "";
 
@@ -21,7 +22,7 @@ function keep(list) {
 function draw(list) {
   box.querySelector("summary").textContent = list.length ? `Past (${list.length})` : "Past";
   box.querySelector("div").replaceChildren(
-    list.length ? h("ol", {}, list.map(({ view, text, hash }) => h("li", {}, h("a", { href: hash, dir: "auto", onclick: () => { box.open = false; } }, h("b", {}, view), " ", text)))) : h("p", { class: "note" }, "Questions that were answered appear here. They stay in this browser."),
+    list.length ? h("ol", {}, list.map(({ view, text, hash }) => h("li", {}, h("a", { href: hash, dir: "auto", onclick: () => { box.open = false; } }, h("b", {}, view), " ", text, asked(hash))))) : h("p", { class: "note" }, "Questions that were answered appear here. They stay in this browser."),
     list.length ? h("button", { type: "button", onclick: () => { keep([]); box.querySelector("summary").focus(); } }, "Clear the list") : "");
 }
 
@@ -33,9 +34,18 @@ export function begin(about) {
   draw(kept());
 }
 
+// What a question asks beside its text: its options that are not the default.
+function asked(hash) {
+  const values = new URLSearchParams(hash.split("?")[1]);
+  for (const name of OF_THE_TEXT) values.delete(name);
+  const options = [...values].map(([name, value]) => `${name} ${value}`).join(", ");
+  return options ? h("small", {}, ` ${options}`) : null;
+}
+
 // The question that the address asks, once it was answered; the same one again moves to the top.
-export function remember(view, asked) {
+export function remember(view, question) {
   if (!key) return;
-  const text = asked.length > 90 ? `${asked.slice(0, 88)}…` : asked;
-  keep([{ view, text, hash: location.hash || "#/fill" }, ...kept().filter((one) => one.view !== view || one.text !== text)].slice(0, MOST));
+  const text = question.length > 90 ? `${question.slice(0, 88)}…` : question;
+  const hash = location.hash || "#/fill";
+  keep([{ view, text, hash }, ...kept().filter((one) => one.hash !== hash)].slice(0, MOST));
 }

@@ -26,6 +26,16 @@ export function open(root, about, values) {
   let file = null;
   let edited = false;
   let kind = "txt";
+  // The list stays in this tab, for a reload and for the way back from another view: it does not fit in an address.
+  const place = `unmask:list:${about.given ?? "bundled"}`;
+  function keepList() {
+    try { sessionStorage.setItem(place, JSON.stringify({ content: list.value, file, edited, kind })); } catch { /* a list that the browser does not keep */ }
+  }
+  function lastList() {
+    let kept = null;
+    try { kept = JSON.parse(sessionStorage.getItem(place)); } catch { /* nothing is kept */ }
+    if (kept) { list.value = kept.content; ({ file, edited, kind } = kept); }
+  }
   const asNamed = () => file !== null && kindOf(file) === kind;
   const name = () => (asNamed() ? file : `list.${kind}`);
   const title = () => (asNamed() ? `${file}${edited ? ", edited" : ""}` : "The list");
@@ -34,6 +44,7 @@ export function open(root, about, values) {
   function changed() {
     edited = true;
     if (!list.value.trim()) { file = null; kind = "txt"; }
+    keepList();
     drawControls();
   }
 
@@ -62,6 +73,7 @@ export function open(root, about, values) {
     file = given.name;
     edited = false;
     kind = kindOf(file);
+    keepList();
     drawControls();
     return ask();
   }
@@ -75,10 +87,11 @@ export function open(root, about, values) {
   function drawControls() {
     keeping(controls, () => controls.replaceChildren(
       select("Score", state.score, about.scores.map((one) => [one.name, one.name, one.definition]), (score) => { state.score = score; address.save(); ask(); }),
-      select("Read as", kind, KINDS, (value) => { kind = value; ask(); }),
+      select("Read as", kind, KINDS, (value) => { kind = value; keepList(); ask(); }),
       h("button", { type: "button", class: "main", "data-key": "compute", onclick: ask }, "Compute")));
   }
 
+  lastList();
   drawControls();
   root.append(
     h("section", { class: "intro" }, h("h1", {}, "Many at once"), h("p", {}, "Texts with blanks are filled, minimal pairs are compared, other texts are scored.")),

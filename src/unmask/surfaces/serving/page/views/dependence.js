@@ -13,7 +13,7 @@ const [LISTED, PATIENCE, FAR] = [10, 220, 1.4];
 
 export function open(root, about, values) {
   const [word, example] = [about.by_character ? "residue" : "word", about.examples.dependence ?? { text: "", blanks: "" }];
-  const address = new Address(about, "dependence", values, { text: example.text, blanks: example.blanks, pin: "", construction: "pseudo_gibbs", others: "text", candidates: 16, pair: "", colour: "plain" }, { construction: about.constructions.map((one) => one.name), others: ["text", "masked"], colour: ["plain", "off"] });
+  const address = new Address(about, "dependence", values, { text: example.text, blanks: example.blanks, pin: "", construction: "pseudo_gibbs", others: "text", candidates: "", pair: "", colour: "plain" }, { construction: about.constructions.map((one) => one.name), others: ["text", "masked"], colour: ["plain", "off"] });
   const { state } = address;
   const slot = () => h("div", { class: "slot" });
   const [picture, listing, panel] = [slot(), slot(), h("div", { class: "slot", "aria-live": "polite" })];
@@ -37,7 +37,7 @@ export function open(root, about, values) {
   const placed = () => some() && !sentence.typed && measured().every((i) => sentence.words[i].known);
   const masks = (one) => Array(one.pieces).fill("[MASK]").join(about.by_character ? "" : " ");
   const text = () => (some() && !placed() ? sentence.template(masks, undefined, true) : sentence.whole);
-  const body = () => ({ text: text(), chosen: placed() ? measured() : null, construction: state.construction, others: some() ? null : state.others, candidates: state.candidates });
+  const body = () => ({ text: text(), chosen: placed() ? measured() : null, construction: state.construction, others: some() ? null : state.others, candidates: state.candidates === "" ? null : Number(state.candidates) });
 
   function ask() {
     about.asks?.();
@@ -96,11 +96,12 @@ export function open(root, about, values) {
 
   function drawControls() {
     const change = (name) => (value) => { state[name] = value; address.save(); ask(); };
-    const sizes = [...new Set([...(answer?.sizes ?? []), state.candidates])].sort((a, b) => a - b);
+    const sizes = [...new Set([...(answer?.sizes ?? []), Number(state.candidates)])].filter(Boolean).sort((a, b) => a - b);
+    const usual = [["", answer ? `as the command, ${answer.usual} each` : "as the command"]];
     keeping(controls, () => controls.replaceChildren(...[
       select("Construction", state.construction, about.constructions.map((c) => [c.name, c.label, c.meaning]), change("construction")),
       some() ? null : select(`Other ${word}s`, state.others, [["text", "as they stand"], ["masked", "masked"]], change("others")),
-      select(`${word === "word" ? "Words" : "Residues"} considered`, String(state.candidates), sizes.map((n) => [String(n), `${n} each`]), (value) => change("candidates")(Number(value)))].filter(Boolean)));
+      select(`${word === "word" ? "Words" : "Residues"} considered`, state.candidates, [...usual, ...sizes.map((n) => [String(n), `${n} each`])], change("candidates"))].filter(Boolean)));
   }
 
   root.append(

@@ -23,6 +23,7 @@ export function open(root, about, values) {
   let plan = { constructions: [], sizes: [], meaning: "" };
   let answer = null;
   let chosen = null;
+  let known = ""; // the question whose answer is shown as a whole
 
   const sentence = new Sentence({
     about, question, state, hides: true, kinds: about.kinds.map((kind) => kind.name).filter((name) => name !== "word" || about.whole_words),
@@ -40,7 +41,9 @@ export function open(root, about, values) {
     return !sentence.several && words.every((one) => !one.blank && one.known && one.pieces === 1 && !one.text.includes(",")) ? words.map((one) => one.text) : null;
   };
   const body = () => ({ ...planned(), targets: targets(), top: TOP, cells: CELLS, pin: sentence.pinned ? { blank: sentence.pinned.blank, token: sentence.pinned.token } : null });
-  const of = () => [`“${answer.text}”`, `${about.model}, construction ${answer.construction ?? "of one blank"}`];
+  const of = () => [`“${answer.text}”`, `${about.model}, construction ${answer.construction ?? "of one blank"}`, answer.note, withPin()];
+  // What is pinned changes the map's other blank; every other number is without it.
+  const withPin = () => (answer.map?.given ? `“${shown(answer.map.given.token)}” is pinned in ${names()[answer.map.given.blank]}; the sentence, the map and the completions are without it.` : "");
 
   function ask() {
     about.asks?.();
@@ -55,9 +58,10 @@ export function open(root, about, values) {
       panel.hidden = false;
       drawControls();
       const note = state.size === "all" ? "exact: " : "";
-      if (plan.first && !sentence.pinned) {
+      const now = JSON.stringify(planned());
+      if (plan.first && !sentence.pinned && now !== known) {
         question.say(`first look: ${plan.first} likely ${word}s of each blank …`);
-        show(await about.api.ask("fill", { ...body(), candidates: plan.first }, signal));
+        show(await about.api.ask("fill", { ...body(), candidates: plan.first }, signal), `First look, ${plan.first} ${word}s of each blank. `);
         question.stale(false);
       }
       try {
@@ -68,14 +72,15 @@ export function open(root, about, values) {
         show(await question.slowly("fill", body(), note));
         question.problem.replaceChildren(h("p", { class: "error", role: "alert" }, `${error.message} The ${word} is not pinned any more.`));
       }
+      known = now;
       about.tell?.({ by: "log-probability of completions", values: Object.fromEntries(answer.completions.map((one) => [one.text, Number(one.log_prob)])) });
       if (!about.second) remember("Fill", sentence.template());
     });
   }
 
-  function show(next) {
+  function show(next, which = "") {
     answer = next;
-    lead.textContent = `${answer.summary} ${answer.warning}`.trim();
+    lead.textContent = [`${which}${answer.summary}`, answer.warning, withPin()].filter(Boolean).join(" ");
     const [first, second] = state.cell.split(":").map(Number);
     const at = answer.map ? [answer.map.axes[0].ids.indexOf(first), answer.map.axes[1].ids.indexOf(second)] : [-1, -1];
     chosen = state.cell && at.every((i) => i >= 0) ? at : null;
@@ -142,7 +147,8 @@ export function open(root, about, values) {
     const put = (row, n) => h("button", { type: "button", class: "put", "data-key": `put:${n}`, title: row.text, onclick: () => { sentence.fillIn(row.parts ?? row.tokens); drawControls(); } }, marked(row.text, row.spans));
     const columns = ["log_prob", ...(beside ? ["product_log_prob"] : []), "text", ...rows[0].tokens.map((_, n) => `blank_${n + 1}`)];
     return card({ title: "Best completions", label: "completions", name: "completions", kind: "best", rows: () => [columns, ...rows.map((row) => [row.log_prob, ...(beside ? [row.product_log_prob] : []), row.text, ...row.tokens])], data: () => answer },
-      table("best completions", [`#${answer.construction && answer.blanks > 1 ? answer.construction : "probability"}`, ...(beside ? ["#independent"] : []), about.by_character ? "sequence" : "sentence"], rows.map((row, n) => [cell(row.log_prob, ""), ...(beside ? [cell(row.product_log_prob, "beside")] : []), [{}, put(row, n), row.gold ? h("span", { class: "note" }, " (what stands there)") : null]])));
+      table("best completions", [`#${answer.construction && answer.blanks > 1 ? answer.construction : "probability"}`, ...(beside ? ["#independent"] : []), about.by_character ? "sequence" : "sentence"], rows.map((row, n) => [cell(row.log_prob, ""), ...(beside ? [cell(row.product_log_prob, "beside")] : []), [{}, put(row, n), row.gold ? h("span", { class: "note" }, " (what stands there)") : null]])),
+      answer.note && !answer.map ? h("p", { class: "note condition" }, answer.note) : null, withPin() ? h("p", { class: "note condition" }, withPin()) : null);
   }
 
   function described() {
@@ -172,14 +178,7 @@ export function open(root, about, values) {
     sentence.draw();
     address.save();
     chosen = null;
-    if (!next) {
-      answer = { ...answer, map: { ...answer.map, given: null } };
-      return draw();
-    }
-    const asked = { ...body(), candidates: answer.exact ? "all" : answer.shape[0] };
-    return question.run(async ({ signal }) => {
-      try { show(await about.api.ask("fill", asked, signal)); } catch (error) { if (error.name !== "AbortError" && !error.away) { pinned(""); draw(); } throw error; }
-    });
+    return ask();
   }
 
   function choose(i, j) {

@@ -24,7 +24,7 @@ export function open(root, about, values) {
   const body = () => ({ texts: [sentence.text, state.second].filter((one) => one.trim()), score: chosen(), unit: state.unit });
   const entry = (name) => about.scores.find((s) => s.name === name);
   const byToken = () => Object.keys(answer.scores).filter((name) => entry(name).by_token);
-  const share = (name) => (entry(name).better === "lower" ? name : `${name}_surprisal`);
+  const share = (name) => answer.against[name];
 
   const sentence = new Sentence({
     about, question, state, label: `First ${text}`, blanked: false, pins: false,
@@ -85,7 +85,7 @@ export function open(root, about, values) {
     const [key, rows] = [share(name), answer.rows.filter((row) => row.words?.length)];
     if (!rows.length) return null;
     const units = (row) => (about.by_character ? row.tokens.map((one) => ({ ...one, word: shown(one.token) })) : row.words);
-    const top = Math.max(1e-9, ...rows.flatMap((row) => units(row).map((one) => one[key])));
+    const top = Math.max(1e-9, ...rows.flatMap((row) => units(row).map((one) => Math.abs(one[key]))));
     const tokens = (row, one) => row.tokens.filter((t) => t.word_number === one.word_number).map((t) => `${shown(t.token)} ${nats(t[key])}`).join(", ");
     const differs = (row, n) => rows.length === 2 && about.by_character && rows.some((other) => units(other)[n]?.word !== units(row)[n]?.word);
     const files = { rows: () => [[text, word, ...byToken().map(share)], ...rows.flatMap((row) => units(row).map((one) => [answer.rows.indexOf(row) + 1, one.word, ...byToken().map((n) => one[share(n)])]))], data: () => rows };
@@ -96,16 +96,15 @@ export function open(root, about, values) {
 
   function aligned(name) {
     const column = `${name}_difference`;
-    const rows = answer.difference;
-    const top = Math.max(1e-9, ...rows.map((row) => Math.abs(row[column])));
-    const total = rows.reduce((sum, row) => sum + row[column], 0);
+    const { rows, for_first: forFirst, better } = answer.difference;
+    const top = Math.max(1e-9, ...forFirst[name].map(Math.abs));
     const changed = rows.map((row, n) => [row, n]).filter(([row]) => row.first_token !== row.second_token);
     const written = (row) => (row[column] > 0 ? "+" : "") + nats(row[column]);
     const shows = (token) => (token === null ? "–" : shown(token));
     return card({ title: "The first against the second", name: "difference", rows: () => [Object.keys(rows[0] ?? {}), ...rows.map((row) => Object.values(row))], data: () => rows, of },
-      profile(rows.map((row) => ({ texts: [shows(row.first_token), shows(row.second_token)], value: row[column], up: "rise", written: written(row), differs: row.first_token !== row.second_token, title: `${shows(row.first_token)} / ${shows(row.second_token)}: ${written(row)}` })), { label: "the first against the second, token by token", most: top, letters: about.by_character, rtl: direction(state.text) === "rtl" }),
+      profile(rows.map((row, n) => ({ texts: [shows(row.first_token), shows(row.second_token)], value: forFirst[name][n], up: "rise", written: written(row), differs: row.first_token !== row.second_token, title: `${shows(row.first_token)} / ${shows(row.second_token)}: ${written(row)}` })), { label: "the first against the second, token by token", most: top, letters: about.by_character, rtl: direction(state.text) === "rtl" }),
       h("p", { class: "note changed" }, `They differ at ${changed.map(([row, n]) => `${shows(row.first_token)}${about.by_character ? n + 1 : ""} / ${shows(row.second_token)} (${written(row)})`).join(", ") || "nothing"}. Blue: for the first.`),
-      h("p", { class: "lead" }, `By ${name} the ${total >= 0 ? "first" : "second"} ${text} is better, by ${nats(Math.abs(total))} ${answer.unit}.`));
+      h("p", { class: "lead" }, better[name]));
   }
 
   const other = h("input", { type: "text", value: state.second, dir: "auto", spellcheck: false, autocomplete: "off", onchange: async () => { await second(other.value); address.save(); ask(); } });

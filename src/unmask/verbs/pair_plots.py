@@ -11,10 +11,8 @@ is, without LaTeX: a dollar sign in it is not mathematics.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import exp, inf
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,19 +20,11 @@ from torch import Tensor
 
 from unmask.common.errors import InputError
 from unmask.common.excerpts import around_blanks
-from unmask.common.files import output_file, write_atomically
 from unmask.joints.joint import Joint, conditional, mutual_information
 
 if TYPE_CHECKING:
     from unmask.common.figures import Figure
-    from unmask.verbs.dependence import Dependence
 
-FORMATS: dict[str, tuple[bytes, ...]] = {
-    ".png": (b"\x89PNG",),
-    ".pdf": (b"%PDF",),
-    ".svg": (b"<?xml", b"<svg"),
-}
-"""Endings of figures, and how such files begin."""
 TOKENS_SHOWN, LABELLED_CELLS = 12, 8
 WEAK, STRONG = 0.05, 0.5
 """Nats of mutual information below which blanks are called nearly independent, and from which
@@ -47,21 +37,6 @@ to 4 times that, not quite.
 Once 0.5 of a number that was larger. Over 40 pairs of blanks in sentences of English Web
 Treebank 37 verdicts stay with 0.38, and 28 would with 0.5.
 """
-
-
-def figure_path(
-    path: str | PathLike[str] | None, texts: int, reads: Sequence[object]
-) -> Path | None:
-    """The file that a figure goes to, if one is wanted; refused before any work if it cannot be
-    written, or is read.
-    """
-    return None if path is None else output_file("figure", path, reads, FORMATS, texts)
-
-
-def save_figure(draw: Callable[[], Figure], path: Path | None) -> None:
-    """Draw a figure and write it, whole or not at all, if it has a path."""
-    if path is not None:
-        write_atomically(path, draw().drawn(path.suffix[1:].lower()))
 
 
 def pair_joints(joints: Sequence[Joint], title: str) -> Figure:
@@ -113,40 +88,6 @@ def pair_joints(joints: Sequence[Joint], title: str) -> Figure:
     axes[0].set_ylabel("first blank")
     figure.colorbar(image, ax=axes, label="probability (%)", shrink=0.8)
     figure.suptitle(around_blanks(title, 40 + 40 * len(joints)), parse_math=False)
-    return figure
-
-
-def dependence_map(dependence: Dependence) -> Figure:
-    """Heat map of the mutual information of every pair of positions; numbers that round to 0.00
-    are not written.
-    """
-    from unmask.common.figures import PowerNorm
-
-    names, k = dependence.names(), len(dependence.tokens)
-    side = min(14.0, max(4.6, 2.2 + 0.46 * k))
-    values = dependence.matrix.clone().fill_diagonal_(torch.nan).numpy()
-    most = max(float(dependence.matrix.nan_to_num().max()), 1e-12)
-    beside = (
-        "the other positions masked"
-        if dependence.others == "masked"
-        else "the other tokens as they stand"
-    )
-    title = (
-        f"{around_blanks(dependence.text, int(11 * side))}\n{dependence.construction} joint of each"
-        f" pair, {beside}"
-    )
-    colours = {"cmap": "Blues", "norm": PowerNorm(0.5, 0, most)}
-    from unmask.common.figures import heat_map
-
-    figure = heat_map(
-        values, names, names, title, "mutual information (nats)", (side + 0.8, side), **colours
-    )
-    for i, j, value in [pair for pair in dependence.pairs() if pair[2] >= 0.005] if k <= 16 else []:
-        for row, column in ((i, j), (j, i)):
-            colour = "white" if value > most / 3 else "black"
-            figure.axes[0].text(
-                column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour
-            )
     return figure
 
 

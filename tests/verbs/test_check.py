@@ -15,7 +15,8 @@ from support.command_runner import invoke
 from support.small_models import shuffle_vocabulary
 from unmask.common.errors import InputError
 from unmask.models.checkpoint_files import english_model_path
-from unmask.verbs.answers.checking import concerns, measure
+from unmask.models.masked_accuracy import measure
+from unmask.verbs.check import concerns
 
 TEXTS = [
     "A man in a blue shirt is playing the guitar on the street.",
@@ -37,8 +38,8 @@ def copied(tmp_path):
 def test_what_was_understood_of_the_bundled_model(english):
     check = unmask.check(english)
     assert check.architecture.startswith("bert, 5 layers")
-    assert check.parameters == sum(p.numel() for p in english.network.parameters())
-    assert (check.mask, check.mask_id, check.outputs, check.regular, check.unused) == (
+    assert check.n_parameters == sum(p.numel() for p in english.network.parameters())
+    assert (check.mask, check.mask_id, check.n_outputs, check.n_regular, check.n_unused) == (
         "[MASK]",
         4,
         8192,
@@ -54,7 +55,7 @@ def test_what_was_understood_of_the_bundled_model(english):
     assert check.concerns == ()
     assert json.loads(json.dumps(check.to_dict()))["mask_id"] == 4
     assert dict(check.to_frame().itertuples(index=False))["mask token"] == "[MASK] (id 4)"
-    assert "Nothing looks wrong" in check._repr_html_()
+    assert "nothing looks wrong" in check._repr_html_()
     assert "mask token" in repr(check)
 
 
@@ -75,11 +76,11 @@ def test_figures_on_texts_are_those_of_a_plain_loop(english):
             mass += float(log_q[list(english.special_ids)].exp().sum())
             count += 1
     assert (
-        on_texts.texts,
-        on_texts.refused,
-        on_texts.too_long,
-        on_texts.positions,
-        on_texts.tokens,
+        on_texts.n_texts,
+        on_texts.n_refused,
+        on_texts.n_too_long,
+        on_texts.n_positions,
+        on_texts.n_tokens,
     ) == (
         len(TEXTS),
         0,
@@ -125,7 +126,7 @@ def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(
     told = unmask.check(folder).concerns
     assert any("nearly uniform" in line for line in told)
     assert not any("other heads" in line for line in told)
-    ((note,),) = [[text for name, text in unmask.check(folder).rows() if name == "noted"]]
+    ((note,),) = [[row["found"] for row in unmask.check(folder).rows if row["item"] == "noted"]]
     assert "cls.species.weight" in note
     assert unmask.check(folder).notes == (note,)
 
@@ -172,15 +173,15 @@ def test_worse_than_uniform_is_told_although_the_accuracy_is_right(copied):
 
 def test_one_position_has_no_standard_error(english):
     single = unmask.check(english, data=["the"])
-    assert single.on_texts.positions == 1
+    assert single.on_texts.n_positions == 1
     assert single.on_texts.nats_error == inf
     assert not any("uniform" in concern for concern in single.concerns)
 
 
 def test_texts_longer_than_the_model_and_nothing_around(tiny, tiny_folder, tmp_path):
     on_texts = unmask.check(tiny, data=["the cat sat on the mat . " * 4, "the cat sat"]).on_texts
-    assert on_texts.too_long == 1
-    assert on_texts.texts == 2
+    assert on_texts.n_too_long == 1
+    assert on_texts.n_texts == 2
     folder = shutil.copytree(tiny_folder, tmp_path / "bare")
     rule = json.loads((folder / "tokenizer.json").read_text())
     rule["post_processor"] = None
@@ -215,7 +216,7 @@ def test_the_command_says_what_the_function_says(tiny_folder, tmp_path):
         unmask.check(tiny_folder, data=tmp_path / "lines.txt").to_dict(),
     )
     assert printed == json.loads(json.dumps(checked))
-    assert printed["on_texts"]["texts"] == 2
+    assert printed["on_texts"]["n_texts"] == 2
     shown = invoke(["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt")])
     assert shown.exit_code == 0
     assert "mask token" in shown.stdout
@@ -226,7 +227,7 @@ def test_a_model_that_is_mostly_right_does_not_look_wrong(english):
     figures = measure(english, ["The cat sat on the mat."] * 3)
     often = replace(
         figures,
-        positions=500,
+        n_positions=500,
         accuracy=0.84,
         frequent=0.85,
         nats=0.6,
