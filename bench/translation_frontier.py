@@ -57,7 +57,7 @@ from unmask.studies.evaluation.frontier import SEQUENTIAL, Point
 from unmask.studies.evaluation.frontier_summary import against_best
 from unmask.studies.translation.masked_pairs import CPU_ROWS, PairModel
 from unmask.tables.conditionals import logit_rows
-from unmask.tables.profile import FILE, Profile
+from unmask.tables.profile import FILE, DependenceProfile
 from unmask.tables.profile_measurement import Row, profile_of
 from unmask.verbs.study_tables import cell
 
@@ -185,7 +185,7 @@ class Pairs:
                 ]
                 yield some, target, torch.tensor(texts, device=model.device), passes
 
-    def profile(self, name: str) -> Profile:
+    def profile(self, name: str) -> DependenceProfile:
         """The profile of targets whose sources are seen; distances with too few pairs have the
         last value.
         """
@@ -200,9 +200,11 @@ class Pairs:
         ]
         found = profile_of(self.pair.model, rows, name, skipped=self.skipped)
         missing = layout.longest_target - len(found.by_distance)
-        about = {**found.about, "measured_distances": len(found.by_distance)}
+        measurement = {**found.measurement, "measured_distances": len(found.by_distance)}
         return replace(
-            found, by_distance=found.by_distance + found.by_distance[-1:] * missing, about=about
+            found,
+            by_distance=found.by_distance + found.by_distance[-1:] * missing,
+            measurement=measurement,
         )
 
 
@@ -411,12 +413,12 @@ def main() -> None:
         profile = Pairs(pair, *(lines(path) for path in given.valid)).profile(given.valid[1].name)
         profile.save(stored)
         print(
-            f"profile of {profile.texts:,} pairs, {time.monotonic() - since:.1f} s:",
+            f"profile of {profile.n_texts:,} pairs, {time.monotonic() - since:.1f} s:",
             *profile.by_distance[:12],
             flush=True,
         )
     if stored.exists():
-        Profile.load(stored).save(given.out / FILE)
+        DependenceProfile.load(stored).save(given.out / FILE)
     sources, references = (
         lines(path, given.sentences) for path in (given.sources, given.references)
     )

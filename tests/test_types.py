@@ -33,7 +33,7 @@ TYPES = {
     "unmask.check()": "Check",
     "unmask.sample()": "SampleRun",
     "unmask.generate()": "Generation",
-    'unmask.diagnose("run")': "Diagnosis",
+    'unmask.diagnose("run")': "Diagnoses",
     'unmask.diagnose(["run", "another"])': "Diagnoses",
     'unmask.translate("texts.txt", model="folder")': "Translations",
     'unmask.train("texts.txt", out="folder")': "TrainingRun",

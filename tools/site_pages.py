@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import runpy
 import sys
-from inspect import get_annotations
+from inspect import get_annotations, isfunction
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 from types import SimpleNamespace
@@ -127,6 +127,8 @@ def type_in_json(kind: type, name: str) -> Any:
     function = getattr(attribute, "fget", None) or getattr(
         attribute, "func", None
     )  # of a property, or a cached one
+    if isfunction(attribute):
+        function = attribute  # JSON has what a method such as `verdict` returns
     try:
         if function is not None:
             hint = get_type_hints(function)["return"]

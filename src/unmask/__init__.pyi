@@ -27,9 +27,6 @@ from .joints.metrics import block_metrics as block_metrics
 from .models.load import ModelSpec as ModelSpec
 from .models.load import load as load
 from .models.masked_lm import MaskedLM as MaskedLM
-from .sampling.chains.diagnosis import Diagnoses as Diagnoses
-from .sampling.chains.diagnosis import Diagnosis as Diagnosis
-from .sampling.chains.sample_run import SampleRun as SampleRun
 from .sampling.decoders.ancestral import Ancestral as Ancestral
 from .sampling.decoders.confidence import Confidence as Confidence
 from .sampling.decoders.decoder import Decoder as Decoder
@@ -71,14 +68,12 @@ from .studies.training.recipe import HeldOut as HeldOut
 from .studies.training.recipe import Masked as Masked
 from .studies.training.recipe import Optimisation as Optimisation
 from .studies.training.recipe import Shape as Shape
-from .studies.training.result import TrainingRun as TrainingRun
 from .studies.translation.recipe import Beam as Beam
 from .studies.translation.recipe import TranslatorSpec as TranslatorSpec
 from .studies.translation.recipe import load_translator as load_translator
 from .studies.translation.result import Translations as Translations
 from .studies.variants.assay_scores import ASSAY_SCORES as ASSAY_SCORES
 from .studies.variants.scores.chains import AnyOrderSites as AnyOrderSites
-from .tables.profile import Profile as Profile
 from .tables.unary import Tables as Tables
 from .tables.unary import unary_tables as unary_tables
 from .verbs.assay import Assay as Assay
@@ -89,6 +84,8 @@ from .verbs.compare import Comparison as Comparison
 from .verbs.compare import compare as compare
 from .verbs.dependence import Dependence as Dependence
 from .verbs.dependence import dependence as dependence
+from .verbs.diagnose import Diagnoses as Diagnoses
+from .verbs.diagnose import Diagnosis as Diagnosis
 from .verbs.diagnose import diagnose as diagnose
 from .verbs.evaluate import Evaluation as Evaluation
 from .verbs.evaluate import evaluate as evaluate
@@ -105,11 +102,14 @@ from .verbs.minimal_pairs import PairScores as PairScores
 from .verbs.minimal_pairs import minimal_pairs as minimal_pairs
 from .verbs.mutants import Mutants as Mutants
 from .verbs.mutants import mutants as mutants
+from .verbs.profile import Profile as Profile
 from .verbs.profile import profile as profile
+from .verbs.sample import SampleRun as SampleRun
 from .verbs.sample import sample as sample
 from .verbs.score import Scores as Scores
 from .verbs.score import score as score
 from .verbs.serve import serve as serve
+from .verbs.train import TrainingRun as TrainingRun
 from .verbs.train import train as train
 from .verbs.translate import translate as translate
 

@@ -71,7 +71,7 @@ def test_float_reads_the_words():
 
 def test_a_number_that_is_not_known_is_a_word_in_a_diagnosis_too():
     """The negative control of one spelling: no result writes null for NaN by itself."""
-    from unmask.sampling.chains.diagnosis import Functional
+    from unmask.sampling.chains.chain_statistics import Functional
 
     numbers = {key: NAN for key in Functional.__dataclass_fields__}
     written = as_json(Functional(**(numbers | {"name": "energy", "length": 4})))

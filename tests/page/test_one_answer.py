@@ -212,7 +212,7 @@ def test_a_chain_says_how_far_to_trust_it(page):
         start=unmask.Start(init=["The old man slept."]),
     )
     lines = page.tab.locator(".verdict p").all_inner_texts()
-    assert lines == run.diagnosis.verdict
+    assert lines == run.diagnosis.verdict()
 
 
 def test_what_stands_there_is_on_the_map_however_improbable(page):

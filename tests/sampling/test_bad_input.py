@@ -301,7 +301,7 @@ def test_a_part_that_is_gone_is_noticed_and_drawn_again(tiny, folder, finished):
         unmask.sample(out=folder, model=tiny, **SMALL)
     (folder / CHECKPOINT).unlink()
     again = unmask.sample(out=folder, model=tiny, **SMALL)
-    assert again.samples["text"].tolist() == load_run(finished).samples["text"].tolist()
+    assert again.texts == load_run(finished).samples.text.tolist()
 
 
 def test_a_folder_without_the_settings_of_this_version_is_refused(tiny, folder):

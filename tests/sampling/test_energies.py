@@ -175,22 +175,23 @@ def test_an_own_energy_is_sampled_as_an_object_and_from_a_file(tiny, own):
     of_object = sampled(tiny, Margin())
     assert of_object.settings.energy.name == "margin"
     assert str(of_object).startswith("SampleRun(Metropolis-Hastings, margin energy")
-    assert "E the margin energy" in of_object.diagnosis.verdict[0]
-    assert sampled(tiny, unmask.Energy(Margin())).samples.equals(of_object.samples)
+    assert "E the margin energy" in of_object.diagnosis.verdict()[0]
+    assert sampled(tiny, unmask.Energy(Margin())).to_frame().equals(of_object.to_frame())
     of_file = sampled(tiny, own)
     texts = ["text", "energy"]  # it rejects earlier, and so takes fewer passes
-    assert of_file.samples[texts].equals(of_object.samples[texts])
-    assert of_file.samples["passes"].sum() < of_object.samples["passes"].sum()
-    assert not sampled(tiny, "norm").samples["energy"].equals(of_object.samples["energy"])
+    assert of_file.to_frame()[texts].equals(of_object.to_frame()[texts])
+    assert of_file.to_frame()["passes"].sum() < of_object.to_frame()["passes"].sum()
+    assert not sampled(tiny, "norm").to_frame()["energy"].equals(of_object.to_frame()["energy"])
 
 
 @pytest.mark.parametrize("kernel", ["gibbs", "block", "sequential-block"])
 def test_every_kernel_takes_an_own_energy(tiny, kernel):
     run = sampled(tiny, Margin(), kernel=kernel, sweeps=2)
-    ids = torch.tensor([list(ids) for ids in run.last["ids"]])
+    last = run.samples.last_of_each_chain()
+    ids = torch.tensor([list(ids) for ids in last.ids])
     target = unmask.Target(tiny, tiny.cloze(TEMPLATE).ids, unmask.Energy(Margin()))
     state, _passes = unmask.MH().on(target).init(ids)
-    assert torch.allclose(torch.tensor(run.last["energy"].to_numpy()), state.energy, atol=1e-4)
+    assert torch.allclose(torch.tensor(last.energy), state.energy, atol=1e-4)
 
 
 def test_an_own_energy_on_the_command_line_has_its_options(tiny_folder, tmp_path, own):
@@ -212,7 +213,7 @@ def test_an_own_energy_on_the_command_line_has_its_options(tiny_folder, tmp_path
     assert refused.exit_code == 2
     assert "holds a run with" in refused.output
     file.unlink()  # a run is read without the code of its user
-    assert unmask.diagnose(tmp_path / "run").energy == "margin"
+    assert unmask.diagnose(tmp_path / "run")[0].energy == "margin"
 
 
 def test_settings_keep_an_energy(own):

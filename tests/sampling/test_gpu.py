@@ -142,7 +142,8 @@ def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
     together = draw_samples(settings, tiny_on_gpu, chains_at_once=1024)
     for at_once in (1, 7):
         pandas.testing.assert_frame_equal(
-            together.samples, draw_samples(settings, tiny_on_gpu, chains_at_once=at_once).samples
+            together.samples.to_frame(),
+            draw_samples(settings, tiny_on_gpu, chains_at_once=at_once).samples.to_frame(),
         )
 
 
@@ -158,8 +159,8 @@ def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, op
     model = MaskedLM.load(tiny_folder, device="cuda", dtype="float16")
     settings = settings_of(kernel=kernel, chains=10, sweeps=2, length=(5,), passes=3, **options)
     pandas.testing.assert_frame_equal(
-        draw_samples(settings, model).samples,
-        draw_samples(settings, model, chains_at_once=7).samples,
+        draw_samples(settings, model).samples.to_frame(),
+        draw_samples(settings, model, chains_at_once=7).samples.to_frame(),
     )
 
 
@@ -211,8 +212,8 @@ def test_a_stopped_run_goes_on(tiny_on_gpu, tmp_path, stop_at, kernel):
     with pytest.raises(KeyboardInterrupt):
         draw_samples(settings, tiny_on_gpu, tmp_path, progress=stop_at(3))
     pandas.testing.assert_frame_equal(
-        draw_samples(settings, tiny_on_gpu, tmp_path).samples,
-        draw_samples(settings, tiny_on_gpu).samples,
+        draw_samples(settings, tiny_on_gpu, tmp_path).samples.to_frame(),
+        draw_samples(settings, tiny_on_gpu).samples.to_frame(),
     )
 
 

@@ -15,10 +15,10 @@ from unmask.sampling.decoders.decoder import DECODERS, lowest
 from unmask.sampling.decoders.in_steps import InSteps
 from unmask.sampling.decoders.lowest_entropy import LowestEntropy
 from unmask.sampling.kernels.kernel import KERNELS
-from unmask.tables.profile import Profile
+from unmask.tables.profile import DependenceProfile
 from unmask.testing import check_decoder, check_kernel
 
-PROFILE = Profile((0.9, 0.4, 0.2, 0.1), "", 1)
+PROFILE = DependenceProfile((0.9, 0.4, 0.2, 0.1), "", 1)
 FOLDERS = Path(unmask.__file__).parent / "sampling"
 
 

@@ -82,7 +82,7 @@ def test_a_kernel_and_a_decoder_from_a_file(tiny, own):
     run = sampled(tiny, f"{own}:Uniform", sweeps=3)
     assert run.settings.kernel.name == "uniform"
     assert run.diagnosis.kernel == "uniform"
-    assert run.diagnosis.verdict[0].startswith("The chain leaves exp(-E / T) invariant")
+    assert run.diagnosis.verdict()[0].startswith("The chain leaves exp(-E / T) invariant")
     decoder = f"{own}:Leftmost"
     texts = unmask.generate(TEMPLATE, model=tiny, decoder=decoder, n_texts=2, seed=1).texts
     assert len(texts) == 2
@@ -109,7 +109,7 @@ def test_a_folder_goes_on_where_the_same_code_is_named_again(tiny, own, tmp_path
     assert stored["code"] == "my_methods.py:Uniform"
     assert len(stored["sha256"]) == 16
     run = sampled(tiny, f"{own}:Uniform", sweeps=4, out=tmp_path / "run")
-    assert run.samples["text"].tolist() == whole.samples["text"].tolist()
+    assert run.to_frame()["text"].tolist() == whole.to_frame()["text"].tolist()
     path = tmp_path / "my_methods.py"
     path.write_text(path.read_text() + "\n# changed\n")
     with pytest.raises(InputError, match="holds a run with sha256"):
@@ -121,14 +121,14 @@ def test_diagnose_reads_a_folder_and_loads_no_code(tiny, own, tmp_path):
     os.unlink(tmp_path / "my_methods.py")
     script = (
         "import sys, unmask; found = unmask.diagnose(sys.argv[1]);"
-        " print(found.kernel, found.draws, found.verdict[0][:17])"
+        " print(found[0].kernel, found[0].draws, found.verdict()[0][:17])"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "run")], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[0] == "uniform 4 The chain leaves "
-    settings = unmask.diagnose(tmp_path / "run")
+    settings = unmask.diagnose(tmp_path / "run")[0]
     assert settings.kernel == "uniform"
 
 
@@ -171,10 +171,10 @@ def test_a_term_of_the_energy_from_a_file(tiny, tiny_folder, tmp_path):
     names: dict[str, object] = {}
     exec(TERM, names)
     energy = unmask.Energy("norm", (names["few_ones"],))
-    wanted = sampled(tiny, "mh", sweeps=3, energy=energy).samples
+    wanted = sampled(tiny, "mh", sweeps=3, energy=energy).to_frame()
     for given in (f"{path}:few_ones", names["few_ones"]):
-        assert sampled(tiny, "mh", sweeps=3, energy=given).samples.equals(wanted)
-    assert not sampled(tiny, "mh", sweeps=3).samples.equals(wanted)
+        assert sampled(tiny, "mh", sweeps=3, energy=given).to_frame().equals(wanted)
+    assert not sampled(tiny, "mh", sweeps=3).to_frame().equals(wanted)
     sampled(tiny, "mh", sweeps=2, energy=f"{path}:few_ones", out=tmp_path / "run")
     stored = json.loads((tmp_path / "run" / "settings.json").read_text())["user_terms"]
     assert stored[0].startswith("term.py:few_ones ")

@@ -61,39 +61,41 @@ def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_pa
         "diagnostics.json",
         "figures/chains.png",
     } <= set(one[1])
-    assert {ids[2] for ids in run.samples["ids"]} > {
-        tiny_id for tiny_id in run.samples["ids"].iloc[0][2:3]
-    }
+    assert len({row["ids"][2] for row in run.rows}) > 1
     assert run.folder == tmp_path / "b"
 
 
 def test_what_a_run_shows(tiny):
     run = unmask.sample(chains=3, sweeps=5, length=4, model=tiny)
-    assert run.to_frame() is run.samples
-    assert len(run.samples) == 15
+    frame = run.to_frame()
+    assert list(frame.columns) == list(run.rows[0])
+    assert frame["text"].tolist() == run.texts == [row["text"] for row in run.rows]
+    assert len(run.rows) == len(run.samples) == 15
     assert run.folder is None
     told = run.to_dict()
     written = in_json(told)
     assert json.loads(json.dumps(written, allow_nan=False)) == written
     assert len(told["samples"]) == 3
-    assert told["diagnosis"]["verdict"] == run.diagnosis.verdict
+    assert told["diagnosis"]["verdict"] == run.diagnosis.verdict()
     html = run._repr_html_()
     assert "invariant" in html
-    assert run.samples["text"].iloc[-1] in html
+    assert run.texts[-1] in html
     assert "Metropolis-Hastings" in repr(run)
     assert len(repr(run)) < 120
 
 
 def test_what_a_diagnosis_shows(tiny, tmp_path):
     run = unmask.sample(chains=3, sweeps=6, length=[4, 5], model=tiny, out=tmp_path)
-    diagnosis = unmask.diagnose(tmp_path)
+    diagnoses = unmask.diagnose(tmp_path)
+    (diagnosis,) = diagnoses.runs
     assert (
         in_json(diagnosis.to_dict())
         == json.loads((tmp_path / "diagnostics.json").read_text())
-        == in_json(unmask.diagnose(run).to_dict())
+        == in_json(unmask.diagnose(run)[0].to_dict())
     )
     assert diagnosis.to_frame()["name"].tolist() == ["energy", "unchanged", "stutter"] * 2
-    assert diagnosis.verdict[0][:20] in diagnosis._repr_html_()
+    assert diagnosis.verdict()[0][:20] in diagnoses._repr_html_()
+    assert diagnoses.view()["tables"] == diagnosis.view()["tables"]
     assert "mh" in repr(diagnosis)
 
 
@@ -109,11 +111,11 @@ def test_init_takes_texts_or_a_file(tiny, tmp_path):
         start=unmask.Start(init=tmp_path / "starts.txt"), chains=3, sweeps=2, model=tiny
     )
     assert (
-        one.starts["text"].tolist()
-        == other.starts["text"].tolist()
+        [row["text"] for row in one.starts]
+        == [row["text"] for row in other.starts]
         == ["the cat sat", "a dog ran under the tree", "the cat sat"]
     )
-    assert one.samples["text"].tolist() == other.samples["text"].tolist()
+    assert one.texts == other.texts
 
 
 def test_an_alphabet_restricts_every_site(tiny, tmp_path):
@@ -127,7 +129,7 @@ def test_an_alphabet_restricts_every_site(tiny, tmp_path):
         run = unmask.sample(
             start=unmask.Start(alphabet=alphabet), length=4, chains=4, sweeps=5, model=tiny
         )
-        assert {word for text in run.samples["text"] for word in text.split()} == {
+        assert {word for text in run.texts for word in text.split()} == {
             "cat",
             "dog",
             "mat",
@@ -135,7 +137,7 @@ def test_an_alphabet_restricts_every_site(tiny, tmp_path):
         assert run.settings.start.alphabet == ("cat", "dog", "mat")
     start = unmask.Start(alphabet="cat,dog", allow={2: ["dog", "tree"]})
     both = unmask.sample("the [MASK] [MASK]", start=start, chains=2, sweeps=3, model=tiny)
-    assert {text.split()[1] for text in both.samples["text"]} == {"dog"}
+    assert {text.split()[1] for text in both.texts} == {"dog"}
     with pytest.raises(InputError, match="no token satisfies the constraint at position 2"):
         start = unmask.Start(alphabet="cat,dog", allow={2: ["tree"]})
         unmask.sample("the [MASK] [MASK]", start=start, chains=2, sweeps=3, model=tiny)
@@ -158,7 +160,7 @@ def test_user_terms_are_added_and_forbid(tiny):
         energy=cats_forbidden,
         model=tiny,
     )
-    assert not any("cat" in text.split() for text in run.samples["text"])
+    assert not any("cat" in text.split() for text in run.texts)
     with pytest.raises(
         InputError,
         match="forbidden by a user term, where the target is zero: give starts that it allows",
@@ -206,7 +208,7 @@ def test_terms_of_texts_are_those_of_their_tokens(tiny):
     of_ids = unmask.Energy(user_terms=[lambda ids: -5.0 * (ids == dog).sum(-1)])
     of_texts = unmask.Energy(text_terms=(lambda text: -5.0 * text.split().count("dog"),))
     plain, one, other = (
-        unmask.sample(energy=energy, **options).samples for energy in ("norm", of_ids, of_texts)
+        unmask.sample(energy=energy, **options).to_frame() for energy in ("norm", of_ids, of_texts)
     )
     assert one.equals(other)
     assert list(one["text"]) != list(plain["text"])

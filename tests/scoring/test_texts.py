@@ -255,6 +255,10 @@ def test_columns_do_not_depend_on_what_the_first_text_lacks(pieces_folder, first
         ({"rows": "nested", "format": "csv", "out": "run"}, "format csv cannot hold nested rows"),
         ({"engine": "ray"}, "workers need a folder, .*: give out"),
         (
+            {"score": "any_order", "long": "windows"},
+            "^long windows is not used by any_order: leave it out, or name scores .*pll_word,",
+        ),
+        (
             {"field": "stimulus"},
             "^field names a column, and text 1 is a text without columns",
         ),

@@ -101,11 +101,11 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
     )
     joint, tables, cloze = filling.joint, filling.joint.tables, filling.cloze
     gold = [int(c[0]) for c in tables.candidates]
-    pairs = {"corpus": None, "parallel": [["the cat", "a dog"] * 20] * 2, "max_length": 32}
+    pairs = {"data": None, "parallel": [["the cat", "a dog"] * 20] * 2, "max_length": 32}
     small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 16}
     trains = {
         **small,
-        "corpus": [str(texts)],
+        "data": [str(texts)],
         "batch_tokens": 128,
         "valid_share": 0.2,
         "device": "cpu",
@@ -113,7 +113,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
     pair_model = flat.train(**{**trains, **pairs, "steps": 1, "out": folder / "pairs"}).out
     translated = unmask.translate(["the cat"], model=pair_model, lengths=1)
     profile = folder / "profile.json"
-    profile.write_text('{"by_distance": [0.2, 0.1], "fingerprint": "x", "texts": 9}')
+    profile.write_text('{"by_distance": [0.2, 0.1], "fingerprint": "x", "n_texts": 9}')
     held_out = {
         "data": ["the cat sat", "a dog sat"],
         "model": lm,

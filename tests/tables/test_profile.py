@@ -15,7 +15,7 @@ def test_a_profile_of_other_weights_in_the_folder_is_refused(tiny_folder, tmp_pa
     folder = tmp_path / "model"
     shutil.copytree(tiny_folder, folder)
     (folder / FILE).write_text(
-        json.dumps({"by_distance": [0.5, 0.2], "fingerprint": "other", "texts": 3})
+        json.dumps({"by_distance": [0.5, 0.2], "fingerprint": "other", "n_texts": 3})
     )
     model = unmask.MaskedLM.load(folder, device="cpu")
     with pytest.raises(InputError, match="the profile was measured on model other"):

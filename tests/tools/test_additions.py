@@ -122,7 +122,8 @@ run = unmask.sample(masked, kernel="uniform", model=model, chains=64, sweeps=50,
 rows = unmask.score([f"the {a} {b} ." for a in words for b in words], model=model).rows
 energies = torch.tensor([-row["pll"] for row in rows])
 expected = float((torch.softmax(-energies, 0) * energies).sum())
-late = run.samples[run.samples["sweep"] > 10]["energy"]
+frame = run.to_frame()
+late = frame[frame["sweep"] > 10]["energy"]
 assert abs(late.mean() - expected) < 0.35, (late.mean(), expected)
 
 drawn = unmask.generate(masked, decoder=METHODS["leftmost"](passes=2), model=model, n_texts=4)

@@ -8,7 +8,7 @@ import pytest
 import unmask
 from support.command_runner import invoke, refused
 from unmask.common.errors import InputError
-from unmask.tables.profile import Profile
+from unmask.verbs.profile import Profile
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +31,12 @@ def test_function_and_command_write_the_same_file(texts, tmp_path):
     profile = unmask.profile(file, candidates=4, limit=60, save=tmp_path / "function.json")
     assert (tmp_path / "function.json").read_bytes() == (tmp_path / "command.json").read_bytes()
     assert Profile.load(tmp_path / "command.json") == profile
-    assert profile.texts == 60
+    assert profile.n_texts == 60
     stored = json.loads((tmp_path / "command.json").read_text())
     assert stored["fingerprint"] == unmask.MaskedLM.load().fingerprint
-    assert {"measured", "data", "candidates", "seed", "pairs"} <= set(stored["about"])
-    assert len(stored["by_distance"]) == len(stored["about"]["pairs"])
-    assert stored["about"]["data"] == "texts.txt"
+    assert {"measured", "data", "candidates", "seed", "pairs"} <= set(stored["measurement"])
+    assert len(stored["by_distance"]) == len(stored["measurement"]["pairs"])
+    assert stored["measurement"]["data"] == "texts.txt"
     assert profile.by_distance[0] > profile.by_distance[-1] > 0, "neighbours depend most"
     again = unmask.profile(texts[:60], candidates=4)
     assert again.by_distance == profile.by_distance
@@ -48,15 +48,35 @@ def test_texts_come_from_standard_input_and_numbers_go_to_json(texts):
     profile = unmask.profile(texts[:40], candidates=2)
     stored = json.loads(done.stdout)
     assert stored["by_distance"] == list(profile.by_distance)
-    assert stored["texts"] == 40
-    assert profile.about["candidates"] == 2
+    assert stored["n_texts"] == 40
+    assert profile.measurement["candidates"] == 2
+
+
+def test_what_a_person_sees(texts):
+    found = unmask.profile(texts[:60], candidates=4)
+    (table,) = found.tables()
+    assert found.about()[0].startswith("dependence of two blanks by distance, 60 texts, 4 tokens")
+    assert [row[0] for row in table.rows] == list(range(1, len(table.rows) + 1))
+    assert [row[3] for row in table.rows] == list(found.by_distance[: len(table.rows)])
+    frame = found.to_frame()
+    ratios = frame["information"] / frame["smaller_entropy"]
+    kept = frame["pairs"] >= 100  # of fewer pairs, those of near distances are taken in
+    assert ratios[kept].tolist() == pytest.approx(frame["ratio"][kept].tolist(), rel=1e-3)
+    by_hand = Profile((0.5, 0.25), "", 9)
+    assert by_hand.summary() == "dependence of two blanks by distance, 9 texts; nats"
+    assert by_hand.tables()[0].shown() == [
+        ["1", "-", "-", "0.500", "-"],
+        ["2", "-", "-", "0.250", "-"],
+    ]
+    long = Profile(tuple(1 / d for d in range(1, 70)), "", 9)
+    assert [row[0] for row in long.tables()[0].rows] == [*range(1, 9), 16, 32, 64]
 
 
 def test_usual_candidates_and_limit(texts):
     profile = unmask.profile(texts[:30])
-    assert profile.about["candidates"] == 16
+    assert profile.measurement["candidates"] == 16
     many = unmask.profile(["The dog saw."] * 2_001, candidates=2)
-    assert many.texts == 2_000
+    assert many.n_texts == 2_000
 
 
 def test_what_is_refused(texts, tmp_path):

@@ -1,5 +1,6 @@
 """What `score` and `minimal_pairs` say and show of their numbers, beside the numbers themselves."""
 
+import sys
 from dataclasses import replace
 from math import hypot
 
@@ -175,3 +176,17 @@ def test_pairs_without_scores_are_said_so(tiny):
     assert result.tables()[0].shown()[-1] == ["all pairs", "0", "0", "-"]
     assert not result.complete
     assert result.notices() == ["1 pair lacks a score, the first is pair 1: the text is empty"]
+
+
+@pytest.mark.parametrize("rows", ["texts", "words", "tokens", "nested"])
+def test_rows_in_memory_need_no_pandas_and_no_pyarrow(tiny, monkeypatch, rows):
+    texts = [{"text": text, "n": n} for n, text in enumerate(TEXTS)]
+    expected = unmask.score(texts, model=tiny, rows=rows)
+    names = list(expected.to_frame())
+    with monkeypatch.context() as patch:
+        for module in ("pandas", "pyarrow"):
+            patch.setitem(sys.modules, module, None)
+        scores = unmask.score(texts, model=tiny, rows=rows)
+        assert scores._repr_html_() == expected._repr_html_()
+        assert list(scores.rows[0]) == list(scores.shape.types) == names
+    assert scores.shape.columns.names == names

@@ -747,9 +747,47 @@ class Scores61(Assay61):
 
 
 class Variants61(Scores61):
-    """Names of issue 61: the number of variants of an assay is called n_variants."""
+    """Names of issue 61: the number of variants of an assay is called n_variants, and that of a
+    profile's texts n_texts; how a profile was measured is its `measurement`.
+    """
 
-    KEYS: Mapping[str, str] = {**Scores61.KEYS, "n_variants": "variants"}
+    KEYS: Mapping[str, str] = {**Scores61.KEYS, "n_variants": "variants", "measurement": "about"}
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name."""
+        kind = type(result).__name__
+        if kind == "Profile":
+            return {"by_distance": result.by_distance, "texts": result.n_texts}
+        parts = super().parts(result)
+        if kind == "Assay" and parts is not None:
+            return {**parts, "to_dict": self.with_old_sentence(parts["to_dict"])}
+        return parts
+
+    def with_old_sentence(self, value: Any) -> Any:
+        """The JSON of an assay; the only sentence of its verdict was called `sentence`."""
+        if not isinstance(value, Mapping) or "verdict" not in value:
+            return value
+        (sentence,) = value["verdict"]
+        renamed = {name: one for name, one in value.items() if name != "verdict"}
+        return {**renamed, "sentence": sentence}
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command whose JSON has the old names of numbers."""
+        result = super().do_command(words, standard_input, process)
+        if words[0] == "profile" or "--profile" in words:
+            return self.with_old_counts(result)
+        if "--measured" in words and "output" in result:
+            return {**result, "output": self.with_old_sentence(result["output"])}
+        return result
+
+    def key(self, name: str) -> str:
+        """The name of a value; in the file of a profile its texts were `texts`."""
+        old = super().key(name)
+        if old.endswith("profile.json/n_texts"):
+            return f"{old.removesuffix('n_texts')}texts"
+        return old
 
 
 class Studies61(Variants61):
@@ -815,7 +853,74 @@ class Studies61(Variants61):
         return named
 
 
-class Fillings61(Studies61):
+class Runs61(Studies61):
+    """Names of issue 61: a run of chains holds arrays and lists of dicts, and `diagnose` always
+    returns the diagnoses of runs side by side.
+    """
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name."""
+        if type(result).__name__ != "SampleRun":
+            return super().parts(result)
+        import pandas
+
+        return {
+            "to_dict": result.to_dict(),
+            "samples": result.to_frame(),
+            "starts": pandas.DataFrame(result.starts),
+            "rates": pandas.DataFrame(result.rates),
+        }
+
+    def do_sample_again(self, model: Any, sweeps: Sequence[int], **options: Any) -> Result:
+        """A run in a folder that is given more sweeps, and its diagnosis from the folder."""
+        found = super().do_sample_again(model, sweeps, **options)
+        return {**found, "diagnosis": found["diagnosis"].runs[0]}
+
+    def do_judged(self, model: Any, judge: str, **options: Any) -> Result:
+        """Samples, and their diagnosis with the numbers of a causal model."""
+        return super().do_judged(model, judge, **options).runs[0]
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command; the JSON of diagnose is that of the one run."""
+        result = super().do_command(words, standard_input, process)
+        if words[0] != "diagnose" or not isinstance(result.get("output"), Mapping):
+            return result
+        first, *others = result["output"]["runs"]
+        if others:
+            return result
+        return {**result, "output": {name: first[name] for name in first if name != "run"}}
+
+
+class Training61(Runs61):
+    """Names of issue 61: `train` takes `data` by place, and its numbers are n_parameters and
+    n_tokens.
+    """
+
+    KEYS: Mapping[str, str] = {
+        **Runs61.KEYS,
+        "n_parameters": "parameters",
+        "n_tokens": "tokens",
+    }
+
+    def key(self, name: str) -> str:
+        """The name of a value; the hash of the data was that of the corpus."""
+        old = super().key(name)
+        if old.endswith("training/settings.json/data"):
+            return f"{old.removesuffix('data')}corpus"
+        return old
+
+    def do_train(self, corpus: Any = None, **options: Any) -> Result:
+        """A training, by the names of its arguments now."""
+        return self.public("train")(corpus, **options)
+
+    def do_train_weights(self, corpus: Any = None, **options: Any) -> Result:
+        """A short training, and the weights that it leaves."""
+        return super().do_train_weights(data=corpus, **options)
+
+
+class Fillings61(Training61):
     """Names of issue 61: in `fill` and `compare` all candidates are `candidates="all"`, words have
     their lengths in the text, a search is asked for by itself, and what it found is one field.
 
@@ -938,6 +1043,8 @@ class Fillings61(Studies61):
 
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
     ("unmask.verbs.fill:FoundBySearch", Fillings61),
+    ("unmask.verbs.train:TrainingRun", Training61),
+    ("unmask.verbs.sample:SampleRun", Runs61),
     ("unmask.verbs.frontier:Frontier", Studies61),
     ("unmask.verbs.assay:Assay", Variants61),
     ("unmask.verbs.check:Check", Scores61),

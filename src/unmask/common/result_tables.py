@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from unmask.common.errors import NameWriter, in_python, written_by
 from unmask.common.excerpts import Span
 from unmask.common.formats import number
 from unmask.common.plain import in_json
@@ -88,15 +89,18 @@ class Table:
             rows.append([column.shown(value) for column, value in cells])
         return rows
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON of a table, with the values of the rows, and what is shown for each."""
+    def to_dict(self, write: NameWriter = in_python) -> dict[str, Any]:
+        """The JSON of a table, with the values of the rows, and what is shown for each.
+
+        write   writes the arguments that title and notes name
+        """
         columns = [{"head": column.head, "text": column.text} for column in self.columns]
         return {
-            "title": self.title,
+            "title": written_by(write, self.title),
             "columns": columns,
             "rows": [list(map(_value_in_json, row)) for row in self.rows],
             "shown": self.shown(),
-            "notes": list(self.notes),
+            "notes": [written_by(write, note) for note in self.notes],
         }
 
     def to_html(self) -> str:
@@ -106,8 +110,8 @@ class Table:
         for row in self.rows:
             cells = map(_html_cell, self.columns, row)
             body += f"<tr>{''.join(cells)}</tr>"
-        title = f"<p>{_lines(self.title)}</p>" if self.title else ""
-        notes = "".join(f"<p>{_lines(note)}</p>" for note in self.notes)
+        title = f"<p>{_sentence(self.title)}</p>" if self.title else ""
+        notes = "".join(f"<p>{_sentence(note)}</p>" for note in self.notes)
         table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
         return title + table + notes
 
@@ -135,6 +139,11 @@ def _html_of_filled(filled: Filled) -> str:
         html += f"<b>{escape(filled.text[start:stop])}</b>"
         end = stop
     return html + escape(filled.text[end:] + filled.mark)
+
+
+def _sentence(text: str) -> str:
+    """HTML of a sentence, with the arguments that it names."""
+    return _lines(written_by(in_python, text))
 
 
 def _lines(text: str) -> str:

@@ -27,8 +27,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from inspect import ismethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from unmask.common.errors import NameWriter, in_python, written_by
 from unmask.common.excerpts import around_blanks
 from unmask.common.plain import keys, plain
 
@@ -80,30 +82,49 @@ class Result:
         """Whether nothing failed; the command ends with exit code 1 if something did."""
         return True
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the work early; the command then ends as an interrupted one."""
+        return False
+
     def summary(self) -> str:
         """The sentences of the result, a line each."""
-        return "\n".join([*self.about(), *self.verdict()])
+        return written_by(in_python, "\n".join([*self.about(), *self.verdict()]))
 
-    def view(self) -> dict[str, Any]:
-        """What a person sees of the result, as JSON."""
+    def view(self, write: NameWriter = in_python) -> dict[str, Any]:
+        """What a person sees of the result, as JSON.
+
+        write   writes the arguments that sentences name
+        """
+
+        def written(sentences: Sequence[str]) -> list[str]:
+            return [written_by(write, sentence) for sentence in sentences]
+
         return {
             "heading": self.heading,
-            "about": self.about(),
-            "tables": [table.to_dict() for table in self.tables()],
-            "verdict": self.verdict(),
-            "notices": self.notices(),
+            "about": written(self.about()),
+            "tables": [table.to_dict(write) for table in self.tables()],
+            "verdict": written(self.verdict()),
+            "notices": written(self.notices()),
         }
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON that the command prints with --json."""
         kind: type = type(self)
         values: dict[str, Any] = {} if self.item is None else {"item": self.item}
-        values |= {key: plain(getattr(self, attribute)) for key, attribute in keys(kind).items()}
+        values |= {key: self._in_json(attribute) for key, attribute in keys(kind).items()}
         return {
             name: value
             for name, value in values.items()
             if value not in (None, []) or name not in self.OPTIONAL
         }
+
+    def _in_json(self, attribute: str) -> Any:
+        """An attribute as JSON has it; of a method, such as `verdict`, what it returns."""
+        value = getattr(self, attribute)
+        if ismethod(value):
+            value = value()
+        return plain(value)
 
     def __plain__(self) -> dict[str, Any]:
         """A result inside another one."""
@@ -139,4 +160,5 @@ def shows_itself(result: Result) -> bool:
 
 
 def _paragraphs(sentences: Sequence[str]) -> list[str]:
-    return [f"<p>{escape(sentence)}</p>" for sentence in sentences]
+    written = [written_by(in_python, sentence) for sentence in sentences]
+    return [f"<p>{escape(sentence)}</p>" for sentence in written]

@@ -16,14 +16,13 @@ the tables, by `unmask.joints.solver`:
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from unmask.common.errors import UnmaskWarning
+from unmask.common.warn import warn
 from unmask.joints.constructions.arnold_gokhale import TOLERANCE, Member
 from unmask.joints.distance_bound import bound_by_derivatives, bound_by_trial, distance_bound
 from unmask.joints.enclosure import Balance, dense
@@ -106,7 +105,7 @@ def members_of(
         joints_of_blocks.append(joints)
     message = not_converged(joint for joints in joints_of_blocks for joint in joints)
     if message:
-        warnings.warn(message, UnmaskWarning, stacklevel=2)
+        warn(message)
     return joints_of_blocks
 
 

@@ -12,7 +12,6 @@ sequence            The text is a protein or DNA, and the model reads words.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from math import ceil, inf, log
@@ -20,8 +19,8 @@ from weakref import WeakSet
 
 import torch
 
-from unmask.common.errors import UnmaskWarning
 from unmask.common.intervals import mean_and_error
+from unmask.common.warn import warn
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer
 
@@ -82,7 +81,7 @@ def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
         problem = _worse_than_uniform_on(model, text)
     _looked_at.add(model)
     if problem is not None:
-        warnings.warn(f"model {model.name!r}: {problem}", UnmaskWarning, stacklevel=4)
+        warn(f"model {model.name!r}: {problem}")
 
 
 def _first_to_look_at(model: MaskedLM, texts: Iterable[Sequence[int]]) -> Sequence[int] | None:

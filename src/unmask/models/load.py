@@ -8,7 +8,6 @@ loaded.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from unmask.common.border.calls import checked, settings
 from unmask.common.border.marks import Loaded, ShownType, Written
 from unmask.common.checks import shown
-from unmask.common.errors import ModelError, UnmaskWarning
+from unmask.common.errors import ModelError
+from unmask.common.warn import warn
 from unmask.models.loading_spec import LoadingSpec
 from unmask.models.own_loader import (
     load_own,
@@ -162,11 +162,9 @@ def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -
         name_in_messages = where
     source = Source(where)
     if is_pair_model(source.folder):
-        warnings.warn(
+        warn(
             f"model {where!r} was trained to translate and never saw a text without its source:"
-            " use it with unmask translate",
-            UnmaskWarning,
-            stacklevel=3,  # the line in `load`, or the one that calls `reload`
+            " use it with unmask translate"
         )
     with LOADING:  # also if the caller does not hold it, as `reload` and `MaskedLM.load`
         network = load_network(source, resolve_device(device), resolve_dtype(dtype))
@@ -176,7 +174,7 @@ def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -
     if source.local:
         model.folder = source.folder
     if model.caution is not None:
-        warnings.warn(model.caution, UnmaskWarning, stacklevel=3)
+        warn(model.caution)
     warn_of_few_tokens(tokenizer, model.input_size, model.name)
     return model
 

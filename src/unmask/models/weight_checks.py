@@ -8,7 +8,6 @@ refused.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import torch
 from torch import nn
 
 from unmask.common.errors import ModelError, UnmaskWarning
+from unmask.common.warn import warn
 from unmask.models.checkpoint_files import MERGE_ADAPTER, WEIGHTS
 
 UNUSED_BY_LOGITS = (
@@ -93,11 +93,10 @@ def refuse_misfit(
             f" its config.json states ({_listed(ignored)}): {OTHER_CONFIG}"
         )
     if unexpected:
-        warnings.warn(
+        warn(
             f"{len(unexpected)} tensors of {source!r} belong to other heads and are left out"
             f" ({_listed(unexpected)})",
             LeftOut,
-            stacklevel=2,
         )
 
 

@@ -20,7 +20,6 @@ computes `function(setup(), item)` of every item. Of workers:
 from __future__ import annotations
 
 import pickle
-import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -28,8 +27,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from unmask.common.errors import InputError, UnmaskError, UnmaskWarning
+from unmask.common.errors import InputError, UnmaskError
 from unmask.common.files import first_line
+from unmask.common.warn import warn
 from unmask.runs.processes import Processes
 from unmask.runs.ray_cluster import RayWorkers
 
@@ -199,11 +199,7 @@ class _SharedWork:
         self.silent += 1
         are_beginning = all(asked.task is None for asked in self.busy.values())
         if are_beginning and self.silent % SILENCES == 0:
-            warnings.warn(
-                "no worker has started in a minute: on Ray, see `ray status`",
-                UnmaskWarning,
-                stacklevel=5,  # where the caller of `each` was called
-            )
+            warn("no worker has started in a minute: on Ray, see `ray status`")
         return None
 
     def _bury(self, worker: Any, task: _Task | None, death: BaseException) -> None:

@@ -42,16 +42,21 @@ def kind_of(path: Path) -> str:
     return name.suffix
 
 
-def refuse_file_name(text: str, file: str, as_text: str) -> None:
+def refuse_file_name(text: str, file: str, as_text: str | None, kind: str = "text") -> None:
     """Raise if a text is the name of a file, or looks like one.
 
     file      how the file of this name is given instead
-    as_text   how the text is given if it is meant as a text
+    as_text   how the text is given if it is meant as a text; None of a text that cannot be, such
+              as a sequence
+    kind      what the text is called
     """
     is_named = file_name(text)
-    if is_named is not None:
-        ways = f"give {file} to read the file, or {as_text} if it is a text"
-        raise InputError(f"the text {shown(text)} {is_named}: {ways}")
+    if is_named is None:
+        return
+    ways = f"give {file} to read the file"
+    if as_text is not None:
+        ways += f", or {as_text} if it is a text"
+    raise InputError(f"the {kind} {shown(text)} {is_named}: {ways}")
 
 
 def file_name(text: str) -> str | None:

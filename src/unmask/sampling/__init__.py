@@ -15,6 +15,7 @@ engine/      `passes` how the model is asked, `calls` of one shape, `memory` how
 chains/      a whole run. `drawing` takes it from the start to the end; `groups` says which chains
              run side by side, `starts` where they start, `group_run` how they advance, `sharing`
              how workers do it. What is kept: `snapshot`, `samples`, `keeper`, `sample_folder`.
-             The result is `sample_run`. How far to trust it: `diagnosis`, with `functionals`,
-             `verdict`, `judge` and `figure`.
+             What was drawn is `chain_samples`, which `assembling` puts together. How far to trust
+             it: `chain_statistics`, measured by `statistics` and `convergence`; `judge`, `figure`.
+             `generating` has the texts of decoders.
 """

@@ -186,6 +186,10 @@ class SampleSettings:
         as_json = json.dumps(values)
         return dict(json.loads(as_json))
 
+    def __plain__(self) -> dict[str, Any]:
+        """The settings as part of a result."""
+        return self.to_dict()
+
     @classmethod
     @checked
     def from_dict(cls, stored: Mapping[str, Any]) -> SampleSettings:
@@ -264,6 +268,10 @@ class GenerateSettings:
             "allow": as_run["start"]["allow"],
             "alphabet": as_run["start"]["alphabet"],
         }
+
+    def __plain__(self) -> dict[str, Any]:
+        """The settings as part of a result."""
+        return self.to_dict()
 
 
 @settings

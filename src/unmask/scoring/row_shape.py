@@ -19,17 +19,17 @@ shares are themselves, in a column of its name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isnan, log, nan
-from typing import TYPE_CHECKING, Any
-from warnings import warn
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from unmask.common.errors import InputError, UnmaskWarning, argument_name
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import as_json
+from unmask.common.warn import warn
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.scoring.encoding import Encoded, Prepared, has_places, spaced_words, word_of_site
 from unmask.scoring.items import Item, own_name
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 UNITS = {"nats": 1.0, "bits": log(2)}
 """Nats in each unit."""
+Type: TypeAlias = "str | Mapping[str, Type]"
+"""Of a column: a name of pyarrow's, or of a list of records the types of their fields."""
+OF_ALL = {"item": "int64", "id": "string"}
 PLACE = {"start": "int64", "end": "int64"}
 OF_TEXT = {"text": "string", "length": "int64", "unknown": "int64"}
 OF_WORD = {"word_number": "int64", "word": "string", **PLACE, "length": "int64"}
@@ -95,23 +98,14 @@ class RowShape:
         """Names of the user's columns."""
         return frozenset(name for name, _ in self.carried)
 
-    @cached_property
-    def _own_columns(self) -> list[str]:
-        """Our columns, under the names that they have without columns of the user."""
-        return replace(self, carried=()).columns.names
-
     def ours(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Our columns of a row, under the names that they have without columns of the user."""
-        if not self.carried:  # all are ours; a look at the columns would import pyarrow
-            return dict(row)
-        return {name: row[self.own(name)] for name in self._own_columns}
+        return {name: row[self.own(name)] for name in self._types}
 
     @property
     def renamed(self) -> dict[str, str]:
         """Columns of ours that have another name because of the user's columns, and that name."""
-        if not self.carried:  # none is; a look at the columns would import pyarrow
-            return {}
-        own_names = {name: self.own(name) for name in self._own_columns}
+        own_names = {name: self.own(name) for name in self._types}
         return {name: own for name, own in own_names.items() if own != name}
 
     def _with_own_names(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -123,33 +117,36 @@ class RowShape:
     # ---- columns ----
 
     @cached_property
+    def _types(self) -> dict[str, Type]:
+        """The types of our columns, under the names that they have without columns of the user."""
+        shares = {score.share_column: "double" for score in self.scores if score.by_token}
+        of_word: dict[str, Type] = {**OF_WORD, **shares}
+        of_token: dict[str, Type] = {**OF_TOKEN, **shares}
+        if self.kind == "words":
+            return {**OF_ALL, **of_word, "reason": "string"}
+        if self.kind == "tokens":
+            return {**OF_ALL, **of_token, "reason": "string"}
+        numbers = dict.fromkeys(columns_of(self.scores), "double")
+        of_text: dict[str, Type] = {**OF_ALL, **OF_TEXT, **numbers, "reason": "string"}
+        if self.kind == "nested":
+            of_text |= {"words": of_word, "tokens": of_token}
+        return of_text
+
+    @cached_property
+    def types(self) -> dict[str, Type]:
+        """The types of all columns, by name: those of the user follow the number and the name of
+        the text.
+        """
+        ours = self._with_own_names(dict(self._types))
+        before = {self.own(name): ours.pop(self.own(name)) for name in OF_ALL}
+        return {**before, **dict(self.carried), **ours}
+
+    @cached_property
     def columns(self) -> pyarrow.Schema:
-        """The columns of the rows."""
+        """The columns of the rows, in files."""
         import pyarrow as pa
 
-        shares = [
-            pa.field(score.share_column, pa.float64()) for score in self.scores if score.by_token
-        ]
-        of_word = [*_fields(OF_WORD), *shares]
-        of_token = [*_fields(OF_TOKEN), *shares]
-        reason = pa.field("reason", pa.string())
-        if self.kind == "words":
-            ours = [*of_word, reason]
-        elif self.kind == "tokens":
-            ours = [*of_token, reason]
-        else:
-            numbers = [pa.field(column, pa.float64()) for column in columns_of(self.scores)]
-            ours = [*_fields(OF_TEXT), *numbers, reason]
-        if self.kind == "nested":
-            ours.append(pa.field("words", pa.list_(pa.struct(of_word))))
-            ours.append(pa.field("tokens", pa.list_(pa.struct(of_token))))
-        start = _fields({"item": "int64", "id": "string"})
-        of_user = _fields(dict(self.carried))
-        return pa.schema([*self._renamed(start), *of_user, *self._renamed(ours)])
-
-    def _renamed(self, fields: Iterable[pyarrow.Field]) -> list[pyarrow.Field]:
-        """Our columns under their names beside those of the user."""
-        return [field.with_name(self.own(field.name)) for field in fields]
+        return pa.schema([(name, _arrow_type(kind)) for name, kind in self.types.items()])
 
     # ---- rows ----
 
@@ -197,7 +194,7 @@ class RowShape:
     def _rows_of_parts(self, row: Mapping[str, Any], parts: Rows) -> Rows:
         """The rows of a text's words or tokens; one without any for a text that has none."""
         of_every_part = (self.own("item"), self.own("id"), *dict(self.carried))
-        start = dict.fromkeys(self.columns.names) | {name: row[name] for name in of_every_part}
+        start = dict.fromkeys(self.types) | {name: row[name] for name in of_every_part}
         reason = {"reason": row[self.own("reason")]}
         return [start | self._with_own_names(part | reason) for part in parts or [{}]]
 
@@ -233,9 +230,7 @@ class RowShape:
         if others:
             warn(
                 f"{_listed(others)} not of the first text and left out: give every text the same"
-                " columns",
-                UnmaskWarning,
-                stacklevel=3,
+                " columns"
             )
 
     def _shares(self, scored: TextScores, place: int) -> dict[str, list[float]]:
@@ -251,11 +246,13 @@ class RowShape:
         return shares
 
 
-def _fields(types: Mapping[str, str]) -> list[pyarrow.Field]:
-    """Columns of these types, which have pyarrow's names."""
+def _arrow_type(kind: Type) -> pyarrow.DataType:
+    """The type of a column in files."""
     import pyarrow as pa
 
-    return [pa.field(name, pa.type_for_alias(alias)) for name, alias in types.items()]
+    if isinstance(kind, str):
+        return pa.type_for_alias(kind)
+    return pa.list_(pa.struct([(name, _arrow_type(one)) for name, one in kind.items()]))
 
 
 def _none_for_nan(values: Float[np.ndarray, " n"]) -> list[float | None]:
@@ -352,9 +349,7 @@ def warn_of_renamed(renamed: Mapping[str, str]) -> None:
         ours = "ours of these names are"
     warn(
         f"the texts have {columns} {', '.join(renamed)}, kept as given: {ours} called"
-        f" {', '.join(renamed.values())}",
-        UnmaskWarning,
-        stacklevel=4,
+        f" {', '.join(renamed.values())}"
     )
 
 

@@ -59,6 +59,7 @@ def score_items(
     model: Model,
     shape: RowShape,
     items: Iterable[Item],
+    *,
     out: Path | None = None,
     format: str = "jsonl",
     engine: str = "local",

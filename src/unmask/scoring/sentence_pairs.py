@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from warnings import warn
 
 from unmask.common.checks import shown
-from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.errors import InputError
 from unmask.common.files import user_path
+from unmask.common.warn import warn
 from unmask.runs.file_names import RECORDS, kind_of
 from unmask.runs.lines import column, records, rows_of_frame, string
 from unmask.runs.unpacking import STANDARD_INPUT
@@ -105,7 +105,7 @@ def _pair_files(folder: Path) -> list[Path]:
             f"of folder {str(folder)!r} only .jsonl files are read, and {shown(', '.join(others))}"
             " left out"
         )
-        warn(f"{what}: name these files to read them, too", UnmaskWarning, stacklevel=3)
+        warn(f"{what}: name these files to read them, too")
     return files
 
 

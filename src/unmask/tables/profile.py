@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from unmask.common import checks
 from unmask.common.border.calls import checked
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from unmask.models.conditional_model import ConditionalModel
 
 FILE = "dependence_profile.json"  # in the model's folder
-KEYS = ("by_distance", "fingerprint", "texts")  # that a profile's file must have
+KEYS = ("by_distance", "fingerprint", "n_texts")  # that a profile's file must have
 MEASURE = "measure one (unmask profile)"
 USUAL_CANDIDATES = 16  # tokens that are put at a site when a profile is measured
 LARGEST = 1e3  # value of f that a file may hold
@@ -35,33 +35,29 @@ MOST_TEXTS = 10**12
 
 
 @dataclass(frozen=True)
-class Profile:
+class DependenceProfile:
     """How strongly blanks depend on each other, by their distance; see the module's text.
 
     by_distance   f at distance 1, 2, 3, ...
     fingerprint   of the model that it was measured on
-    texts         how many it was measured on
-    about         how and when it was measured
-
-    >>> profile = unmask.Profile.of(unmask.MaskedLM.load())
-    >>> profile.by_distance[0] > profile.by_distance[5]
-    True
+    n_texts       how many it was measured on
+    measurement   how and when it was measured
     """
 
     by_distance: tuple[float, ...]
     fingerprint: str
-    texts: int
-    about: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    n_texts: int
+    measurement: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     @checked
-    def load(cls, path: str | Path) -> Profile:
+    def load(cls, path: str | Path) -> Self:
         """Read a file."""
         stored = read_object(user_path(path), KEYS, MEASURE)
         return cls._of_values(stored, f"profile {str(path)!r}")
 
     @classmethod
-    def _of_values(cls, stored: Mapping[str, Any], name: str) -> Profile:
+    def _of_values(cls, stored: Mapping[str, Any], name: str) -> Self:
         """From what a file holds; `name` is what messages call it."""
         for key in KEYS:
             if key not in stored:
@@ -76,12 +72,14 @@ class Profile:
                 checks.real(f"a value of {name}", value, 0, LARGEST) for value in values
             ),
             fingerprint=str(stored["fingerprint"]),
-            texts=checks.whole(f"the number of texts of {name}", stored["texts"], 1, MOST_TEXTS),
-            about=dict(stored.get("about") or {}),
+            n_texts=checks.whole(
+                f"the number of texts of {name}", stored["n_texts"], 1, MOST_TEXTS
+            ),
+            measurement=dict(stored.get("measurement") or {}),
         )
 
     @classmethod
-    def of(cls, model: ConditionalModel) -> Profile | None:
+    def of(cls, model: ConditionalModel) -> Self | None:
         """The model's own, from its folder; None if it has none. One that was measured on other
         weights is refused.
         """
@@ -115,7 +113,7 @@ class Profile:
         The same weights in another number format have another fingerprint, so only those of one
         format are compared.
         """
-        measured_in = self.about.get("dtype", "float32")
+        measured_in = self.measurement.get("dtype", "float32")
         if measured_in != str(model.dtype).removeprefix("torch."):
             return
         if model.fingerprint and model.fingerprint != self.fingerprint:
@@ -143,12 +141,12 @@ class Profile:
         return f[distance] * smaller_entropy
 
 
-def as_profile(name: str, profile: object) -> Profile:
+def as_profile(name: str, profile: object) -> DependenceProfile:
     """A profile, its file, or what its file holds."""
-    if isinstance(profile, Profile):
+    if isinstance(profile, DependenceProfile):
         return profile
     if isinstance(profile, Mapping):
-        return Profile._of_values(profile, name)
+        return DependenceProfile._of_values(profile, name)
     if isinstance(profile, str | Path):
-        return Profile.load(profile)
+        return DependenceProfile.load(profile)
     raise InputError(f"{name} {checks.shown(profile)} is not a profile: give its file")

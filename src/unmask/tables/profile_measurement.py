@@ -34,7 +34,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
 from unmask.tables.conditionals import Conditionals, logit_rows, regular_tokens
-from unmask.tables.profile import USUAL_CANDIDATES, Profile
+from unmask.tables.profile import USUAL_CANDIDATES, DependenceProfile
 
 NEAR = 4  # sites j up to this many tokens from i come first
 MOST_OTHERS = 16  # sites j of one site i; beyond the near ones they are random
@@ -87,7 +87,7 @@ def profile_of(
     candidates: int = USUAL_CANDIDATES,
     progress: Progress | None = None,
     skipped: int = 0,
-) -> Profile:
+) -> DependenceProfile:
     """The profile of a model on texts.
 
     name        of the texts
@@ -115,7 +115,7 @@ def profile_of(
         )
     information, entropy, pairs = sums.totals[:, 1 : sums.longest + 1]
     at_least_one = pairs.clamp(min=1)
-    about = {
+    measurement = {
         "measured": datetime.now(UTC).date().isoformat(),
         "unmask": __version__,
         "data": name,
@@ -128,11 +128,11 @@ def profile_of(
         "information": _rounded(information / at_least_one),
         "smaller_entropy": _rounded(entropy / at_least_one),
     }
-    return Profile(
+    return DependenceProfile(
         by_distance=sums.by_distance(),
         fingerprint=model.fingerprint,
-        texts=len(rows),
-        about=about,
+        n_texts=len(rows),
+        measurement=measurement,
     )
 
 

@@ -62,6 +62,9 @@ WORKERS = (
     " workers."
 )
 Engine = Annotated[str, Written(metavar="local|ray|ray:N", help=WORKERS)]
+Judge = Annotated[
+    str | None, Written(help="A causal language model, by name or folder, that scores the texts.")
+]
 LIMITS = "Go on beyond 200,000 passes, a billion cells of a joint, or five million mutants."
 Force = Annotated[bool, Written(help=LIMITS)]
 CANDIDATES = (

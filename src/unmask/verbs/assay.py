@@ -18,7 +18,7 @@ from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
 from unmask.joints.constructions.construction import Construction, Rule
 from unmask.models.load import Model
-from unmask.runs.file_names import file_name
+from unmask.runs.file_names import refuse_file_name
 from unmask.runs.lines import located_texts
 from unmask.runs.progress import Progress
 from unmask.runs.unpacking import source_name
@@ -359,7 +359,7 @@ def answer_of(compared: ComparedScores, better: str) -> Assay:
 def _one_sequence(sequence: PathLike) -> str:
     """The sequence that was given, or the only one of a file."""
     if isinstance(sequence, str):
-        refuse_file_of_sequence(sequence, f"Path({shown(sequence)})")
+        refuse_file_name(sequence, f"Path({shown(sequence)})", None, kind="sequence")
         return sequence
     path = user_path(sequence, "sequence")
     sequences = [text for _, text in located_texts(path) if text]
@@ -369,12 +369,3 @@ def _one_sequence(sequence: PathLike) -> str:
             " of one: give a file with one sequence"
         )
     return sequences[0]
-
-
-def refuse_file_of_sequence(sequence: str, instead: str) -> None:
-    """Raise if a sequence is the name of a file, or looks like one; `instead` gives the file."""
-    is_named = file_name(sequence)
-    if is_named is not None:
-        raise InputError(
-            f"the sequence {shown(sequence)} {is_named}", use=f"give {instead} to read the file"
-        )

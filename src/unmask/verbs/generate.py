@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Only, TakesMethod, Written
+from unmask.common.formats import count, in_form, number
+from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.settings import Chains, GenerateSettings, Lengths, tokens_of_alphabet
-from unmask.verbs import Alphabet, Engine, Out, Seed
+from unmask.verbs import Alphabet, Engine, Judge, Out, Seed
 
 if TYPE_CHECKING:
     import pandas
 
-TEXTS_SHOWN = 10  # In a notebook
+    from unmask.sampling.chains.generating import Draw
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -63,24 +64,6 @@ class Generation(Result):
         """Forward passes of all texts."""
         return sum(row["passes"] for row in self.rows)
 
-    @property
-    def headline(self) -> str:
-        """The decoder, and how many texts and passes there are."""
-        count = len(self.rows)
-        texts = "1 text" if count == 1 else f"{count:,} texts"
-        return f"{self.settings.decoder.label}: {texts}, {self.passes:,} passes"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The object that `unmask generate --json` prints."""
-        described = {
-            "settings": self.settings.to_dict(),
-            "law": self.law,
-            "texts": [dict(row) for row in self.rows],
-        }
-        if self.judge is not None:
-            described["judge"] = dict(self.judge)
-        return described
-
     def to_frame(self) -> pandas.DataFrame:
         """The texts, with log_prob (NaN where there is none), passes and length."""
         import pandas
@@ -100,12 +83,36 @@ class Generation(Result):
         write_atomically(file, "".join(lines))
         return file
 
-    def __repr__(self) -> str:
-        return f"Generation({self.headline})"
+    def about(self) -> list[str]:
+        """The law of the texts."""
+        return [self.law]
 
-    def _repr_html_(self) -> str:
-        table = self.to_frame().head(TEXTS_SHOWN).to_html(index=False)
-        return f"<p>{escape(self.headline)}</p><p>{escape(self.law)}</p>{table}"
+    def tables(self) -> list[Table]:
+        """The texts with their log-probabilities and passes."""
+        columns = [
+            Column("nats", in_form(".2f")),
+            Column("passes", count),
+            Column("text", text=True),
+        ]
+        rows = [[row["log_prob"], row["passes"], row["text"]] for row in self.rows]
+        return [Table(columns, rows)]
+
+    def verdict(self) -> list[str]:
+        """What the judge says of the texts, if there is one."""
+        if self.judge is None:
+            return []
+        score = number(self.judge["texts"])
+        return [f"judge {self.judge['name']}: {score} nats per token (lower is better)"]
+
+    def notices(self) -> list[str]:
+        """Where the texts are, if they are kept."""
+        if self.folder is None:
+            return []
+        return [f"{len(self.rows):,} texts are in {self.folder / 'texts.parquet'}"]
+
+    def __repr__(self) -> str:
+        texts = "1 text" if len(self.rows) == 1 else f"{len(self.rows):,} texts"
+        return f"Generation({self.settings.decoder.label}: {texts}, {self.passes:,} passes)"
 
 
 @checked
@@ -121,7 +128,7 @@ def generate(
     allow: Annotated[Mapping[int, Sequence[str]] | None, Written("POSITION=TOKENS")] = None,
     alphabet: Alphabet = None,
     seed: Seed = 0,
-    judge: str | None = None,
+    judge: Judge = None,
     out: Out = None,
     engine: Engine = "local",
     progress: Progress | None = None,
@@ -137,7 +144,6 @@ def generate(
             [default: 12].
         allow: The only tokens at a position of the template's tokens, such as 3=red,green; [CLS]
             is position 0.
-        judge: A causal language model, by name or folder, that scores the texts.
 
     Returns:
         A `Generation`: the texts with log-probabilities and passes, and their law in a sentence.
@@ -147,7 +153,7 @@ def generate(
     [2, 2]
     """
     from unmask.runs.folder import output_folder
-    from unmask.sampling.chains.generating import draw_texts, law_of
+    from unmask.sampling.chains.generating import draw_texts
     from unmask.sampling.chains.sample_folder import GenerateFolder
     from unmask.sampling.chains.sharing import SharedChains
 
@@ -184,19 +190,44 @@ def generate(
         from unmask.sampling.chains.judge import mean_score
 
         judged = {"name": judging.name, "texts": mean_score(judging, texts)}
+    return generation_of(settings, draws, judged, folder)
+
+
+def generation_of(
+    settings: GenerateSettings,
+    draws: Sequence[Draw],
+    judge: dict[str, Any] | None = None,
+    folder: Path | None = None,
+) -> Generation:
+    """The result for texts that were drawn.
+
+    judge    what a causal language model says of them
+    folder   where they are kept, if they are
+    """
+    rows = []
+    for draw in draws:
+        row = draw._asdict()
+        del row["ids"]
+        rows.append(row)
     return Generation(
         settings=settings,
-        law=law_of(settings.decoder),
-        rows=[
-            {
-                "text": draw.text,
-                "log_prob": draw.log_prob,
-                "passes": draw.passes,
-                "length": draw.length,
-            }
-            for draw in draws
-        ],
+        law=_law_of(settings.decoder),
+        rows=rows,
         ids=[draw.ids for draw in draws],
-        judge=judged,
+        judge=judge,
         folder=folder,
     )
+
+
+def _law_of(decoder: Decoder) -> str:
+    """The law of a decoder's texts, in a sentence, at its temperature."""
+    sentence = decoder.verdict.format_map(vars(decoder))
+    temperature = decoder.token_temperature
+    if temperature == 0:
+        return (
+            "At temperature 0 each token is the likeliest one: nothing is drawn but the order of"
+            " the blanks, if that is random, so there is no log-probability."
+        )
+    if temperature != 1 and decoder.exact:
+        return f"{sentence} The law is that of temperature {temperature:g}."
+    return sentence

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import ShownType, Written
@@ -14,10 +14,18 @@ from unmask.common.result_tables import Column, Table
 from unmask.models.load import Model
 from unmask.runs.lines import EMPTY
 from unmask.runs.progress import Progress
-from unmask.scoring.registry import DEFAULT, SEVERAL, each_once
+from unmask.scoring.registry import DEFAULT, SEVERAL
 from unmask.scoring.scores.score import Score
 from unmask.verbs import Engine, Out, PathLike
-from unmask.verbs.score import Format, Long, OfScores, Unit, notices_of, refuse_workers
+from unmask.verbs.score import (
+    Format,
+    Long,
+    OfScores,
+    Unit,
+    notices_of,
+    refuse_workers,
+    shape_of_rows,
+)
 
 if TYPE_CHECKING:
     from unmask.scoring.row_shape import Rows, RowShape
@@ -158,31 +166,30 @@ def minimal_pairs(
     from unmask.common.files import write_json
     from unmask.runs.folder import output_folder
     from unmask.scoring.minimal_pairs import compare_pairs
-    from unmask.scoring.row_shape import RowShape
     from unmask.scoring.run import KIND, score_items
     from unmask.scoring.sentence_pairs import pairs_of, sentences_of
 
-    # `checked` has made methods of the names.
-    scores_once = each_once(cast("Sequence[Score]", score))
+    shape = shape_of_rows(score, "texts", unit, long)
+    folder = None
     if out is None:
         refuse_workers(model, engine)
-    folder = None if out is None else output_folder(out, KIND)
+    else:
+        folder = output_folder(out, KIND)
     pairs = list(pairs_of(data))
     if not pairs:
         raise InputError("has no minimal pair", argument="data", use="give at least one")
-    shape = RowShape(scores_once, "texts", unit, long == "windows")
     scored = score_items(
         model,
         shape,
         sentences_of(pairs),
-        folder,
-        "jsonl" if format is None else format,
-        engine,
+        out=folder,
+        format="jsonl" if format is None else format,
+        engine=engine,
         progress=progress,
-        warns=folder is not None,
+        warns=folder is not None,  # only there the user sees the rows of sentences
     )
     compared = compare_pairs(pairs, scored)
-    accuracy = compared.accuracies(scores_once)
+    accuracy = compared.accuracies(shape.scores)
     if folder is not None:
         write_json(folder / "accuracy.json", {"unit": unit, "accuracy": accuracy})
     reasons = [compared.own(row, "reason") for row in compared.rows]

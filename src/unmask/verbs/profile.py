@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Interval
 
@@ -18,15 +19,95 @@ from unmask.common.border.calls import checked
 from unmask.common.border.marks import Written
 from unmask.common.errors import InputError
 from unmask.common.files import output_file, user_path
+from unmask.common.formats import count, nats
+from unmask.common.result_tables import Column, Table
+from unmask.common.results import Result
 from unmask.models.load import Model
 from unmask.runs.lines import plain_texts
 from unmask.runs.progress import Progress
 from unmask.runs.unpacking import source_name
-from unmask.tables.profile import USUAL_CANDIDATES, Profile
+from unmask.tables.profile import USUAL_CANDIDATES, DependenceProfile
 from unmask.verbs import PathLike
+
+if TYPE_CHECKING:
+    import pandas
 
 OF_PROFILES = {"": (b'{\n  "by_distance"',)}
 """A file that begins as a profile does, whatever its name's ending, may be replaced."""
+ALL_SHOWN = 8
+"""Distances up to this one are all shown, of larger ones the powers of two."""
+COLUMNS = (
+    Column("distance", show=str, text=True),
+    Column("information", show=nats),
+    Column("smaller entropy", show=nats),
+    Column("ratio", show=nats),
+    Column("pairs", show=count),
+)
+
+
+@dataclass(frozen=True)
+class Profile(DependenceProfile, Result):
+    """How strongly blanks depend on each other, by their distance; see the module's text.
+
+    by_distance   f at distance 1, 2, 3, ...
+    fingerprint   of the model that it was measured on
+    n_texts       how many it was measured on
+    measurement   how and when it was measured
+
+    >>> profile = unmask.Profile.of(unmask.MaskedLM.load())
+    >>> profile.by_distance[0] > profile.by_distance[5]
+    True
+    """
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """For each distance the mean information and smaller entropy of its pairs in nats, their
+        ratio f, and the number of pairs. A file that does not say how it was measured has the
+        ratio alone, and None for the others.
+        """
+        unknown = [None] * len(self.by_distance)
+        information = self.measurement.get("information", unknown)
+        entropies = self.measurement.get("smaller_entropy", unknown)
+        pairs = self.measurement.get("pairs", unknown)
+        rows = []
+        for i, ratio in enumerate(self.by_distance):
+            row = {
+                "distance": i + 1,
+                "information": information[i],
+                "smaller_entropy": entropies[i],
+                "ratio": ratio,
+                "pairs": pairs[i],
+            }
+            rows.append(row)
+        return rows
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per distance."""
+        import pandas
+
+        return pandas.DataFrame(self.rows)
+
+    def about(self) -> list[str]:
+        """On what the profile was measured."""
+        sentence = f"dependence of two blanks by distance, {self.n_texts:,} texts"
+        if "mass_of_candidates" in self.measurement:
+            tried = self.measurement["candidates"]
+            held = self.measurement["mass_of_candidates"]
+            sentence += (
+                f", {tried} tokens tried at a site, which hold {held:.0%} of its probability"
+            )
+        return [f"{sentence}; nats"]
+
+    def tables(self) -> list[Table]:
+        """The smallest distances, and powers of two."""
+        rows = []
+        for row in self.rows:
+            distance = row["distance"]
+            is_power_of_two = distance.bit_count() == 1
+            if distance <= ALL_SHOWN or is_power_of_two:
+                rows.append(list(row.values()))
+        note = f"{len(self.by_distance)} distances in all"
+        return [Table(COLUMNS, rows, notes=[note])]
 
 
 @checked
@@ -58,7 +139,7 @@ def profile(
 
     >>> texts = [f"The {word} sat on the mat." for word in ("cat", "dog", "man")] * 20
     >>> profile = unmask.profile(texts, candidates=4)
-    >>> profile.texts, profile.by_distance[0] > 0
+    >>> profile.n_texts, profile.by_distance[0] > 0
     (60, True)
     """
     from unmask.models.first_look import look_at_first
@@ -78,9 +159,15 @@ def profile(
         )
     look_at_first(lm, (row.ids for row in rows))
     measured = profile_of(lm, rows, name, candidates, progress=progress, skipped=skipped)
+    answer = Profile(
+        by_distance=measured.by_distance,
+        fingerprint=measured.fingerprint,
+        n_texts=measured.n_texts,
+        measurement=measured.measurement,
+    )
     if file is not None:
-        measured.save(file)
-    return measured
+        answer.save(file)
+    return answer
 
 
 def _named_texts(data: PathLike | Sequence[str]) -> tuple[str, Iterable[str]]:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import unmask
 from unmask.common.border.calls import checked, trusted
 from unmask.common.border.marks import Only, ShownType, TakesMethod
+from unmask.common.errors import argument_name
+from unmask.common.formats import in_form
+from unmask.common.result_tables import Column, Table
+from unmask.common.results import Result
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
+from unmask.sampling.chains.chain_samples import ChainSamples
 from unmask.sampling.energies.energy import ModelEnergy
 from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.kernels.kernel import Kernel
@@ -25,9 +32,97 @@ from unmask.sampling.settings import (
 from unmask.verbs import Engine, Out, Seed
 
 if TYPE_CHECKING:
+    import pandas
+
+    from unmask.common.figures import Figure
     from unmask.sampling.energies.with_terms import TermOfIds
 else:
     TermOfIds = Annotated[Callable, ShownType("Callable[[Tensor], Tensor]")]
+
+
+TEXTS_SHOWN = 5  # last texts, of as many chains
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SampleRun(ChainSamples, Result):
+    """The result of `unmask.sample`.
+
+    settings   what decided the samples: kernel, energy, temperature, seed, ...
+    samples    the kept texts as arrays: chain, sweep, text, energy, passes, length, ids
+    starts     a dict for each chain: its number (`chain`), the token ids that it started from
+               (`ids`), and their `text`
+    rates      a dict for each length and position: steps, accepted, proposed, changed, and
+               scoring_passes
+    folder     where the run is kept, if it is
+
+    >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
+    >>> run.settings.kernel.name, len(run.starts), len(run.rows)
+    ('mh', 2, 6)
+    """
+
+    KEYS: ClassVar[tuple[str, ...]] = ("settings", "samples=last", "diagnosis")
+    ROWS: ClassVar[str] = "samples"
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict for each kept text: chain, sweep, text, energy, passes, length, ids."""
+        return self.samples.rows()
+
+    @property
+    def texts(self) -> list[str]:
+        """The kept texts."""
+        return list(self.samples.text)
+
+    @property
+    def last(self) -> list[dict[str, Any]]:
+        """The last sample of each chain: chain, sweep, text, energy, passes."""
+        rows = self.samples.last_of_each_chain().rows()
+        names = ("chain", "sweep", "text", "energy", "passes")
+        return [{name: row[name] for name in names} for row in rows]
+
+    @cached_property
+    def diagnosis(self) -> unmask.Diagnosis:
+        """How far to trust the samples; measured when first asked for, and written nowhere."""
+        from unmask.verbs.diagnose import diagnosis_of
+
+        return diagnosis_of(self)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A row for each kept text: chain, sweep, text, energy, passes, length, ids."""
+        return self.samples.to_frame()
+
+    def figure(self) -> Figure:
+        """Energies and unchanged tokens along the chains, and what is accepted."""
+        from unmask.sampling.chains.figure import chain_figure
+
+        return chain_figure(self)
+
+    def about(self) -> list[str]:
+        """How many samples and passes there are, and how often chains moved."""
+        return self.diagnosis.about()
+
+    def tables(self) -> list[Table]:
+        """The functionals of the texts, and the last texts of some chains."""
+        last = [[row["energy"], row["text"]] for row in self.last[:TEXTS_SHOWN]]
+        columns = [Column("energy", in_form(".2f")), Column("text", text=True)]
+        return [*self.diagnosis.tables(), Table(columns, last)]
+
+    def verdict(self) -> list[str]:
+        """How far to trust the samples."""
+        return self.diagnosis.verdict()
+
+    def notices(self) -> list[str]:
+        """Where the samples are, or how to keep them."""
+        samples = f"{len(self.samples):,} samples"
+        if self.folder is None:
+            keep = f"give {argument_name('out', 'FOLDER')} to keep them"
+            return [f"{samples} were drawn and none is kept: {keep}"]
+        file = self.folder / "samples.parquet"
+        return [f"{samples} are in {file}, figures in {self.folder / 'figures'}"]
+
+    def __repr__(self) -> str:
+        kernel, energy = self.settings.kernel.label, self.settings.energy.name
+        return f"SampleRun({kernel}, {energy} energy, {len(self.samples):,} samples)"
 
 
 @checked
@@ -52,7 +147,7 @@ def sample(
     out: Out = None,
     engine: Engine = "local",
     progress: Progress | None = None,
-) -> unmask.SampleRun:
+) -> SampleRun:
     """Sample texts from the energy behind a model, by Markov chains, and measure how far to trust
     them.
 
@@ -97,10 +192,10 @@ def sample(
         start=start,
     )
     from unmask.runs.folder import output_folder
-    from unmask.sampling.chains.diagnosis import write_diagnosis
     from unmask.sampling.chains.drawing import draw_samples
     from unmask.sampling.chains.sample_folder import KIND
     from unmask.sampling.chains.sharing import SharedChains
+    from unmask.verbs.diagnose import write_diagnosis
 
     if out is not None:
         output_folder(out, KIND)
@@ -108,9 +203,10 @@ def sample(
     shared = (
         None if workers is None or load is None else SharedChains(settings, workers, load, whole)
     )
-    run = draw_samples(
+    drawn = draw_samples(
         settings, lm, out, name=model_name(model), energy=whole, progress=progress, shared=shared
     )
+    run = SampleRun(**vars(drawn))
     if run.folder is not None:
-        write_diagnosis(run, run.diagnosis)
+        write_diagnosis(run, run.folder, run.diagnosis)
     return run

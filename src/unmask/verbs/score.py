@@ -21,7 +21,7 @@ from unmask.models.load import Model
 from unmask.runs.lines import EMPTY
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import DEFAULT, SEVERAL, about, each_once
-from unmask.scoring.scores.score import Score
+from unmask.scoring.scores.score import SCORES, Score
 from unmask.verbs import Engine, Out
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ class Scores(OfScores):
         """
         import pandas
 
-        names = self.shape.columns.names
+        names = list(self.shape.types)
         try:
             return pandas.DataFrame(self.rows, columns=names)
         except UnicodeEncodeError:
@@ -343,27 +343,50 @@ def score(
     from unmask.runs.folder import output_folder
     from unmask.scoring.items import items_again
     from unmask.scoring.row_files import check_format
-    from unmask.scoring.row_shape import RowShape, check_rows
     from unmask.scoring.run import KIND, score_items
 
-    # `checked` has made methods of the names.
-    scores_once = each_once(cast("Sequence[Score]", score))
+    shape = shape_of_rows(score, rows, unit, long)
     written_as = "jsonl" if format is None else format
-    check_rows(scores_once, rows)
     check_format(written_as, rows, on_stream=False)
+    folder = None
     if out is None:
         refuse_workers(model, engine)
+    else:
+        folder = output_folder(out, KIND)
     scored = score_items(
         model,
-        RowShape(scores_once, rows, unit, long == "windows"),
+        shape,
         items_again(texts, field, keep=out is not None),
-        None if out is None else output_folder(out, KIND),
-        written_as,
-        engine,
-        sink,
-        progress,
+        out=folder,
+        format=written_as,
+        engine=engine,
+        sink=sink,
+        progress=progress,
     )
     return Scores(scored)
+
+
+def shape_of_rows(
+    score: str | Score | Iterable[str | Score], rows: str, unit: str, long: str
+) -> RowShape:
+    """The scores of a call, what a row is, and its unit; raises for scores that cannot have such
+    rows, or windows.
+
+    score   `checked` has made objects of the names
+    """
+    from unmask.scoring.row_shape import RowShape, check_rows
+
+    scores = each_once(cast("Sequence[Score]", score))
+    check_rows(scores, rows)
+    windows = long == "windows"
+    if windows and not any(score.windows for score in scores):
+        with_windows = ", ".join(name for name, kind in SCORES.items() if kind.windows)  # type: ignore[attr-defined]
+        raise InputError(
+            f"{long} is not used by {', '.join(score.name for score in scores)}",
+            argument="long",
+            use=f"leave it out, or name scores that have windows ({with_windows})",
+        )
+    return RowShape(scores, rows, unit, windows)
 
 
 def notices_of(what: str, missing: Mapping[int, str], file: Path | None) -> list[str]:

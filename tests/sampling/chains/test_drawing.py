@@ -18,21 +18,21 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.chains.drawing import draw_samples
 from unmask.sampling.chains.sample_folder import load_run
 from unmask.sampling.kernels.kernel import KERNELS
+from unmask.verbs.diagnose import diagnosis_of
 
 SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "passes": 3, "seed": 7}
 
 
 def same(one, other):
-    pandas.testing.assert_frame_equal(
-        one.reset_index(drop=True), other.reset_index(drop=True), check_dtype=False
-    )
+    """Samples are equal, bit for bit."""
+    pandas.testing.assert_frame_equal(one.to_frame(), other.to_frame())
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_samples_do_not_depend_on_how_many_chains_run_at_once(tiny, kernel):
     settings = settings_of(kernel=kernel, **{**SMALL, "chains": 3})
     together, alone = draw_samples(settings, tiny), draw_samples(settings, tiny, chains_at_once=1)
-    assert list(together.samples.columns) == [
+    assert list(together.samples.to_frame().columns) == [
         "chain",
         "sweep",
         "text",
@@ -42,10 +42,10 @@ def test_samples_do_not_depend_on_how_many_chains_run_at_once(tiny, kernel):
         "ids",
     ]
     assert len(together.samples) == 12
-    assert set(together.samples["length"]) == {4, 6}
+    assert set(together.samples.length.tolist()) == {4, 6}
     same(together.samples, alone.samples)
-    same(together.rates, alone.rates)
-    same(together.starts, alone.starts)
+    assert together.rates == alone.rates
+    assert together.starts == alone.starts
 
 
 class Killed(BaseException):
@@ -78,16 +78,19 @@ def test_an_interrupted_run_goes_on_exactly(tiny, tmp_path, stop_at, kernel, blo
             )
     resumed = draw_samples(settings, tiny, tmp_path / "cut")
     same(resumed.samples, whole.samples)
-    same(resumed.rates, whole.rates)
-    same(resumed.starts, whole.starts)
+    assert resumed.rates == whole.rates
+    assert resumed.starts == whole.starts
     cut, uncut = (
-        json.dumps(load_run(tmp_path / name).diagnosis.to_dict())  # NaN is not equal to itself
+        json.dumps(diagnosis_of(load_run(tmp_path / name)).to_dict())  # NaN is not equal to itself
         for name in ("cut", "whole")
     )
     assert cut == uncut
-    same(
+    pandas.testing.assert_frame_equal(
         pandas.read_parquet(tmp_path / "cut" / "samples.parquet"),
         pandas.read_parquet(tmp_path / "whole" / "samples.parquet"),
+    )
+    pandas.testing.assert_frame_equal(
+        pandas.read_parquet(tmp_path / "cut" / "samples.parquet"), whole.samples.to_frame()
     )
 
 
@@ -176,14 +179,14 @@ def test_burn_in_and_thinning_choose_among_the_same_sweeps(tiny):
     some = draw_samples(
         settings_of(**{**SMALL, "sweeps": 9, "burn_in": 2, "thin": 3}), tiny
     ).samples
-    assert sorted(some["sweep"].unique()) == [5, 8]
-    same(some, everything[everything["sweep"].isin([5, 8])])
+    assert set(some.sweep.tolist()) == {5, 8}
+    same(some, everything.of(np.isin(everything.sweep, [5, 8])))
 
 
 def test_random_starts_are_uniform_over_the_support(tiny):
     settings = settings_of(random_start=True, chains=60, sweeps=1, length=(8,))
     run = draw_samples(settings, tiny)
-    tokens = [i for ids in run.starts["ids"] for i in ids[1:-1]]
+    tokens = [token for row in run.starts for token in row["ids"][1:-1]]
     counts = np.bincount(tokens, minlength=17)
     assert counts[:5].sum() == 0
     assert counts[5:].min() > 15
@@ -193,7 +196,7 @@ def test_templates_hold_their_tokens_and_allowed_sets(tiny):
     settings = settings_of(
         template="the [MASK] sat on [MASK] .", allow={2: ["cat", "dog"]}, chains=6, sweeps=5
     )
-    texts = draw_samples(settings, tiny).samples["text"]
+    texts = draw_samples(settings, tiny).samples.text
     assert all(
         text.split()[0] == "the"
         and text.split()[1] in ("cat", "dog")
@@ -206,11 +209,11 @@ def test_templates_hold_their_tokens_and_allowed_sets(tiny):
 def test_energies_of_samples_are_those_of_their_texts(tiny):
     for kernel in ("mh", "gibbs"):
         for energy in ("raw", "norm"):
-            frame = draw_samples(
+            samples = draw_samples(
                 settings_of(kernel=kernel, energy=energy, chains=3, sweeps=2, length=(5,)), tiny
             ).samples
-            fresh = energies(tiny, torch.tensor(np.stack(frame["ids"])).long(), energy)
-            assert np.allclose(frame["energy"], fresh.numpy(), atol=1e-4)
+            fresh = energies(tiny, torch.tensor(np.stack(samples.ids)).long(), energy)
+            assert np.allclose(samples.energy, fresh.numpy(), atol=1e-4)
 
 
 def test_passes_are_those_that_the_model_is_asked_for(tiny):
@@ -219,8 +222,6 @@ def test_passes_are_those_that_the_model_is_asked_for(tiny):
     counted, rows = copy(tiny), []
     counted.logits_at = lambda ids, positions: rows.append(len(ids)) or tiny.logits(ids, positions)
     run = draw_samples(settings, counted)
-    passes = int(run.samples.groupby("chain")["passes"].max().sum()) + int(
-        run.rates["scoring_passes"].sum()
-    )
-    assert int(run.rates["scoring_passes"].sum()) == 0
+    passes = int(run.samples.last_of_each_chain().passes.sum())
+    assert run.rates_of("scoring_passes") == 0
     assert passes <= sum(rows) <= passes + 7 * 100

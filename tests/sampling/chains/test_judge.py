@@ -103,9 +103,11 @@ def test_runs_are_judged_by_their_last_texts_and_starts(causal_folder, tiny, tin
     run = draw_samples(settings_of(chains=3, sweeps=4, length=(5,)), tiny, tmp_path / "run")
     judge = CausalJudge(str(causal_folder), "cpu")
     told = judge_run(judge, load_run(tmp_path / "run"))
-    last = [run.samples[run.samples["chain"] == c]["text"].iloc[-1] for c in range(3)]
+    last = [run.samples.of(run.samples.chain == chain).text[-1] for chain in range(3)]
     assert told["samples"] == pytest.approx(float(np.mean(judge(last))))
-    assert told["starts"] == pytest.approx(float(np.mean(judge(list(run.starts["text"])))))
+    assert told["starts"] == pytest.approx(
+        float(np.mean(judge([row["text"] for row in run.starts])))
+    )
     shown = unmask("diagnose", tmp_path / "run", "--judge", causal_folder)
     assert shown.exit_code == 0
     assert "nats per token for the last texts" in " ".join(shown.output.split())

@@ -22,9 +22,9 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.methods import METHODS
 from unmask.sampling.target import Target
-from unmask.tables.profile import Profile
+from unmask.tables.profile import DependenceProfile
 
-PROFILE = Profile((0.9, 0.4, 0.2, 0.1), "", 1)
+PROFILE = DependenceProfile((0.9, 0.4, 0.2, 0.1), "", 1)
 WITH_LAW = [name for name, entry in METHODS.items() if getattr(entry, "chooses", "")]
 CASES = [(name, {METHODS[name].parts: steps}) for name in WITH_LAW for steps in (1, 2, 3, 9)]
 CASES += [
@@ -274,7 +274,7 @@ def test_a_point_mass_is_not_a_score():
 
 def test_profiles_that_do_not_fit_are_refused(tmp_path):
     target = small_target(3, 4, seed=3)
-    short = of(LeastDependent, target, profile=Profile((0.5, 0.25), "", 1))
+    short = of(LeastDependent, target, profile=DependenceProfile((0.5, 0.25), "", 1))
     with pytest.raises(
         InputError,
         match="the profile has 2 distances, and the text has blanks 3 tokens apart: measure",
@@ -284,20 +284,24 @@ def test_profiles_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(
         InputError, match="the profile was measured on model that, and this is this: measure"
     ):
-        of(LeastDependent, target, profile=Profile((0.5,), "that", 1, {"dtype": "float64"}))
+        of(
+            LeastDependent,
+            target,
+            profile=DependenceProfile((0.5,), "that", 1, {"dtype": "float64"}),
+        )
     of(
-        LeastDependent, target, profile=Profile((0.5,), "that", 1, {"dtype": "float16"})
+        LeastDependent, target, profile=DependenceProfile((0.5,), "that", 1, {"dtype": "float16"})
     )  # the same weights, perhaps
     for content, wrong in (
         ("[]", "not an object"),
         ("{}", "lacks 'by_distance'"),
         ("{", "damaged"),
-        ('{"by_distance": [], "fingerprint": "a", "texts": 1}', "has no values"),
-        ('{"by_distance": [-1], "fingerprint": "a", "texts": 1}', "out of range"),
+        ('{"by_distance": [], "fingerprint": "a", "n_texts": 1}', "has no values"),
+        ('{"by_distance": [-1], "fingerprint": "a", "n_texts": 1}', "out of range"),
     ):
         (tmp_path / "profile.json").write_text(content)
         with pytest.raises(InputError, match=wrong):
-            Profile.load(tmp_path / "profile.json")
+            DependenceProfile.load(tmp_path / "profile.json")
 
 
 def test_compatible_conditionals_one_by_one_are_the_joint():

@@ -17,9 +17,9 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.methods import METHODS
 from unmask.sampling.target import Target
-from unmask.tables.profile import Profile
+from unmask.tables.profile import DependenceProfile
 
-PROFILE = Profile((0.9, 0.4, 0.2, 0.1), "", 1)
+PROFILE = DependenceProfile((0.9, 0.4, 0.2, 0.1), "", 1)
 DRAWS = 20_000
 
 

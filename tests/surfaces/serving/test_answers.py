@@ -210,7 +210,7 @@ def test_a_size_that_is_offered_is_not_refused(client, monkeypatch):
     monkeypatch.setattr(limits, "MOST_PASSES", 40)
     for text in (TWO, "the [MASK] [MASK] on the [MASK] ."):
         sizes = [size for size, _ in asked(client, "plan", text=text)["sizes"]]
-        for size in ("2", "5", "8", "exact"):
+        for size in ("2", "5", "8", "all"):
             wanted = {"candidates": "all"} if size == "all" else {"candidates": int(size)}
             answer = client.post("/api/fill", json={"text": text, **wanted})
             assert (answer.status_code == 200) == (size in sizes), (text, size)
@@ -393,14 +393,15 @@ def test_a_chain_is_the_one_of_unmask_sample(client, tiny, events, kernel):
                 for position, token in zip(move["positions"], move["tokens"], strict=True):
                     tokens[chain][position] = token
         elif name == "swept":
-            rows = run.samples[run.samples["sweep"] == value["sweep"]]
+            frame = run.to_frame()
+            rows = frame[frame["sweep"] == value["sweep"]]
             assert value["texts"] == rows["text"].tolist()
             assert value["energies"] == pytest.approx(rows["energy"].tolist())
             assert tokens == [tiny.decode(ids.tolist()) for ids in rows["ids"]]
             rates = (value["acceptance"], value["novelty"])
     assert rates == pytest.approx((run.diagnosis.acceptance, run.diagnosis.novelty))
     assert answer[0] == "answer"
-    assert answer[1]["diagnosis"]["verdict"] == run.diagnosis.verdict
+    assert answer[1]["diagnosis"]["verdict"] == run.diagnosis.verdict()
     assert answer[1]["samples"] == run.to_dict()["samples"]
     (so_far,) = [value for name, value in event if name == "partial"]
     assert so_far["diagnosis"]["draws"] == 4

@@ -227,7 +227,7 @@ def test_a_start_is_passed_by_a_pipe():
     }
     copy = Copies(None, {}).of("sample", values)
     kernel = "kernel=unmask.MH(energy_temperature=0.5)"
-    assert f'{kernel}, chains=2, start=unmask.Start(init=["It\'s."])).last' in copy["python"]
+    assert f'{kernel}, chains=2, start=unmask.Start(init=["It\'s."])).to_frame()' in copy["python"]
     assert copy["command"].startswith(
         "printf '%s\\n' 'It'\"'\"'s.' | unmask sample 'A [MASK].' --init -"
     )

@@ -130,7 +130,12 @@ def test_a_job_stops_with_what_it_has(client, served, gate, events, until):
 @pytest.mark.parametrize(
     ("path", "body", "batches", "last"),
     [
-        ("/api/fill/events", {"text": "the [MASK] ran on a [MASK] .", "candidates": "all"}, 1, "error"),
+        (
+            "/api/fill/events",
+            {"text": "the [MASK] ran on a [MASK] .", "candidates": "all"},
+            1,
+            "error",
+        ),
         (
             "/api/sample",
             {"template": "the [MASK] [MASK] [MASK] [MASK] .", "sweeps": 400},

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -26,8 +25,9 @@ from typing import Any, NamedTuple
 
 from tokenizers import Encoding, Tokenizer
 
-from unmask.common.errors import InputError, UnmaskWarning
+from unmask.common.errors import InputError
 from unmask.common.files import first_line
+from unmask.common.warn import warn
 from unmask.models.text.folder_tokenizer import core_of
 from unmask.models.text.vocabulary import CONTINUES, are_letters
 
@@ -163,11 +163,7 @@ class TextTokenizer:
         shown = ", ".join(shortened(word) for word in first_ones)
         if len(unknown) > SHOWN:
             shown += ", ..."
-        warnings.warn(
-            f"the model does not know {shown} and reads {unknown_token} instead",
-            UnmaskWarning,
-            stacklevel=4,  # the caller of `cloze_of`, or of `prepare` of scoring
-        )
+        warn(f"the model does not know {shown} and reads {unknown_token} instead")
 
     def _read_as_unknown(self, prepared: str, ids: Sequence[int]) -> list[str]:
         """The words of a prepared text that are read as the unknown token, or one phrase with

@@ -6,12 +6,12 @@ the settings of the model, its number of embeddings.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from unmask.common.errors import ModelError, UnmaskWarning
+from unmask.common.errors import ModelError
+from unmask.common.warn import warn
 from unmask.models.checkpoint_files import Source, read_json
 from unmask.models.text.folder_tokenizer import core_of
 from unmask.models.text.tokenizer_config import given_special_tokens, tokenizer_config
@@ -199,8 +199,4 @@ def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
         "if it is another model's, the numbers mean nothing; check with texts of your own as its"
         " data shows it"
     )
-    warnings.warn(
-        f"{sizes}: {advice}",
-        UnmaskWarning,
-        stacklevel=4,  # the line that the warnings of its caller, `load_uncached`, name
-    )
+    warn(f"{sizes}: {advice}")

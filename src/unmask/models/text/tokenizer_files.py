@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tokenizers import Tokenizer, normalizers
 
 from unmask.common.errors import ModelError
 from unmask.common.files import first_line
+from unmask.common.warn import warn
 from unmask.models.checkpoint_files import (
     TOKENIZER_FILES,
     Source,
@@ -245,10 +245,9 @@ def _from_vocabulary(source: Source) -> FolderTokenizer | None:
         )
     if path == above:
         message = f"folder {source.name!r} has no tokenizer, and {str(above)!r} is used"
-        warnings.warn(
+        warn(
             f"{message}: if it is the model's, copy it beside the weights",
             TokenizerAbove,
-            stacklevel=3,
         )
     tokenizer = tokenizer_from_vocabulary(
         tokens,

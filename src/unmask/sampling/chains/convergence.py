@@ -18,76 +18,86 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask.sampling.chains.sample_run import SampleRun
-
-if TYPE_CHECKING:
-    import pandas
+from unmask.sampling.chains.chain_samples import ChainSamples
+from unmask.sampling.chains.chain_statistics import ENOUGH, FEWEST_DRAWS, NAN, NEARLY, Functional
+from unmask.sampling.chains.samples import Samples
 
 NAMES = ("energy", "unchanged", "stutter")
-FEWEST_DRAWS = 4  # Draws per chain that ArviZ needs at least
 TAILS = (0.05, 0.95)  # Quantiles whose ESS the tail ESS is the smaller of
-MIXED = 1.01  # R-hat, and
-ENOUGH = 400  # bulk ESS that Vehtari et al. (2021) ask for before means are believed
-NEARLY = 1.05  # R-hat above which an ESS means nothing
-NAN = float("nan")
 
 
-@dataclass(frozen=True)
-class Functional:
-    """One scalar function of the text, over the chains of one length; R-hat and ESS are NaN
-    where they mean nothing.
+@dataclass(frozen=True, eq=False)
+class Functionals:
+    """The functionals of the samples of a run, a value for each sample.
+
+    values     by name: energy, unchanged and stutter
+    tokens     token ids of each sample from the first to the last free position
+    starts     those of the start of each chain
+    at_start   whether the chain of a sample has not left its start so far
     """
 
-    name: str
-    length: int
-    mean: float
-    sd: float
-    r_hat: float
-    ess_bulk: float
-    ess_tail: float
-    ess_per_1000_passes: float
+    values: dict[str, NDArray[np.float64]]
+    tokens: list[NDArray[np.int32]]
+    starts: list[list[int]]
+    at_start: NDArray[np.bool_]
 
 
-def with_functionals(run: SampleRun) -> pandas.DataFrame:
-    """The samples, with these columns besides:
-
-    tokens      token ids from the first to the last free position
-    start       those of the chain's start
-    unchanged   free tokens that are those of the start
-    stutter     equal neighbours among `tokens`
-    at_start    whether the chain has not left its start so far
-    """
-    frame = run.samples.copy()
-    starts = dict(zip(run.starts["chain"], run.starts["ids"], strict=True))
+def functionals_of(run: ChainSamples) -> Functionals:
+    """The functionals of the samples of a run."""
+    samples = run.samples
+    ids_of_start = {row["chain"]: row["ids"] for row in run.starts}
     positions_of: dict[int, list[int]] = {}
-    spans: dict[int, slice] = {}
-    for length, rates in run.rates.groupby("length"):
-        positions = rates["position"].tolist()
-        positions_of[length] = positions
-        spans[length] = slice(min(positions), max(positions) + 1)
+    for row in run.rates:
+        positions_of.setdefault(row["length"], []).append(row["position"])
     tokens = []
-    tokens_of_start = []
-    unchanged = []
-    for chain, length, ids in zip(frame["chain"], frame["length"], frame["ids"], strict=True):
-        start = starts[chain]
-        span = spans[length]
+    tokens_of_start: dict[int, list[int]] = {}
+    unchanged = np.empty(len(samples))
+    columns = (samples.chain.tolist(), samples.length.tolist(), samples.ids)
+    for place, (chain, length, ids) in enumerate(zip(*columns, strict=True)):
+        start = ids_of_start[chain]
+        positions = positions_of[length]
+        span = slice(min(positions), max(positions) + 1)
         tokens.append(ids[span])
-        tokens_of_start.append(start[span])
-        equal = sum(ids[position] == start[position] for position in positions_of[length])
-        unchanged.append(float(equal))
-    frame["tokens"] = tokens
-    frame["start"] = tokens_of_start
-    frame["unchanged"] = unchanged
-    frame["stutter"] = [float(stutters(text)) for text in tokens]
-    is_start = frame["unchanged"] == frame["length"]
-    # Samples are in the order of the sweeps: the minimum so far is false once a chain has moved.
-    frame["at_start"] = is_start.groupby(frame["chain"]).cummin()
-    return frame
+        tokens_of_start[chain] = start[span]
+        unchanged[place] = sum(int(ids[position] == start[position]) for position in positions)
+    is_start = unchanged == samples.length
+    # Samples are in the order of the sweeps: once a chain has moved it has left its start.
+    at_start = [np.logical_and.accumulate(is_start[part]) for part in parts_of_chains(samples)]
+    return Functionals(
+        values={
+            "energy": samples.energy,
+            "unchanged": unchanged,
+            "stutter": np.array([float(stutters(text)) for text in tokens]),
+        },
+        tokens=tokens,
+        starts=list(tokens_of_start.values()),
+        at_start=np.concatenate(at_start),
+    )
+
+
+def parts_of_chains(samples: Samples) -> list[slice]:
+    """Where the samples of each chain are, which follow each other."""
+    changes = np.flatnonzero(np.diff(samples.chain)) + 1
+    ends = [*changes.tolist(), len(samples)]
+    starts = [0, *ends[:-1]]
+    return [slice(start, end) for start, end in zip(starts, ends, strict=True)]
+
+
+def draws_of(samples: Samples, values: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+    """A functional as (chains, draws), for the chains of one length, truncated to the shortest.
+
+    values   of the functional, one for each sample
+    """
+    chains = [
+        values[part] for part in parts_of_chains(samples) if samples.length[part.start] == length
+    ]
+    shortest = min(len(chain) for chain in chains)
+    return np.array([chain[:shortest] for chain in chains])
 
 
 def stutters(text: Sequence[int] | NDArray[np.integer[Any]]) -> int:
@@ -101,13 +111,6 @@ def stutter_rate(texts: Sequence[Sequence[int] | NDArray[np.integer[Any]]]) -> f
     if pairs == 0:
         return NAN
     return sum(stutters(text) for text in texts) / pairs
-
-
-def draws_of(frame: pandas.DataFrame, name: str) -> NDArray[np.float64]:
-    """A functional as (chains, draws), truncated to the shortest chain."""
-    chains = [part[name].to_numpy(dtype=np.float64) for _, part in frame.groupby("chain")]
-    shortest = min(len(chain) for chain in chains)
-    return np.array([chain[:shortest] for chain in chains])
 
 
 def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> Functional:

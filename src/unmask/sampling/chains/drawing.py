@@ -13,12 +13,13 @@ from unmask.common.files import user_path, write_table
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.folder import on_a_thread
 from unmask.runs.progress import Progress
+from unmask.sampling.chains.assembling import assemble
+from unmask.sampling.chains.chain_samples import ChainSamples
 from unmask.sampling.chains.group_run import GroupRun
 from unmask.sampling.chains.groups import group_runs
 from unmask.sampling.chains.keeper import Keeper, Write
 from unmask.sampling.chains.sample_folder import SampleFolder, stored_sizes
-from unmask.sampling.chains.sample_run import SampleRun, assemble
-from unmask.sampling.chains.samples import sample_columns, table_of
+from unmask.sampling.chains.samples import sample_columns, samples_of_sweeps, samples_of_table
 from unmask.sampling.chains.sharing import SharedChains
 from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.settings import SampleSettings
@@ -39,7 +40,7 @@ def draw_samples(
     progress: Progress | None = None,
     seconds_between_checkpoints: float = SECONDS_BETWEEN_CHECKPOINTS,
     shared: SharedChains | None = None,
-) -> SampleRun:
+) -> ChainSamples:
     """Draw samples; with a folder `out`, keep them there and go on where an earlier run of the
     same settings stopped.
 
@@ -64,7 +65,8 @@ def draw_samples(
         keepers = whole_run.advance(shared)
         samples = [rows for keeper in keepers for rows in keeper.samples]
         snapshots = [keeper.last_snapshot() for keeper in keepers]
-        return assemble(settings, table_of(samples, model), snapshots, model.words.text)
+        drawn = samples_of_sweeps(samples, model)
+        return assemble(settings, drawn, snapshots, model.words.text)
     about = {
         "user_terms": [] if energy is None else energy.names,
         "model": name,
@@ -79,14 +81,14 @@ def draw_samples(
             keepers = whole_run.advance(shared, folder, write)
         run = assemble(
             settings,
-            table=folder.rows(sample_columns()),
+            samples=samples_of_table(folder.rows(sample_columns())),
             snapshots=[keeper.last_snapshot() for keeper in keepers],
             text=model.words.text,
             folder=folder.path,
         )
         write_table(folder.path / "starts.parquet", run.starts)
         write_table(folder.path / "rates.parquet", run.rates)
-        write_table(folder.path / "samples.parquet", run.samples)
+        write_table(folder.path / "samples.parquet", run.samples.to_frame())
     return run
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask.sampling.chains.convergence import draws_of, with_functionals
-from unmask.sampling.chains.sample_run import SampleRun
+from unmask.sampling.chains.chain_samples import ChainSamples, Row
+from unmask.sampling.chains.convergence import draws_of, functionals_of, parts_of_chains
 
 if TYPE_CHECKING:
-    import pandas
-
     from unmask.common.figures import Figure
 
 INK = "#1b1b1b"
@@ -20,7 +20,7 @@ MOST_TRACES = 64  # Chains that are drawn one by one; the mean is of all
 Colour = str | tuple[float, ...]
 
 
-def chain_figure(run: SampleRun) -> Figure:
+def chain_figure(run: ChainSamples) -> Figure:
     """Energies and unchanged tokens along the chains, and what is accepted, for the length that
     most chains have.
     """
@@ -28,15 +28,16 @@ def chain_figure(run: SampleRun) -> Figure:
 
     kernel = run.settings.kernel
     soft = tuple(0.4 * part + 0.6 for part in to_rgb(kernel.colour))
-    frame = with_functionals(run)
-    chains_of_length = frame.groupby("length")["chain"].nunique()
-    length = int(chains_of_length.idxmax())
-    samples = frame[frame["length"] == length]
-    rates = run.rates[run.rates["length"] == length]
-    energy = draws_of(samples, "energy")
-    unchanged = draws_of(samples, "unchanged")
+    samples = run.samples
+    chains_of_length = Counter(int(samples.length[part.start]) for part in parts_of_chains(samples))
+    most_chains = max(chains_of_length.values())
+    length = min(one for one, chains in chains_of_length.items() if chains == most_chains)
+    values = functionals_of(run).values
+    energy = draws_of(samples, values["energy"], length)
+    unchanged = draws_of(samples, values["unchanged"], length)
     chains, draws = energy.shape
-    sweeps = np.sort(samples["sweep"].unique())[:draws]
+    sweeps = np.unique(samples.sweep[samples.length == length])[:draws]
+    rates = [row for row in run.rates if row["length"] == length]
     figure = Figure(figsize=(15, 4), layout="constrained")
     of_energy, of_unchanged, of_rates = figure.subplots(1, 3)
     _draw_traces(of_energy, sweeps, energy, soft=soft, colour=kernel.colour)
@@ -67,14 +68,14 @@ def _draw_traces(
     axis.legend(frameon=False)
 
 
-def _draw_rates(axis: Any, rates: pandas.DataFrame, soft: Colour, colour: Colour) -> None:
+def _draw_rates(axis: Any, rates: Sequence[Row], soft: Colour, colour: Colour) -> None:
     """Shares of the steps at each position that were accepted, and that changed its token."""
     places = np.arange(len(rates))
-    accepted = rates["accepted"] / rates["steps"]
-    changed = rates["changed"] / rates["steps"]
+    accepted = [row["accepted"] / row["steps"] for row in rates]
+    changed = [row["changed"] / row["steps"] for row in rates]
     axis.bar(places, accepted, color=soft, label="accepted")
     axis.bar(places, changed, color=colour, width=0.5, label="changed (novel)")
-    axis.set_xticks(places, rates["position"].tolist())
+    axis.set_xticks(places, [row["position"] for row in rates])
     axis.set(
         xlabel="position",
         ylabel="share of steps",

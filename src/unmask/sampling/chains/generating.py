@@ -24,7 +24,6 @@ from unmask.sampling.chains.groups import group_runs
 from unmask.sampling.chains.sample_folder import GenerateFolder, stored_sizes
 from unmask.sampling.chains.samples import SweepRows, sample_columns, spelled
 from unmask.sampling.chains.sharing import SharedChains
-from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.settings import GenerateSettings
 
 
@@ -107,20 +106,6 @@ def draw_texts(
         columns = sample_columns().empty_table().select(list(Draw._fields)).schema
         write_table(folder.path / "texts.parquet", [draw._asdict() for draw in draws], columns)
     return draws
-
-
-def law_of(decoder: Decoder) -> str:
-    """The law of a decoder's texts, in a sentence, at its temperature."""
-    sentence = decoder.verdict.format_map(vars(decoder))
-    temperature = decoder.token_temperature
-    if temperature == 0:
-        return (
-            "At temperature 0 each token is the likeliest one: nothing is drawn but the order of"
-            " the blanks, if that is random, so there is no log-probability."
-        )
-    if temperature != 1 and decoder.exact:
-        return f"{sentence} The law is that of temperature {temperature:g}."
-    return sentence
 
 
 def draws_of(rows: SweepRows, model: MaskedLM) -> list[tuple[int, Draw]]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from unmask.common.errors import InputError
 from unmask.models.checkpoint import load_causal
 from unmask.runs.devices import resolve_device
-from unmask.sampling.chains.sample_run import SampleRun
+from unmask.sampling.chains.chain_samples import ChainSamples
 
 MOST_JUDGED = 512  # Texts of a run; of its starts as many
 TEXTS_AT_ONCE = 64  # In a call of the network
@@ -117,17 +117,15 @@ class CausalJudge:
             )
 
 
-def judge_run(judge: CausalJudge, run: SampleRun) -> dict[str, float | str | None]:
+def judge_run(judge: CausalJudge, run: ChainSamples) -> dict[str, float | str | None]:
     """Mean scores of the last texts of the chains and of the texts that they started from; None
     where there is nothing to score.
     """
-    starts: list[str] = []
-    if "text" in run.starts:
-        starts = list(run.starts["text"])[:MOST_JUDGED]
+    starts = [row["text"] for row in run.starts if "text" in row]
     return {
         "name": judge.name,
-        "samples": mean_score(judge, list(run.last["text"])),
-        "starts": mean_score(judge, starts),
+        "samples": mean_score(judge, run.samples.last_of_each_chain().text.tolist()),
+        "starts": mean_score(judge, starts[:MOST_JUDGED]),
     }
 
 

@@ -28,8 +28,9 @@ from unmask.common.errors import InputError
 from unmask.common.files import atomic_path, read_table, reading, user_path, writing
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings, refuse_foreign
-from unmask.sampling.chains.sample_run import SampleRun, assemble
-from unmask.sampling.chains.samples import SweepRows, sample_columns, table_of
+from unmask.sampling.chains.assembling import assemble
+from unmask.sampling.chains.chain_samples import ChainSamples
+from unmask.sampling.chains.samples import SweepRows, sample_columns, samples_of_table, table_of
 from unmask.sampling.chains.snapshot import (
     OF_ALL_RUNS,
     DeviceSnapshot,
@@ -139,7 +140,7 @@ class GenerateFolder(SampleFolder):
     MAY_GROW: ClassVar[tuple[str, ...]] = ()
 
 
-def load_run(path: Any) -> SampleRun:
+def load_run(path: Any) -> ChainSamples:
     """A run as its folder has it so far; it need not be finished."""
     folder = user_path(path, "run")  # raises for what is no path
     settings = stored_settings(folder)
@@ -152,12 +153,12 @@ def load_run(path: Any) -> SampleRun:
         raise InputError(
             f"folder {str(folder)!r} holds no sample yet: let the run go on past its burn-in"
         )
-    run = assemble(settings, table, snapshots, folder=folder)
+    run = assemble(settings, samples_of_table(table), snapshots, folder=folder)
     starts = folder / "starts.parquet"
     if not starts.is_file():  # the run is under way; the texts of its starts are not known
         return run
     table_of_starts = read_table(starts, remedy=WRITE_STARTS_AGAIN)
-    return replace(run, starts=table_of_starts.to_pandas())
+    return replace(run, starts=table_of_starts.to_pylist())
 
 
 def stored_settings(folder: Path) -> SampleSettings:

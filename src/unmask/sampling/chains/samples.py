@@ -1,17 +1,22 @@
-"""Samples as rows: those of one sweep of a group, and as the table that samples.parquet has."""
+"""The kept texts of chains: those of one sweep of a group, all of a run as columns of arrays, and
+as the table that a file has.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
 
@@ -44,6 +49,113 @@ class SweepRows(NamedTuple):
             log_probs=None if self.log_probs is None else self.log_probs.cpu(),
             passes=self.passes.cpu(),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The n kept texts of a run, ordered by chain and then by sweep. Each column is an array of
+    shape (n,).
+
+    chain     the number of the chain, from 0
+    sweep     the number of the sweep, from 1
+    text      as it is spelled
+    energy    of the text
+    passes    forward passes of the chain so far
+    length    free tokens of the text
+    ids       token ids of the text, an array for each; special tokens included
+    """
+
+    chain: NDArray[np.int32]
+    sweep: NDArray[np.int32]
+    text: NDArray[np.object_]
+    energy: NDArray[np.float64]
+    passes: NDArray[np.int64]
+    length: NDArray[np.int32]
+    ids: NDArray[np.object_]
+
+    def __len__(self) -> int:
+        return len(self.chain)
+
+    def of(self, which: NDArray[Any]) -> Samples:
+        """Some of the samples.
+
+        which   their places, or for each sample whether it is one of them
+        """
+        return Samples(**{name: column[which] for name, column in self.columns().items()})
+
+    def last_of_each_chain(self) -> Samples:
+        """The last sample of each chain."""
+        next_chain = np.append(self.chain[1:], -1)
+        return self.of(self.chain != next_chain)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The columns by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict for each sample."""
+        lists = {name: column.tolist() for name, column in self.columns().items()}
+        lists["ids"] = [ids.tolist() for ids in self.ids]
+        return [
+            dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)
+        ]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A data frame with a row for each sample."""
+        import pandas
+
+        return pandas.DataFrame(self.columns())
+
+
+def samples_of_sweeps(sweeps: Sequence[SweepRows], model: MaskedLM) -> Samples:
+    """The samples of several sweeps of several groups."""
+    parts = [_columns_of_sweep(rows, model) for rows in sweeps]
+    names = [one.name for one in fields(Samples)]
+    return _in_order({name: np.concatenate([part[name] for part in parts]) for name in names})
+
+
+def samples_of_table(table: pyarrow.Table) -> Samples:
+    """The samples that a table of `sample_columns` has."""
+    columns = {}
+    for one in fields(Samples):
+        column = table[one.name]
+        if one.name == "ids":
+            columns[one.name] = _as_objects([np.array(ids, np.int32) for ids in column.to_pylist()])
+        else:
+            columns[one.name] = column.to_numpy()
+    return _in_order(columns)
+
+
+def _in_order(columns: dict[str, NDArray[Any]]) -> Samples:
+    order = np.lexsort((columns["sweep"], columns["chain"]))
+    return Samples(**{name: column[order] for name, column in columns.items()})
+
+
+def _columns_of_sweep(rows: SweepRows, model: MaskedLM) -> dict[str, NDArray[Any]]:
+    """The columns of `Samples` for one sweep of a group."""
+    n = len(rows.chains)
+    on_host = rows.on_host()
+    ids = on_host.ids.numpy().astype(np.int32)
+    energies = np.full(n, np.nan)
+    if on_host.energies is not None:
+        energies = on_host.energies.double().numpy()
+    return {
+        "chain": np.array(rows.chains, dtype=np.int32),
+        "sweep": np.full(n, rows.sweep, dtype=np.int32),
+        "text": spelled(ids, model),
+        "energy": energies,
+        "passes": on_host.passes.numpy().astype(np.int64),
+        "length": np.full(n, rows.length, dtype=np.int32),
+        "ids": _as_objects(list(ids)),
+    }
+
+
+def _as_objects(arrays: Sequence[NDArray[np.int32]]) -> NDArray[np.object_]:
+    """An array of arrays. NumPy itself would make a matrix of arrays of one length."""
+    column = np.empty(len(arrays), dtype=object)
+    for place, array in enumerate(arrays):
+        column[place] = array
+    return column
 
 
 def sample_columns() -> pyarrow.Schema:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from unmask.common.border.marks import Written
-from unmask.common.errors import UnmaskWarning
 from unmask.common.lazy import torch
 from unmask.common.methods.method import method
+from unmask.common.warn import warn
 from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.decoders.interleaved import every_nth
 from unmask.sampling.decoders.revealing import Bounded, Observed
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unmask.sampling.on_target import DecoderOnTarget
-    from unmask.tables.profile import Profile
+    from unmask.tables.profile import DependenceProfile
 
 USUAL_PASSES = 10  # Without a profile
 FALL = 0.85  # The weight by which a plan prefers later sets
@@ -82,21 +81,19 @@ class LeastDependent(Profiled, Bounded):
     )
     usual_bound: ClassVar[float] = 0.1
 
-    def prepare(self, on: DecoderOnTarget) -> Profile | None:
+    def prepare(self, on: DecoderOnTarget) -> DependenceProfile | None:
         """The profile; None if the model has none."""
-        from unmask.tables.profile import MEASURE, Profile
+        from unmask.tables.profile import MEASURE, DependenceProfile
 
         if self.profile is not None:
             self.profile.check(on.target.model)
-            given: Profile = self.profile
+            given: DependenceProfile = self.profile
             return given
-        profile = Profile.of(on.target.model)
+        profile = DependenceProfile.of(on.target.model)
         if profile is None:
-            warnings.warn(
+            warn(
                 f"{on.target.model.name} has no dependence profile: blanks are interleaved;"
-                f" {MEASURE}",
-                UnmaskWarning,
-                stacklevel=3,
+                f" {MEASURE}"
             )
         return profile
 

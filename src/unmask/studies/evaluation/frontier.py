@@ -52,7 +52,7 @@ from unmask.sampling.target import Target, blank_template, target_of
 from unmask.studies.evaluation.frontier_summary import COUNTED
 from unmask.studies.evaluation.sources import read_texts
 from unmask.tables.conditionals import logit_rows
-from unmask.tables.profile import Profile
+from unmask.tables.profile import DependenceProfile
 
 if TYPE_CHECKING:
     import pyarrow
@@ -255,7 +255,7 @@ def texts_to_measure(
     """
     lm = as_model(model)
     uses_profile = any(isinstance(point.method, Profiled) for point in points)
-    profile = Profile.of(lm) if uses_profile else None
+    profile = DependenceProfile.of(lm) if uses_profile else None
     texts = [text.text for text in read_texts(data)]
     ids, skipped = texts_of_length(lm, texts, length=length, first=first, limit=limit)
     look_at_first(lm, ids.tolist())

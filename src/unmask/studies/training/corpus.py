@@ -8,7 +8,6 @@ tokens of each source are kept in the user's cache. `parallel_corpus` does the s
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,9 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
-from unmask.common.errors import InputError, UnmaskWarning, argument_name
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import write_atomically
+from unmask.common.warn import warn
 from unmask.models.pair_layout import PairLayout
 from unmask.models.text.word_pieces import load_word_pieces, special_id
 from unmask.runs.fingerprint import content_hash
@@ -157,7 +157,7 @@ def warn_of_unknown(
         others = f"{argument_name('tokenizer')} and {argument_name('init')}"
         advice = f"give a tokenizer of such texts, or leave out {others}, so that one is trained"
     problem = f"{share:.0%} of the corpus is [UNK], words that the tokenizer cannot spell"
-    warnings.warn(f"{problem}: {advice}", UnmaskWarning, stacklevel=4)
+    warn(f"{problem}: {advice}")
 
 
 def tokenizer_of(

@@ -7,14 +7,14 @@ that are too long, and pairs with an empty side, are left out.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
-from unmask.common.errors import InputError, UnmaskWarning, argument_name
+from unmask.common.errors import InputError, argument_name
+from unmask.common.warn import warn
 from unmask.models.pair_layout import SHORTEST, SPECIAL, PairLayout
 from unmask.models.text.text_tokenizer import read_by_tokenizer
 from unmask.models.text.word_pieces import special_id
@@ -156,11 +156,9 @@ def _fitting(
             fitting.append(Pair(text, source, target))
     left_out = len(texts) - len(fitting)
     if left_out:
-        warnings.warn(
+        warn(
             f"{left_out:,} of {len(texts):,} pairs are longer than {layout.longest_source} source"
             f" tokens or {layout.longest_target} target tokens and are left out; a larger"
-            f" {argument_name('max_length')} takes them",
-            UnmaskWarning,
-            stacklevel=3,
+            f" {argument_name('max_length')} takes them"
         )
     return fitting

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from math import ceil
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unmask.common.errors import InputError, UnmaskWarning, argument_name
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import user_path
+from unmask.common.warn import warn
 from unmask.models.pair_layout import PairLayout
 from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.models.text.word_pieces import UNKNOWN
@@ -83,11 +83,9 @@ def encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> l
     tokens = spelling.encode(sources)
     unknown = [line for line, ids in enumerate(tokens, 1) if spelling.unknown in ids]
     if unknown:
-        warnings.warn(
+        warn(
             f"{len(unknown):,} of {len(tokens):,} sources have words that the model cannot spell"
-            f" and reads as {UNKNOWN}, the first in line {unknown[0]}",
-            UnmaskWarning,
-            stacklevel=4,  # the line that calls `unmask.translate`
+            f" and reads as {UNKNOWN}, the first in line {unknown[0]}"
         )
     for line, ids in enumerate(tokens, 1):
         if len(ids) > layout.longest_source:
@@ -105,12 +103,10 @@ def warn_of_misfit(model: PairModel | CausalPairs, settings: TranslateSettings) 
         return
     decoder = settings.first
     if decoder is not None and decoder.corrects and not model.corrects:
-        warnings.warn(
+        warn(
             f"{decoder.name} asks the model to correct tokens that it sees, and"
             f" {model.model.name!r} was trained on blanks only: train one with"
-            f" {argument_name('refinement')}, or take another decoder",
-            UnmaskWarning,
-            stacklevel=4,  # the line that calls `unmask.translate`
+            f" {argument_name('refinement')}, or take another decoder"
         )
 
 

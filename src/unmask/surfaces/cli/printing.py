@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from inspect import signature
 from operator import attrgetter
 from pathlib import Path
@@ -16,15 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import unmask
 from unmask.common.border.declarations import hints
+from unmask.common.border.options import options as listed
 from unmask.common.border.options import options as options_of
 from unmask.common.border.values import accepted
 from unmask.common.checks import shown
-from unmask.common.errors import InputError, argument_name, written_by
+from unmask.common.errors import InputError, NameWriter, argument_name, in_python, written_by
 from unmask.common.files import output_file, user_path
-from unmask.common.formats import (
-    nats,
-    number,
-)
 from unmask.common.results import Result
 from unmask.runs.file_names import IS_NAMED, file_name, refuse_file_name
 from unmask.runs.lines import EMPTY
@@ -32,9 +30,6 @@ from unmask.runs.unpacking import STANDARD_INPUT
 from unmask.surfaces.cli import process, terminal
 from unmask.surfaces.cli.command import writer
 from unmask.surfaces.cli.show import print_heading, print_result
-from unmask.surfaces.cli.terminal import (
-    print_table,
-)
 from unmask.verbs import Unanswered
 
 if TYPE_CHECKING:
@@ -66,14 +61,18 @@ def _message(line: str) -> None:
     terminal.messages().print(line)
 
 
-def show_result(result: Result) -> None:
-    """Print a result on standard output."""
-    print_result(terminal.console(at_least=terminal.USUAL), result)
+def show_result(result: Result, write: NameWriter = in_python) -> None:
+    """Print a result on standard output.
+
+    write   writes the arguments that sentences name
+    """
+    print_result(terminal.console(at_least=terminal.USUAL), result, write)
 
 
 def one_result(verb: str, options: dict[str, Any]) -> int:
     """Call a verb that no function below calls, and print its result; 1 if a part failed."""
-    return finished(verb, answered(verb, options, show_result))
+    write = writer(options_of(attrgetter(verb)(unmask)))
+    return finished(verb, answered(verb, options, partial(show_result, write=write)))
 
 
 def finished(verb: str, result: Result) -> int:
@@ -82,6 +81,8 @@ def finished(verb: str, result: Result) -> int:
         write = writer(options_of(attrgetter(verb)(unmask)))
         for notice in result.notices():
             _message(written_by(write, notice))
+    if result.interrupted:
+        raise KeyboardInterrupt
     return int(not result.complete)
 
 
@@ -156,11 +157,11 @@ def _not_empty(texts: list[str]) -> list[str]:
 # ---- one text, or many: fill, compare, dependence, mutants ----
 
 
-def show_answer(answer: Result, console: Console) -> None:
+def show_answer(answer: Result, console: Console, write: NameWriter = in_python) -> None:
     """Print one of several results."""
-    print_result(console, answer)
+    print_result(console, answer, write)
     for notice in answer.notices():
-        _message(notice)
+        _message(written_by(write, notice))
 
 
 def answers(verb: str, show: Callable[[Any, Console], None], options: dict[str, Any]) -> int:
@@ -255,67 +256,34 @@ def _source(words: Sequence[str], options: dict[str, Any]) -> list[str] | Path:
     return [*words, *named]
 
 
-def _show_profile(profile: unmask.Profile) -> None:
-    console, about = terminal.console(), profile.about
-    mass = (
-        f"{about['candidates']} tokens tried at a site, which hold"
-        f" {about['mass_of_candidates']:.0%} of its probability"
-    )
-    console.print(
-        f"dependence of two blanks by distance, {profile.texts:,} texts, {mass}; nats\n",
-        soft_wrap=True,
-    )
-    rows = []
-    for i in [i for i in range(len(profile.by_distance)) if i < 8 or (i + 1) & i == 0]:
-        numbers = about["information"][i], about["smaller_entropy"][i], profile.by_distance[i]
-        rows.append([str(i + 1), *map(nats, numbers), f"{about['pairs'][i]:,}"])
-    print_table(
-        console, ["information", "smaller entropy", "ratio", "pairs"], rows, first="distance"
-    )
-    console.print(f"\n{len(profile.by_distance)} distances in all")
-
-
-def assay(options: dict[str, Any]) -> None:
-    """Print which score ranks measured variants best."""
-    from unmask.verbs.assay import refuse_file_of_sequence
-
+def with_one_text(verb: str, options: dict[str, Any]) -> int:
+    """Call a verb about one text, its first parameter, which may come from --file, and print its
+    result.
+    """
+    first, *others = listed(getattr(unmask, verb))
     file = options.pop("file", None)
+    text = options.get(first.name)
+    if file is not None and text is not None:
+        raise InputError(
+            f"a {first.name} and {argument_name('file')} were both given",
+            use="give one of the two",
+        )
     if file is not None:
-        if "sequence" in options:
-            raise InputError(
-                f"a sequence and {argument_name('file')} were both given", use="give one of the two"
-            )
-        options["sequence"] = user_path(file, "file")
-    elif options.get("sequence") == "-":
-        options["sequence"] = STANDARD_INPUT
-    elif "sequence" in options:
-        sequence = options["sequence"]
-        refuse_file_of_sequence(sequence, argument_name("file", sequence))
+        options[first.name] = user_path(file, "file")
+    elif text == "-":
+        options[first.name] = STANDARD_INPUT
+    elif text is not None:
+        refuse_file_name(text, argument_name("file", text), None, kind=first.name)
     else:
-        raise InputError("no sequence was given", use=f"give one, or {argument_name('file')}")
-    if "measured" not in options:
-        measured = argument_name("measured")
-        raise InputError(f"{measured} is missing", use="give a CSV or TSV file of variants")
-    answered("assay", options, show_result)
+        raise InputError(f"no {first.name} was given", use=f"give one, or {argument_name('file')}")
+    for option in others:
+        if option.required and option.name not in options:
+            missing = argument_name(option.name)
+            raise InputError(f"{missing} is missing", use=f"give {missing}")
+    return one_result(verb, options)
 
 
-def profile(options: dict[str, Any]) -> None:
-    """Measure a model's profile, and print it."""
-    answered("profile", options, _show_profile)
-
-
-# ---- a corpus: train, translate, serve ----
-
-
-def train(options: dict[str, Any]) -> None:
-    """Print where the model is, and how to continue a run that is not finished."""
-    if "corpus" in options:  # on a command line a word is a file, never a text
-        options["corpus"] = [user_path(word, "corpus") for word in options["corpus"]]
-    run = answered("train", options, print)
-    if run.status == "interrupted":
-        raise KeyboardInterrupt
-    if not run.finished and process.rank() == 0:
-        _message(process.RESUME)
+# ---- a corpus: translate, serve ----
 
 
 def translate(options: dict[str, Any]) -> None:
@@ -352,7 +320,7 @@ def sample(options: dict[str, Any]) -> None:
             f"the text {shown(template)} {IS_NAMED}",
             use=f"give {argument_name('init', template)} to start from its texts",
         )
-    answered("sample", options, _show_run)
+    one_result("sample", options)
 
 
 def generate(options: dict[str, Any]) -> None:
@@ -360,130 +328,4 @@ def generate(options: dict[str, Any]) -> None:
     template = options.get("template")
     if template is not None and file_name(template) == IS_NAMED:
         raise InputError(f"the text {shown(template)} {IS_NAMED}", use="give a text with [MASK]")
-    answered("generate", options, _show_generation)
-
-
-def _show_generation(generation: unmask.Generation) -> None:
-    """The law in a sentence, then the texts with nats and passes."""
-    console = terminal.console()
-    console.print(generation.law, soft_wrap=True)
-    console.print("    nats  passes  text")
-    for row in generation.rows:
-        nats_of_text = number(row["log_prob"], ".2f")
-        console.print(f"{nats_of_text:>8}  {row['passes']:6,}  {row['text']}", soft_wrap=True)
-    judge = generation.judge
-    if judge is not None:
-        console.print(
-            f"judge {judge['name']}: {number(judge['texts'])} nats per token (lower is better)"
-        )
-    if generation.folder is not None:
-        count = len(generation.rows)
-        _message(f"{count:,} texts are in {generation.folder / 'texts.parquet'}")
-
-
-def diagnose(options: dict[str, Any]) -> None:
-    """Print the diagnosis of a run, or a table of several runs, and say where it is kept."""
-    json, folders = "json" in options, [Path(folder) for folder in options.get("run", ())]
-    if len(folders) == 1:
-        (options["run"],) = folders
-    result = answered(
-        "diagnose", options, _show_diagnosis if len(folders) == 1 else _show_diagnoses
-    )
-    if json:
-        return
-    if isinstance(result, unmask.Diagnoses):
-        _message("the diagnosis of each run is in its folder, in diagnostics.json")
-    else:
-        _message(f"figures are in {folders[0] / 'figures'}")
-
-
-def _show_diagnoses(diagnoses: unmask.Diagnoses) -> None:
-    """A table with one row per run, and what to know of each."""
-    frame, console = diagnoses.to_frame(), terminal.console(at_least=terminal.USUAL)
-    columns = {
-        "passes": ",.0f",
-        "acceptance": ".1%",
-        "novelty": ".1%",
-        "r_hat": ".3f",
-        "ess_bulk": ",.0f",
-    }
-    columns |= {"ess_per_1000_passes": ",.2f", "unique": ".1%", "judge": ".3f"}
-    heads = [
-        "passes",
-        "accepted",
-        "changed",
-        "R-hat",
-        "ESS",
-        "ESS per\n1000 passes",
-        "unique",
-        "judge",
-    ]
-    if diagnoses.runs[0].judge is None:
-        del columns["judge"], heads[-1]
-    rows = [
-        [
-            f"{row['run']} ({row['kernel']})",
-            *(number(float(row[name]), digits) for name, digits in columns.items()),
-        ]
-        for row in frame.to_dict("records")
-    ]
-    print_table(console, heads, rows, first="run")
-    for name, diagnosis in zip(diagnoses.names, diagnoses.runs, strict=True):
-        print_heading(console, name)
-        for sentence in diagnosis.verdict:
-            console.print(f"- {sentence}")
-
-
-def _show_run(run: unmask.SampleRun) -> None:
-    _show_diagnosis(run.diagnosis)
-    console = terminal.console()
-    console.print("  energy  text")
-    for row in run.last.head(SHOWN).itertuples():
-        console.print(f"{row.energy:8.2f}  {row.text}", soft_wrap=True)
-    if run.folder is None:
-        _message(
-            f"{len(run.samples):,} samples were drawn and none is kept: give --out FOLDER to keep"
-            " them"
-        )
-    else:
-        samples = f"{len(run.samples):,} samples are in {run.folder / 'samples.parquet'}"
-        _message(f"{samples}, figures in {run.folder / 'figures'}")
-
-
-def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
-    """Tables and the verdict."""
-    console = terminal.console()
-    per_step = number(float(diagnosis.passes_per_step), ",.2f")
-    rates = [
-        f"{diagnosis.chains} chains of {diagnosis.draws} draws, {diagnosis.passes:,} passes",
-        f"{per_step} per step; accepted {diagnosis.acceptance:.1%}, changed"
-        f" {diagnosis.novelty:.1%}",
-    ]
-    if diagnosis.scoring_passes:
-        rates.append(f"{diagnosis.scoring_passes:,} more to score the samples")
-    console.print("; ".join(rates))
-    columns = {
-        "mean": 2,
-        "sd": 2,
-        "r_hat": 3,
-        "ess_bulk": 0,
-        "ess_tail": 0,
-        "ess_per_1000_passes": 2,
-    }
-    rows = []
-    for f in diagnosis.functionals:
-        cells = [
-            number(float(getattr(f, name)), f",.{digits}f") for name, digits in columns.items()
-        ]
-        rows.append([f"{f.length}, {f.name}", *cells])
-    heads = ["mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes"]
-    print_table(console, heads, rows, first="tokens, functional")
-    console.print(
-        f"unique texts {diagnosis.unique:.1%}, equal neighbours {number(diagnosis.stutter, '.1%')}"
-    )
-    if (judge := diagnosis.judge) is not None:
-        texts = f"{number(judge['samples'])} nats per token for the last texts"
-        starts = "" if judge["starts"] is None else f", {number(judge['starts'])} for their starts"
-        console.print(f"judge {judge['name']}: {texts}{starts} (lower is better)")
-    for sentence in diagnosis.verdict:
-        console.print(f"- {sentence}")
+    one_result("generate", options)

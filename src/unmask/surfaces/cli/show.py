@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from unmask.common.errors import NameWriter, in_python, written_by
 from unmask.common.excerpts import around_blanks, excerpt
 from unmask.common.result_tables import Column, Filled, Table
 from unmask.common.results import LONGEST_HEADING, Result
@@ -24,26 +25,29 @@ FOLDED_HEAD = 14  # characters in a line of a head, where the table is too wide
 NARROWEST_TEXT = 24  # characters of the last column at least, if it has texts
 
 
-def print_result(screen: Console, result: Result) -> None:
-    """Print what a person sees of a result; `notices()` are left to the caller."""
+def print_result(screen: Console, result: Result, write: NameWriter = in_python) -> None:
+    """Print what a person sees of a result; `notices()` are left to the caller.
+
+    write   writes the arguments that its sentences name
+    """
     if result.heading:
         print_heading(screen, result.heading)
     about = result.about()
     tables = result.tables()
     verdict = result.verdict()
     for sentence in about:
-        screen.print(sentence)
+        _print_sentence(screen, written_by(write, sentence))
     separated = bool(about)  # an empty line separates the parts
     for table in tables:
         if separated:
             screen.print()
-        print_table(screen, table)
+        print_table(screen, table, write)
         separated = True
     if verdict and separated:
         screen.print()
     bullet = "- " if len(verdict) > 1 else ""
     for sentence in verdict:
-        screen.print(bullet + sentence)
+        _print_sentence(screen, written_by(write, sentence), bullet)
 
 
 def print_heading(screen: Console, text: str) -> None:
@@ -51,16 +55,26 @@ def print_heading(screen: Console, text: str) -> None:
     screen.print(Text(around_blanks(text, LONGEST_HEADING), style="bold"))
 
 
-def print_table(screen: Console, table: Table) -> None:
+def _print_sentence(screen: Console, sentence: str, bullet: str = "") -> None:
+    """Print a sentence folded to the width of the screen, its lines beside the bullet."""
+    before = bullet
+    for paragraph in sentence.split("\n"):
+        for line in Text(paragraph).wrap(screen, screen.width - len(bullet)):
+            line.rstrip()
+            screen.print(Text(before).append_text(line), soft_wrap=True)
+            before = " " * len(bullet)
+
+
+def print_table(screen: Console, table: Table, write: NameWriter = in_python) -> None:
     """Print a table with its title and notes."""
     if table.title:
-        screen.print(table.title)
+        _print_sentence(screen, written_by(write, table.title))
     if table.columns[-1].text:
         _print_with_last_text(screen, table)
     else:
         _print_in_groups(screen, list(table.columns), table.shown())
     for note in table.notes:
-        screen.print(note)
+        _print_sentence(screen, written_by(write, note))
 
 
 def _print_with_last_text(screen: Console, table: Table) -> None:

@@ -841,7 +841,7 @@ class Copies:
             for name, value in values.items()
             if value is not None and name not in OF_THE_PAGE
         }
-        python, shown, before = dict(values), ".last" if verb == "sample" else ".to_frame()", ""
+        python, shown, before = dict(values), ".to_frame()", ""
         if verb == "mutants" and values["changes"] == 1:
             python["positions"] = values["positions"] = "all"
         elif verb == "score":

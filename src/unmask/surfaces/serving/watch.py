@@ -10,14 +10,15 @@ from typing import Any
 from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Enough
-from unmask.sampling.chains.generating import draws_of, law_of
+from unmask.sampling.chains.assembling import assemble
+from unmask.sampling.chains.generating import draws_of
 from unmask.sampling.chains.group_run import DecoderRun, GroupRun
 from unmask.sampling.chains.groups import group_runs
-from unmask.sampling.chains.sample_run import SampleRun, assemble
-from unmask.sampling.chains.samples import SweepRows, table_of
+from unmask.sampling.chains.samples import SweepRows, samples_of_sweeps
 from unmask.sampling.chains.snapshot import COUNTS, DeviceSnapshot, on_host
 from unmask.sampling.settings import GenerateSettings, SampleSettings
-from unmask.verbs.generate import Generation
+from unmask.verbs.generate import generation_of
+from unmask.verbs.sample import SampleRun
 
 FIRST_DIAGNOSIS = 4
 """Sweeps after which a run is diagnosed for the first time: fewer draws say nothing. It is
@@ -82,18 +83,7 @@ def watch_texts(settings: GenerateSettings, model: MaskedLM) -> Iterator[Event]:
     for moves in _decoder_steps(run, model):
         yield "stepped", {"sweep": 1, "moves": moves}
     draws = [draw for _, draw in draws_of(run.sample(), model)]
-    rows = []
-    for draw in draws:
-        row = draw._asdict()
-        del row["ids"]
-        rows.append(row)
-    generation = Generation(
-        settings=settings,
-        law=law_of(settings.decoder),
-        rows=rows,
-        ids=[draw.ids for draw in draws],
-    )
-    yield "answer", generation
+    yield "answer", generation_of(settings, draws)
 
 
 def _only_run(settings: SampleSettings, model: MaskedLM) -> GroupRun:
@@ -119,7 +109,9 @@ def _sample_run(
     settings: SampleSettings, sweeps: list[SweepRows], snapshot: DeviceSnapshot, model: MaskedLM
 ) -> SampleRun:
     """The result of the sweeps so far."""
-    return assemble(settings, table_of(sweeps, model), [on_host(snapshot)], model.words.text)
+    samples = samples_of_sweeps(sweeps, model)
+    drawn = assemble(settings, samples, [on_host(snapshot)], model.words.text)
+    return SampleRun(**vars(drawn))
 
 
 def _free(run: GroupRun) -> list[int]:
