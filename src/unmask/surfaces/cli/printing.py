@@ -177,13 +177,14 @@ def answers(verb: str, show: Callable[[Any, Console], None], options: dict[str, 
     costs only these.
     """
     json = options.pop("json", False)
-    name = "sequence" if "sequence" in options or verb == "mutants" else "text"
+    function = getattr(unmask, verb)
+    name = listed(function)[0].name  # what the verb calls a text
     words = [options.pop(name)] if name in options else []
     texts = _source(words, options)
     for output in {"figure", "save"} & options.keys():
         output_file(output, options[output], [texts])
     many = isinstance(texts, Path)
-    function, missing = getattr(unmask, verb), dict[int, str]()
+    missing: dict[int, str] = {}
     console = terminal.console(at_least=terminal.USUAL)
     with ExitStack() as bar:
         report = bar.enter_context(terminal.progress(quiet=many and terminal.is_terminal()))
