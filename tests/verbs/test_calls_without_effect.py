@@ -3,6 +3,7 @@ typed, or obeyed.
 """
 
 import json
+import math
 import re
 
 import pytest
@@ -21,7 +22,7 @@ REFUSED = [
     f"mutants 'the cat sat' --mutations cat2dog --changes 3 {ALPHABET} {MODEL}",
     f"assay 'the cat sat on mat' measured.csv --score singles --construction zzz {MODEL}",
     f"assay 'the cat sat on mat' measured.csv --score pll --orders 3 {MODEL}",
-    f"fill 'the [MASK] sat' -n 2 {MODEL}",
+    f"fill 'the [MASK] [MASK] on' --candidates all --alphabet cat,dog,sat {MODEL}",
     f"fill 'the [MASK] sat' --candidates all {MODEL}",
     f"fill 'the [MASK] sat' --construction mrf {MODEL}",
     f"fill 'the [MASK] sat' --force {MODEL}",
@@ -69,8 +70,6 @@ def test_refused(line):
     words = words_of(line)
     message = refused(words)
     typed = [word for word in words if re.fullmatch("--?[a-z-]+", word)]
-    if "-n" in typed:
-        typed.append("--candidates")
     given = [flag for flag in typed if re.search(rf"{flag}\b", message)]
     assert given, message
     assert given != ["--model"], message
@@ -99,10 +98,8 @@ def test_mutants_are_ranked_and_cut_in_json_too():
     assert best["mutant"] == most["mutant"]
 
 
-def test_an_alphabet_conditions_the_law_over_all_candidates():
-    line = f"fill 'the [MASK] [MASK] on' --candidates all {MODEL}"
-    over_all = answer(line)
-    conditioned = answer(f"{line} --alphabet cat,dog,sat")
-    assert conditioned["completions"] != over_all["completions"]
-    tokens = {token for one in conditioned["completions"] for token in one["tokens"]}
-    assert tokens <= {"cat", "dog", "sat"}
+def test_candidates_of_one_blank_share_its_mass():
+    line = f"fill 'the [MASK] sat' {MODEL}"
+    of_two = answer(f"{line} -n 2")["completions"]
+    assert len(answer(line)["completions"]) > len(of_two) == 2
+    assert sum(math.exp(one["log_prob"]) for one in of_two) == pytest.approx(1, abs=1e-6)

@@ -31,8 +31,6 @@ LONG = ("train", "translate", "evaluate")
 LATER = ("dependence", "frontier", "compare")
 """Verbs whose pairs are tried only by the mark `slow`."""
 KNOWN: dict[str, list[str]] = {
-    "fill": ["*"],
-    "compare": ["exact=True does nothing*", "force=True does nothing*"],
     "sample": ["init + allow: *", "init + alphabet: *"],
 }
 """Faults that are still there: patterns, by verb."""

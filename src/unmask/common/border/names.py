@@ -37,7 +37,7 @@ FAMILIAR: dict[str, tuple[str, ...]] = {
     "output_file": ("save",),
     "random_state": ("seed",),
     "random_seed": ("seed",),
-    "train_file": ("corpus",),
+    "train_file": ("corpus", "data"),
     "validation_file": ("valid",),
     "learning_rate": ("lr",),
     "num_train_epochs": ("epochs",),
