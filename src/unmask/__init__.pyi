@@ -67,7 +67,6 @@ from .studies.training.recipe import HeldOut as HeldOut
 from .studies.training.recipe import Masked as Masked
 from .studies.training.recipe import Optimisation as Optimisation
 from .studies.training.recipe import Shape as Shape
-from .studies.training.result import TrainingRun as TrainingRun
 from .studies.translation.recipe import Beam as Beam
 from .studies.translation.recipe import TranslatorSpec as TranslatorSpec
 from .studies.translation.recipe import load_translator as load_translator
@@ -108,6 +107,7 @@ from .verbs.score import score as score
 from .verbs.serve import serve as serve
 from .verbs.texts import compare as compare
 from .verbs.texts import fill as fill
+from .verbs.train import TrainingRun as TrainingRun
 from .verbs.train import train as train
 from .verbs.translate import translate as translate
 

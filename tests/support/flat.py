@@ -7,10 +7,10 @@ import unmask
 from unmask.common.border.options import arguments
 
 
-def train(corpus: Any = None, progress: Any = None, **options: Any) -> unmask.TrainingRun:
+def train(data: Any = None, progress: Any = None, **options: Any) -> unmask.TrainingRun:
     """`unmask.train` with the fields of its groups beside its parameters; None is left out."""
     chosen = {name: value for name, value in options.items() if value is not None}
-    return unmask.train(corpus, progress=progress, **arguments(unmask.train, chosen))
+    return unmask.train(data, progress=progress, **arguments(unmask.train, chosen))
 
 
 def translate(texts: Any, progress: Any = None, **options: Any) -> unmask.Translations:

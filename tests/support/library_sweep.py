@@ -101,11 +101,11 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
     )
     joint, tables, cloze = filling.joint, filling.joint.tables, filling.cloze
     gold = [int(c[0]) for c in tables.candidates]
-    pairs = {"corpus": None, "parallel": [["the cat", "a dog"] * 20] * 2, "max_length": 32}
+    pairs = {"data": None, "parallel": [["the cat", "a dog"] * 20] * 2, "max_length": 32}
     small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 16}
     trains = {
         **small,
-        "corpus": [str(texts)],
+        "data": [str(texts)],
         "batch_tokens": 128,
         "valid_share": 0.2,
         "device": "cpu",

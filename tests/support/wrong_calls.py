@@ -41,7 +41,7 @@ BASES: dict[str, dict[str, Any]] = {
     "sample": {"sweeps": 2},
     "generate": {"n_texts": 2},
     "diagnose": {"run": "no-such-run"},
-    "train": {"corpus": "texts.txt", "out": "run"},
+    "train": {"data": "texts.txt", "out": "run"},
     "translate": {"data": "texts.txt", "model": "no-such-model"},
     "serve": {},
 }

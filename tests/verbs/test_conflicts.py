@@ -22,7 +22,6 @@ VALUES = {
     "changes": (1, "1"),
     "construction": ("pseudo_gibbs", "pseudo_gibbs"),
     "constructions": ("all", "all"),
-    "corpus": ("texts.txt", "texts.txt"),
     "data": ("texts.txt", "texts.txt"),
     "epochs": (2.0, "2"),
     "exact": (True, None),

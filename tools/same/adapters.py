@@ -755,9 +755,21 @@ class Variants61(Scores61):
 
     def parts(self, result: Any) -> Mapping[str, Any] | None:
         """The parts of an object by name."""
-        if type(result).__name__ == "Profile":
+        kind = type(result).__name__
+        if kind == "Profile":
             return {"by_distance": result.by_distance, "texts": result.n_texts}
-        return super().parts(result)
+        parts = super().parts(result)
+        if kind == "Assay" and parts is not None:
+            return {**parts, "to_dict": self.with_old_sentence(parts["to_dict"])}
+        return parts
+
+    def with_old_sentence(self, value: Any) -> Any:
+        """The JSON of an assay; the only sentence of its verdict was called `sentence`."""
+        if not isinstance(value, Mapping) or "verdict" not in value:
+            return value
+        (sentence,) = value["verdict"]
+        renamed = {name: one for name, one in value.items() if name != "verdict"}
+        return {**renamed, "sentence": sentence}
 
     def do_command(
         self, words: Sequence[str], standard_input: str = "", process: bool = False
@@ -766,6 +778,8 @@ class Variants61(Scores61):
         result = super().do_command(words, standard_input, process)
         if words[0] == "profile" or "--profile" in words:
             return self.with_old_counts(result)
+        if "--measured" in words and "output" in result:
+            return {**result, "output": self.with_old_sentence(result["output"])}
         return result
 
     def key(self, name: str) -> str:
@@ -879,7 +893,34 @@ class Runs61(Studies61):
         return {**result, "output": {name: first[name] for name in first if name != "run"}}
 
 
-class Starts61(Runs61):
+class Training61(Runs61):
+    """Names of issue 61: `train` takes `data` by place, and its numbers are n_parameters and
+    n_tokens.
+    """
+
+    KEYS: Mapping[str, str] = {
+        **Runs61.KEYS,
+        "n_parameters": "parameters",
+        "n_tokens": "tokens",
+    }
+
+    def key(self, name: str) -> str:
+        """The name of a value; the hash of the data was that of the corpus."""
+        old = super().key(name)
+        if old.endswith("training/settings.json/data"):
+            return f"{old.removesuffix('data')}corpus"
+        return old
+
+    def do_train(self, corpus: Any = None, **options: Any) -> Result:
+        """A training, by the names of its arguments now."""
+        return self.public("train")(corpus, **options)
+
+    def do_train_weights(self, corpus: Any = None, **options: Any) -> Result:
+        """A short training, and the weights that it leaves."""
+        return super().do_train_weights(data=corpus, **options)
+
+
+class Starts61(Training61):
     """Names of issue 61: `sample` takes where chains start by `start`, and `allow` and `alphabet`
     beside it; `allow` numbers blanks from 1, not the positions of tokens.
     """
@@ -929,6 +970,7 @@ class Starts61(Runs61):
 
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
     ("unmask.sampling.settings:starts_of", Starts61),
+    ("unmask.verbs.train:TrainingRun", Training61),
     ("unmask.verbs.sample:SampleRun", Runs61),
     ("unmask.verbs.frontier:Frontier", Studies61),
     ("unmask.verbs.assay:Assay", Variants61),

@@ -82,6 +82,11 @@ class Result:
         """Whether nothing failed; the command ends with exit code 1 if something did."""
         return True
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the work early; the command then ends as an interrupted one."""
+        return False
+
     def summary(self) -> str:
         """The sentences of the result, a line each."""
         return written_by(in_python, "\n".join([*self.about(), *self.verdict()]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,10 +13,11 @@ from annotated_types import Interval
 
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Only, ShownType, Written
-from unmask.common.errors import InputError, UnmaskWarning, argument_name
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import as_json, user_path, write_atomically, write_json, writing
 from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
+from unmask.common.warn import warn
 from unmask.joints.constructions.construction import (
     WHERE,
     Construction,
@@ -440,7 +440,7 @@ def evaluate(
     for one_set, folder in zip(sets_of_pairs, folders, strict=True):
         plan = measuring.plan(one_set)
         if plan.first_try and measuring.workers is None:
-            warnings.warn(_first_try(plan), UnmaskWarning, stacklevel=3)  # the line of the call
+            warn(_first_try(plan))
         evaluations.append(_evaluated(measuring, plan, folder, progress))
     if len(evaluations) == 1:
         return evaluations[0]

@@ -17,9 +17,9 @@ from unmask.common.errors import InputError, in_python, written_by
 from unmask.studies.training.choosing import SIZES, Data, choose, settle
 from unmask.studies.training.packing import PackedRows
 from unmask.studies.training.recipe import OBJECTIVES, Masked, Optimisation, Shape
-from unmask.studies.training.result import TrainingRun
 from unmask.studies.training.run import advice
 from unmask.studies.training.settings import TrainSettings
+from unmask.studies.training.trained import Trained
 from unmask.studies.training.validation import Validation
 
 LEFT_OUT: dict[str, Any] = {**vars(Shape()), **vars(Masked()), **vars(Optimisation()), "init": None}
@@ -79,7 +79,7 @@ def test_a_causal_model_is_asked_for_every_token_and_sees_half_of_the_epochs():
 
 def advice_after(loss, vocab, suited, positions=10):
     settings = TrainSettings(vocab=vocab)
-    run = TrainingRun(
+    run = Trained(
         Path("out"), "finished", 1, Validation(loss, 0.5, positions, 5.0), 1, 1, 1.0, settings
     )
     return written_by(in_python, advice(run, suited))
@@ -171,7 +171,7 @@ def test_the_chosen_options_given_one_by_one_make_the_same_weights_and_so_does_a
     fixed: dict[str, Any] = {"parallel": reversed_pairs(200), "valid_share": 0.05, "device": "cpu"}
     plain = {**fixed, "out": tmp_path / "plain", "epochs": 7.0}
     assert flat.train(**plain, max_minutes=0.0).status == "paused"
-    made = flat.train(**plain, resume=True)
+    made = flat.train(**plain)
     assert made.finished
     assert made.settings.dropout == 0.1
     message = next(

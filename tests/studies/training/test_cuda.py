@@ -70,5 +70,5 @@ def test_killed_in_another_process_and_resumed_gives_the_same_bits(shared, optio
     child.kill()
     assert child.wait() == -signal.SIGKILL
     assert not (out / "model.safetensors").exists()
-    assert go(shared, out, **options, resume=True).finished
+    assert go(shared, out, **options).finished
     assert same(weights(out), weights(once))

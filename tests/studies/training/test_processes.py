@@ -29,6 +29,7 @@ from unmask.studies.training.settings import TrainSettings
 from unmask.studies.training.text_sources import TextSource, parallel_sides
 from unmask.studies.training.trainer import Trainer
 from unmask.surfaces.cli import process
+from unmask.surfaces.cli.process import AGAIN
 
 SMALL: dict[str, Any] = {
     "layers": 1,
@@ -173,12 +174,12 @@ def test_a_checkpoint_moves_between_numbers_of_processes(shared, one, tmp_path, 
     words = command(shared, out)
     if first == 1:
         alone(shared, out, max_minutes=0.0)
-        ended = together([[*words, "--resume"]] * 2, tmp_path / "files")
+        ended = together([words] * 2, tmp_path / "files")
     else:
         ended = together([[*words, "--max-minutes", 0]] * 2, tmp_path / "files")
         assert "paused at step 1 of 12" in ended.printed[0]
-        assert ended.lines[-1].startswith("add --resume")
-        alone(shared, out, resume=True)
+        assert ended.lines[-1] == AGAIN
+        alone(shared, out)
     assert ended.codes == [0, 0]
     for path in (one, out):  # the paused run validated once more
         losses = [
@@ -239,9 +240,7 @@ def test_an_interrupt_of_one_process_stops_all_with_a_model(shared, tmp_path):
     assert ended.codes == [130, 130]
     assert "interrupted at step " in ended.printed[0]
     assert not ended.printed[1]
-    stopped = (
-        f"stopped; the work so far is kept in {out}: add --resume to the same command to continue"
-    )
+    stopped = f"stopped; the work so far is kept in {out}: {AGAIN}"
     assert [line for line in ended.lines if "steps" not in line] == [stopped]
     assert (out / "model.safetensors").exists()
 
@@ -254,7 +253,7 @@ def test_a_process_whose_partner_is_killed_says_one_line(shared, tmp_path):
         ended = run.end()
     lost = (
         "error: process 0 lost another process of the run, which has ended: see what it printed;"
-        " add --resume"
+        " give the same command again"
     )
     assert ended.codes == [2, -signal.SIGKILL]
     assert not ended.told[1]
@@ -270,7 +269,7 @@ def test_a_process_that_torchrun_stops_says_one_line(monkeypatch, capfd, tmp_pat
     monkeypatch.setattr(process._State, "interrupted_at", None)
     for name, value in {"RANK": rank, "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    process.begins("train", tmp_path / "model")
+    process.begins(tmp_path / "model")
     with pytest.raises(KeyboardInterrupt):
         process._interrupted(signal.SIGTERM, None)
     line = (

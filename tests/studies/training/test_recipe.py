@@ -12,14 +12,15 @@ from unmask.studies.training.recipe import VALID_SHARE, HeldOut, Masked, Optimis
 
 ONE_OF_TWO = "leave one of the two out"
 CONFLICTS = [
-    ({"corpus": ["a"], "parallel": (["a"], ["b"])}, "corpus", "parallel"),
+    ({"data": ["a"], "parallel": (["a"], ["b"])}, "data", "parallel"),
     ({"parallel": (["a"], ["b"]), "weight": [1.0]}, "weight", "parallel"),
     ({"parallel": (["a"], ["b"]), "held_out": HeldOut(valid=["a"])}, "valid", "parallel"),
-    ({"corpus": ["a"], "init": "m", "shape": Shape(size="tiny")}, "size", "init"),
-    ({"corpus": ["a"], "init": "m", "shape": Shape(layers=2)}, "layers", "init"),
-    ({"corpus": ["a"], "init": "m", "shape": Shape(width=8)}, "width", "init"),
-    ({"corpus": ["a"], "init": "m", "shape": Shape(heads=1)}, "heads", "init"),
-    ({"corpus": ["a"], "init": "m", "shape": Shape(vocab=99)}, "vocab", "init"),
+    ({"data": ["a"], "init": "m", "shape": Shape(size="tiny")}, "size", "init"),
+    ({"data": ["a"], "init": "m", "shape": Shape(layers=2)}, "layers", "init"),
+    ({"data": ["a"], "init": "m", "shape": Shape(width=8)}, "width", "init"),
+    ({"data": ["a"], "init": "m", "shape": Shape(heads=1)}, "heads", "init"),
+    ({"data": ["a"], "init": "m", "shape": Shape(vocab=99)}, "vocab", "init"),
+    ({"data": ["a"], "init": "m", "shape": Shape(tokenizer="t")}, "tokenizer", "init"),
 ]
 
 

@@ -184,12 +184,12 @@ def test_kill_minus_9_and_resume_give_the_uninterrupted_weights(shared, tmp_path
     while not checkpoint_of(out).exists() and child.poll() is None:
         time.sleep(0.005)
     with pytest.raises(InputError, match="another run is writing to"):
-        go(shared, out, resume=True)
+        go(shared, out)
     child.kill()
     assert child.wait() == -signal.SIGKILL
     assert checkpoint_of(out).exists()
     assert not (out / "model.safetensors").exists()
-    made = go(shared, out, resume=True)
+    made = go(shared, out)
     assert made.finished
     assert same(weights(out), uninterrupted)
     steps = made.to_frame()["step"]
@@ -227,7 +227,7 @@ def test_an_interrupt_leaves_a_model_and_a_checkpoint_that_resumes_exactly(
     assert 7 <= made.step <= 8
     assert f"interrupted at step {made.step} of 24" in (out / "README.md").read_text()
     assert (out / "model.safetensors").exists()
-    assert go(shared, out, resume=True).finished
+    assert go(shared, out).finished
     assert same(weights(out), uninterrupted)
 
 
@@ -287,14 +287,12 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(shared, tmp_path, uninterrup
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(
         InputError,
-        match=(
-            "no space left on the disk of .*checkpoint.pt.* same command again with resume=True$"
-        ),
+        match=("no space left on the disk of .*checkpoint.pt.* same command again$"),
     ):
         go(shared, out)
     monkeypatch.undo()
     assert Checkpoint(checkpoint_of(out)).restore(lambda state: None) == 14
-    assert go(shared, out, resume=True).finished
+    assert go(shared, out).finished
     assert same(weights(out), uninterrupted)
 
 
@@ -328,39 +326,28 @@ def test_a_damaged_checkpoint_is_refused_and_deleting_it_helps(
     out = shutil.copytree(stopped_at_11, tmp_path / "model")
     damage(checkpoint_of(out), how)
     with pytest.raises(InputError, match="is damaged .*: delete it to begin at the first step"):
-        go(shared, out, resume=True)
+        go(shared, out)
     if how == "torn":
         checkpoint_of(out).unlink()
-        assert go(shared, out, resume=True).finished
+        assert go(shared, out).finished
         assert same(weights(out), uninterrupted)
 
 
-def test_no_run_a_run_of_another_corpus_and_a_finished_one_are_not_resumed(shared, tmp_path):
+def test_a_run_of_another_corpus_and_a_finished_one_do_not_go_on(shared, tmp_path):
     out = tmp_path / "model"
-    with pytest.raises(InputError, match="resume finds no run in"):
-        go(shared, out, resume=True)
     go(shared, out, max_minutes=0.0)
-    with pytest.raises(
-        InputError, match="exists and is not empty: name another folder, or give resume=True"
-    ):
-        go(shared, out)
-    with pytest.raises(InputError, match="holds a run with corpus .*, not "):
-        flat.train(
-            made_up_lines(500, seed=9), out=out, valid=shared / "valid.txt", **SMALL, resume=True
-        )
-    assert go(shared, out, resume=True).finished
+    with pytest.raises(InputError, match="holds a run with data .*, not "):
+        flat.train(made_up_lines(500, seed=9), out=out, valid=shared / "valid.txt", **SMALL)
+    assert go(shared, out).finished
     further = (
         f"out {str(out)!r} holds a training that is finished: to train its model further, name"
         f" another folder and give init={out}"
     )
-    for resume in (True, False):
-        with pytest.raises(InputError, match=re.escape(further)):
-            go(shared, out, resume=resume)
+    with pytest.raises(InputError, match=re.escape(further)):
+        go(shared, out)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "thesis.tex").write_text("mine")
-    with pytest.raises(
-        InputError, match="is not empty: name another folder$"
-    ):  # there is no run to resume
+    with pytest.raises(InputError, match="is not empty: name another folder$"):
         go(shared, tmp_path / "notes")
 
 
@@ -368,7 +355,7 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared, tmp_path):
     short = ["The old baker kneads dough on Friday."] * 3
     options = {**SMALL, "out": tmp_path / "model"}
     for empty in ([], ["", "  \n"]):
-        with pytest.raises(InputError, match="corpus is empty"):
+        with pytest.raises(InputError, match="data is empty"):
             flat.train(empty, valid=shared / "valid.txt", **options)
     with pytest.raises(InputError, match="shorter than one batch"):
         flat.train(short, valid=shared / "valid.txt", **options)
@@ -423,35 +410,7 @@ def test_a_run_goes_on_from_a_model_folder(shared, tmp_path):
         flat.train(strange, out=tmp_path / "strange", valid=strange, **options)
     go(shared, tmp_path / "on", init=first, max_minutes=0.0, steps=3, **shape)
     with pytest.raises(InputError, match="holds a run with init "):
-        go(shared, tmp_path / "on", init=second, steps=3, resume=True, **shape)
-
-
-def swapped(rule):
-    """The same tokens, two of them in another order."""
-    ids = rule["model"]["vocab"]
-    a, b = [token for token in ids if not token.startswith("[")][10:12]
-    ids[a], ids[b] = ids[b], ids[a]
-
-
-def renamed(rule):
-    ids = rule["model"]["vocab"]
-    ids["unheard"] = ids.pop(next(token for token, i in ids.items() if i == 20))
-
-
-def added(rule):
-    rule["model"]["vocab"]["unheard"] = len(rule["model"]["vocab"])
-
-
-def lowered(rule):
-    rule["normalizer"]["lowercase"] = True
-
-
-def cut_at_spaces(rule):
-    rule["pre_tokenizer"] = {"type": "WhitespaceSplit"}
-
-
-def shorter_words(rule):
-    rule["model"]["max_input_chars_per_word"] = 3
+        go(shared, tmp_path / "on", init=second, steps=3, **shape)
 
 
 @pytest.fixture(scope="module")
@@ -459,49 +418,14 @@ def first_model(shared, tmp_path_factory):
     return go(shared, tmp_path_factory.mktemp("first") / "model", steps=1).out
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (swapped, "has id .* in it and .* in the model"),
-        (renamed, "it lacks "),
-        (added, "it has 'unheard', which the model lacks"),
-        (lowered, "its normalizer is another one, so it cuts texts in another way"),
-        (cut_at_spaces, "its pre_tokenizer is another one"),
-        (shorter_words, "its model is another one"),
-    ],
-)
-def test_a_model_is_not_trained_further_with_another_tokenizer(
-    shared, first_model, tmp_path, change, message
+def test_the_settings_and_the_card_have_the_size_of_the_tokenizer_that_was_given(
+    shared, first_model, tmp_path
 ):
-    """Each weight would belong to another word."""
-    rule = json.loads((first_model / "tokenizer.json").read_text())
-    change(rule)
-    other = tmp_path / "tokenizer.json"
-    other.write_text(json.dumps(rule))
-    shape = NO_SHAPE
-    refused = f"^tokenizer .* is not that of init .*{message}.*: leave it out, or leave out init"
-    with pytest.raises(InputError, match=refused) as told:
-        go(shared, tmp_path / "model", steps=1, init=first_model, tokenizer=other, **shape)
-    assert "\n" not in str(told.value)
-    assert not (tmp_path / "model").exists()
-
-
-def test_an_equal_tokenizer_is_taken_and_neither_cuts_nor_pads_texts(shared, first_model, tmp_path):
-    rule = json.loads((first_model / "tokenizer.json").read_text())
-    rule["truncation"] = {
-        "direction": "Right",
-        "max_length": 2,
-        "strategy": "LongestFirst",
-        "stride": 0,
-    }
-    rule["padding"] = {"strategy": {"Fixed": 12}, "direction": "Right", "pad_to_multiple_of": None}
-    rule["padding"] |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
-    other = tmp_path / "tokenizer.json"
-    other.write_text(json.dumps(rule, indent=1))
-    shape = NO_SHAPE
-    made = go(shared, tmp_path / "model", steps=2, init=first_model, tokenizer=other, **shape)
-    plain = go(shared, tmp_path / "plain", steps=2, init=first_model, **shape)
-    assert same(weights(made.out), weights(plain.out))
+    tokens = len(json.loads((first_model / "tokenizer.json").read_text())["model"]["vocab"])
+    options = {**SMALL, "steps": 1, "vocab": None, "tokenizer": first_model}
+    made = go(shared, tmp_path / "model", **options)
+    assert made.settings.vocab == tokens
+    assert f"vocab: {tokens}\n" in (made.out / "README.md").read_text()
 
 
 def test_a_model_beside_another_vocabulary_is_not_trained_further(shared, first_model, tmp_path):
@@ -524,7 +448,7 @@ def test_a_trained_tokenizer_that_cannot_spell_the_corpus_asks_for_a_larger_voca
     ):
         flat.train(texts, **options, max_minutes=0.0)
     with warnings.catch_warnings(record=True) as caught:
-        flat.train(texts, **options, resume=True)
+        flat.train(texts, **options)
     assert not [
         one for one in caught if "[UNK]" in str(one.message)
     ]  # nothing can be done about it then

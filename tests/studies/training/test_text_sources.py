@@ -73,5 +73,5 @@ def test_sources_that_cannot_be_used(tmp_path):
         sources([tmp_path / "a.txt"], [1.0, 2.0])
     with pytest.raises(InputError, match="names files, and 'A text.' is not a file"):
         sources([str(tmp_path / "a.txt"), "A text."])
-    with pytest.raises(InputError, match="corpus is empty"):
+    with pytest.raises(InputError, match="data is empty"):
         sources([])

@@ -226,12 +226,10 @@ def test_a_run_that_stopped_goes_on_with_the_same_numbers(tmp_path: Path) -> Non
         == "paused"
     )
     with pytest.raises(
-        InputError, match="holds a run with corpus .*, not "
+        InputError, match="holds a run with data .*, not "
     ):  # other pairs would be held out
-        flat.train(
-            parallel=corpus, out=tmp_path / "parts", resume=True, **{**options, "valid_share": 0.3}
-        )
-    flat.train(parallel=corpus, out=tmp_path / "parts", resume=True, **options)
+        flat.train(parallel=corpus, out=tmp_path / "parts", **{**options, "valid_share": 0.3})
+    flat.train(parallel=corpus, out=tmp_path / "parts", **options)
     for file in ("model.safetensors", "length_head.safetensors"):
         whole, parts = (load_file(tmp_path / name / file) for name in ("whole", "parts"))
         assert whole.keys() == parts.keys()
@@ -366,7 +364,7 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
         ({"parallel": (tmp_path / "s.de", tmp_path / "no.en")}, "is not a file"),
         ({}, "no text was given to train on: give corpus or parallel"),
         (
-            {"corpus": ["a"], "mask_source": 0.1},
+            {"data": ["a"], "mask_source": 0.1},
             "mask_source is used only with parallel: give parallel, or leave it out",
         ),
         ({"parallel": (tmp_path / "s.de", tmp_path / "t.csv")}, "t.csv holds .* by its name"),

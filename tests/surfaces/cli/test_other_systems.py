@@ -144,7 +144,7 @@ def test_training_and_the_help_of_the_page(run, tmp_path):
         0.2,
     ]
     train = ["train", "corpus.txt", "--out", "model", *small]
-    code, out, err = run([*train, "--max-minutes", 1e-9], [*train, "--resume"], ["serve", "--help"])
+    code, out, err = run([*train, "--max-minutes", 1e-9], train, ["serve", "--help"])
     assert code == 0, err
     assert out.count("exit code 0") == 2, err
     assert "unmask serve" in out, err

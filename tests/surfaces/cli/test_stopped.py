@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from support.command_runner import invoke, stopped
-from unmask.surfaces.cli.process import AGAIN, INTERRUPTED, RESUME
+from unmask.surfaces.cli.process import AGAIN, INTERRUPTED
 
 WORDS = "the a cat dog sat ran on under mat tree".split()
 COMMANDS = {
@@ -91,7 +91,7 @@ def test_a_stopped_run_says_so_and_goes_on_to_the_same_result(place, ended, tmp_
     code, err = ended[command]
     out = place["folder"] / command
     assert code == (-signal.SIGKILL if signal.SIGKILL in STOPS[command] else INTERRUPTED), err
-    line = f"stopped; the work so far is kept in {out}: {RESUME if command == 'train' else AGAIN}\n"
+    line = f"stopped; the work so far is kept in {out}: {AGAIN}\n"
     assert err.count("stopped;") == (0 if code < 0 else 1)
     assert code < 0 or err.endswith(line)
     assert "Traceback" not in err
@@ -99,8 +99,7 @@ def test_a_stopped_run_says_so_and_goes_on_to_the_same_result(place, ended, tmp_
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        again = [*words(place, command, out), *(["--resume"] if command == "train" else [])]
-        for command_line in (again, words(place, command, tmp_path / "new")):
+        for command_line in (words(place, command, out), words(place, command, tmp_path / "new")):
             done = invoke(command_line)
             assert done.exit_code == 0, done.output
     finally:

@@ -229,6 +229,7 @@ class Written:
     short     a one-letter name
     named     the first parameter, too, has a name and no place
     placed    a later parameter, too, has a place and no name
+    files     its words name files, never texts
     help      of every parameter with this annotation whose docstring says nothing of it
     typed     the value on the command line for texts that are typed and not in a file, where it
               is another than the default
@@ -240,6 +241,7 @@ class Written:
     short: str = ""
     named: bool = False
     placed: bool = False
+    files: bool = False
     help: str = ""
     typed: str | None = None
 

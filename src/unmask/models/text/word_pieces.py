@@ -1,10 +1,7 @@
-"""The WordPiece tokenizers of models that `unmask` trains: their special tokens, their file, and
-whether two of them are the same.
-"""
+"""The WordPiece tokenizers of models that `unmask` trains: their special tokens, and their file."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -14,8 +11,6 @@ from unmask.models.checkpoint_files import refuse_pointer
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 UNKNOWN = "[UNK]"
-CUT_BY = ("normalizer", "pre_tokenizer", "model", "added_tokens")
-"""The parts of a tokenizer.json that decide which ids a text has, without its start and end."""
 
 
 def load_word_pieces(path: Path) -> Tokenizer:
@@ -50,25 +45,3 @@ def special_id(tokenizer: Tokenizer, token: str) -> int:
     token_id = tokenizer.token_to_id(token)
     assert token_id is not None
     return token_id
-
-
-def tokenizer_difference(own: Tokenizer, other: Tokenizer) -> str:
-    """Where the ids of `other` differ from those of `own`, in words: a token, or a part of the
-    rule. Empty if nowhere.
-    """
-    ids = own.get_vocab(with_added_tokens=True)
-    other_ids = other.get_vocab(with_added_tokens=True)
-    for token, i in sorted(ids.items(), key=lambda item: item[1]):
-        if token not in other_ids:
-            return f"it lacks {token!r}"
-        if other_ids[token] != i:
-            return f"{token!r} has id {other_ids[token]} in it and {i} in the model"
-    more = sorted(set(other_ids) - set(ids))
-    if more:
-        return f"it has {more[0]!r}, which the model lacks"
-    rule = json.loads(own.to_str())
-    other_rule = json.loads(other.to_str())
-    for part in CUT_BY:
-        if rule.get(part) != other_rule.get(part):
-            return f"its {part} is another one, so it cuts texts in another way"
-    return ""

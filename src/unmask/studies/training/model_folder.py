@@ -17,12 +17,12 @@ from unmask.models.text.word_pieces import special_id
 from unmask.studies.training.batches import seed_for
 from unmask.studies.training.corpus import PairTokens, TrainingData
 from unmask.studies.training.length_fit import fit_length_head
-from unmask.studies.training.result import TrainingRun
 from unmask.studies.training.start import INITIAL_DEVIATION
+from unmask.studies.training.trained import Trained
 from unmask.studies.training.word_piece_training import config_to_save
 
 
-def write_model(run: TrainingRun, model: BertMaskedLM, prepared: TrainingData, card: str) -> None:
+def write_model(run: Trained, model: BertMaskedLM, prepared: TrainingData, card: str) -> None:
     """Write the files of the model folder, each whole, and note that the run is finished if it
     is.
     """
@@ -87,7 +87,7 @@ def config_json(network: BertMaskedLM, tokenizer: Tokenizer, causal: bool) -> di
 
 
 def model_card(
-    run: TrainingRun, prepared: TrainingData, device: torch.device, processes: int = 1
+    run: Trained, prepared: TrainingData, device: torch.device, processes: int = 1
 ) -> str:
     """The text of the model card."""
     settings = run.settings

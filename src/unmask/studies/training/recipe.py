@@ -59,7 +59,7 @@ class Shape:
         Annotated[int, Interval(ge=1, le=1 << 24)] | None, Only(without=("init", "tokenizer"))
     ] = None
     max_length: Annotated[int, Interval(ge=8, le=1 << 16)] | None = None
-    tokenizer: PathLike | None = None
+    tokenizer: Annotated[PathLike | None, NEW] = None
 
 
 @settings

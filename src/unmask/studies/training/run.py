@@ -19,7 +19,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from unmask.common.errors import InputError, argument_name
-from unmask.common.files import DiskFull, reading, user_path, write_atomically
+from unmask.common.files import reading, user_path, write_atomically
 from unmask.common.warn import warn
 from unmask.models.text.word_pieces import load_word_pieces
 from unmask.runs.fingerprint import content_hash
@@ -40,11 +40,11 @@ from unmask.studies.training.model_folder import model_card, write_model
 from unmask.studies.training.parallel_corpus import prepare_parallel
 from unmask.studies.training.processes import joined
 from unmask.studies.training.recipe import Corpus, PathLike, Recipe, Side
-from unmask.studies.training.result import TrainingRun
 from unmask.studies.training.settings import TrainSettings, refuse_what_does_not_fit
 from unmask.studies.training.start import Start
 from unmask.studies.training.steps import run_steps
 from unmask.studies.training.text_sources import TextSource, one_source, parallel_sides, sources
+from unmask.studies.training.trained import Trained
 from unmask.studies.training.trainer import Trainer
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -57,18 +57,21 @@ def train_model(
     out: PathLike,
     *,
     max_minutes: float | None,
-    resume: bool,
     device: str,
     progress: Progress | None,
-) -> TrainingRun:
+) -> Trained:
     """Train a model by a recipe, on a corpus or a parallel one, and leave it in the folder `out`.
+
+    A run that the folder holds already goes on from its last checkpoint.
 
     Checks that do not need the tokens come before the texts are tokenised, which may take long.
     """
     folder = output_folder(out)
     with joined(device) as processes:
+        # Every process asks before any of them writes: they wait for each other below.
+        begun = has_begun(folder)
         if processes.leads:
-            refuse_folder(folder, resume)
+            refuse_folder(folder, begun)
         else:
             progress = None
         texts = _texts(corpus, parallel, recipe)
@@ -93,7 +96,7 @@ def train_model(
             settings, processes.device, processes.size, has_start=start is not None
         )
         valid = one_source(recipe.held_out.valid)
-        resumed_folder = folder if resume else None
+        resumed_folder = folder if begun else None
         tokenizer_path = tokenizer_to_use(recipe.shape.tokenizer, start, resumed_folder)
         with processes.in_turn():  # the others find its files in the cache
             prepared = _prepared(
@@ -103,24 +106,26 @@ def train_model(
                 valid_share=recipe.held_out.share,
                 tokenizer_path=tokenizer_path,
                 progress=progress,
-                resumed=resume,
+                resumed=begun,
             )
         if start is not None:
             vocab_size = max(prepared.tokenizer.get_vocab().values()) + 1
             start.refuse_larger_vocabulary(vocab_size)
+        if recipe.shape.tokenizer is not None:  # it decides their number, as a model does
+            settings = replace(settings, vocab=prepared.tokenizer.get_vocab_size())
         data = replace(estimate, tokens=prepared.packed.tokens)
         settings = settle(settings, prepared.packed, data, recipe.options(), processes)
         identity = {
             **settings.to_dict(),
             "init": start.weights if start else None,
             "tokenizer": content_hash(prepared.tokenizer.to_str()),
-            "corpus": prepared.fingerprint,
+            "data": prepared.fingerprint,
         }
         trainer = Trainer(settings, prepared, processes.device, init=start, processes=processes)
         epochs = settings.steps / trainer.plan.steps_per_epoch
         opened: AbstractContextManager[None] = nullcontext()
         if processes.leads:
-            opened = _folder_opened(folder, identity, prepared.tokenizer, resume)
+            opened = _folder_opened(folder, identity, prepared.tokenizer, begun)
         with opened:
             checkpoint = Checkpoint(folder / "training" / "checkpoint.pt")
             done = checkpoint.restore(trainer.load_state, processes.device)
@@ -131,7 +136,7 @@ def train_model(
             if progress:
                 progress(done, settings.steps, "steps")
             outcome = run_steps(trainer, prepared.valid, log, max_minutes, start=done)
-            run = TrainingRun(
+            run = Trained(
                 out=folder,
                 status=outcome.status,
                 step=outcome.step,
@@ -158,7 +163,7 @@ def _texts(
     if parallel is not None:
         return list(parallel_sides(parallel))
     if corpus is None:
-        either = f"{argument_name('corpus')} or {argument_name('parallel')}"
+        either = f"{argument_name('data')} or {argument_name('parallel')}"
         raise InputError(f"no text was given to train on: give {either}")
     return sources(corpus, recipe.weight)
 
@@ -180,10 +185,7 @@ def tokenizer_to_use(
     of the resumed run.
     """
     if path is not None:
-        named = user_path(path, "tokenizer")
-        if start is not None:
-            start.refuse_other_tokenizer(named)
-        return named
+        return user_path(path, "tokenizer")
     if start is not None:
         return start.folder
     if resumed_folder is None:
@@ -233,18 +235,20 @@ def _prepared(
     )
 
 
-def refuse_folder(out: Path, resume: bool) -> None:
-    """Refuse a folder that is not empty, unless it holds a run to resume."""
+def has_begun(out: Path) -> bool:
+    """Whether a folder holds a run, finished or not."""
+    with reading(out):
+        return (out / "training" / "settings.json").exists()
+
+
+def refuse_folder(out: Path, begun: bool) -> None:
+    """Refuse a folder with other files, and one whose run is finished.
+
+    begun   whether it holds a run
+    """
     with reading(out):
         used = any(out.iterdir()) if out.is_dir() else out.exists()
-        begun = (out / "training" / "settings.json").exists()
         finished = (out / "training" / "finished.json").exists()
-    if resume and not begun:
-        raise InputError(
-            f"finds no run in {str(out)!r}",
-            argument="resume",
-            use=f"leave it out, or give {argument_name('out')} of an earlier run",
-        )
     if finished:
         init = argument_name("init", out)
         raise InputError(
@@ -252,27 +256,28 @@ def refuse_folder(out: Path, resume: bool) -> None:
             argument="out",
             use=f"to train its model further, name another folder and give {init}",
         )
-    if used and not resume:
-        use = "name another folder"
-        if begun:
-            use += f", or give {argument_name('resume', True)} to go on with the run in it"
-        raise InputError(f"{str(out)!r} exists and is not empty", argument="out", use=use)
+    if used and not begun:
+        raise InputError(
+            f"{str(out)!r} exists and is not empty", argument="out", use="name another folder"
+        )
 
 
 @contextmanager
 def _folder_opened(
-    folder: Path, identity: Mapping[str, Any], tokenizer: Tokenizer, resume: bool
+    folder: Path, identity: Mapping[str, Any], tokenizer: Tokenizer, begun: bool
 ) -> Iterator[None]:
     """Lock the folder for writing, and write the settings of the run and its tokenizer.
 
     A run that fails before it logs anything leaves no tokenizer.
+
+    begun   whether the folder held this run before
     """
     run_folder = folder / "training"
     log_file = run_folder / "log.jsonl"
     tokenizer_file = folder / "tokenizer.json"
     with RunFolder(run_folder, "train", identity):
         try:
-            if not resume and log_file.exists():
+            if not begun and log_file.exists():
                 raise InputError(
                     f"{str(folder)!r} has files that another run wrote meanwhile",
                     argument="out",
@@ -280,16 +285,13 @@ def _folder_opened(
                 )
             write_atomically(tokenizer_file, tokenizer.to_str())
             yield
-        except Exception as error:
+        except Exception:
             if not log_file.exists():
                 tokenizer_file.unlink(missing_ok=True)
-            elif isinstance(error, DiskFull):  # it ends "give the same command again"
-                resume_it = argument_name("resume", True)
-                raise InputError(f"{error.marked} with {resume_it}") from None
             raise
 
 
-def _warn_of_doubt(run: TrainingRun, suited: int | None) -> None:
+def _warn_of_doubt(run: Trained, suited: int | None) -> None:
     """Warn if the model has learned nothing or little."""
     doubt = run.validation.doubt
     if doubt is not None:
@@ -298,7 +300,7 @@ def _warn_of_doubt(run: TrainingRun, suited: int | None) -> None:
         warn(problem)
 
 
-def advice(run: TrainingRun, suited: int | None) -> str:
+def advice(run: Trained, suited: int | None) -> str:
     """What to do about a model that has learned nothing or little, with names of arguments for
     each surface to write.
 

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import torch
 
 from unmask.common.errors import InputError, argument_name
-from unmask.common.results import Result
 from unmask.models.batching import whole_memory
 from unmask.studies.training.masking.scheme import MaskingScheme
 from unmask.studies.training.masking.schemes import UniformRate
@@ -29,7 +28,7 @@ PAIRS_ONLY = ("mask_source", "refinement")  # of masked models, too
 
 
 @dataclass(frozen=True)
-class TrainSettings(Result):
+class TrainSettings:
     """Shape, objective and optimisation of a run: all that decides its weights beside the data.
 
     `choosing` checks them, once.
@@ -76,6 +75,10 @@ class TrainSettings(Result):
         if "masking" in values:
             values["masking"] = self.masking.spelling
         return values
+
+    def __plain__(self) -> dict[str, Any]:
+        """The settings inside the JSON of a result."""
+        return self.to_dict()
 
 
 def refuse_what_does_not_fit(

@@ -14,7 +14,7 @@ from unmask.models.bert_checkpoint import read_own_bert
 from unmask.models.checkpoint_files import Source
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.text.tokenizer_checks import refuse_other_vocabulary
-from unmask.models.text.word_pieces import load_word_pieces, tokenizer_difference
+from unmask.models.text.word_pieces import load_word_pieces
 from unmask.models.weight_checks import refuse_non_finite
 from unmask.runs.fingerprint import fingerprint
 
@@ -123,19 +123,6 @@ class Start:
             "heads": config.num_attention_heads,
             "vocab": config.vocab_size,
         }
-
-    def refuse_other_tokenizer(self, path: Path) -> None:
-        """Raise InputError if the tokenizer at `path` gives other ids: every weight would
-        belong to another word.
-        """
-        difference = tokenizer_difference(load_word_pieces(self.folder), load_word_pieces(path))
-        if difference:
-            init = argument_name("init")
-            raise InputError(
-                f"{str(path)!r} is not that of {init} {str(self.folder)!r} ({difference})",
-                argument="tokenizer",
-                use=f"leave it out, or leave out {init} to train a new model with it",
-            )
 
     def refuse_longer_texts(self, max_length: int) -> None:
         """Raise InputError if texts of `max_length` tokens have more positions than the model."""

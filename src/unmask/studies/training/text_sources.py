@@ -37,10 +37,10 @@ class TextSource:
     path: Path | None = None
     texts: tuple[str, ...] = ()
     weight: float = 1.0
-    argument: str = "corpus"
+    argument: str = "data"
 
     @classmethod
-    def file(cls, path: Path, weight: float = 1.0, argument: str = "corpus") -> TextSource:
+    def file(cls, path: Path, weight: float = 1.0, argument: str = "data") -> TextSource:
         """A file that was given under this argument."""
         use = f"give a {', '.join(SUFFIXES)} file"
         if not path.is_file():
@@ -130,7 +130,7 @@ def _refuse_surrogates(text: str, place: str) -> None:
 
 
 def sources(
-    corpus: Corpus, weights: Sequence[float] | None = None, argument: str = "corpus"
+    corpus: Corpus, weights: Sequence[float] | None = None, argument: str = "data"
 ) -> list[TextSource]:
     """One source per file; a list of texts is one source.
 

@@ -73,7 +73,7 @@ def command(
             places = placed[1:]  # the file stands for the first
         typed = dict(zip(places, words, strict=False)) | by_name
         given = {name: value for name, value in typed.items() if value is not None}
-        process.begins(name, given.get("out"))
+        process.begins(given.get("out"))
         flat = {name: value for name, value in given.items() if name not in of_extra}
         beside = {name: value for name, value in given.items() if name in of_extra}
         return run(arguments(function, flat) | beside)

@@ -59,15 +59,17 @@ BESIDE, GIVEN = 36, "* the tokens given"
 
 def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None]) -> Any:
     """Call `unmask.<verb>`, print its result, by `show` or (with --json) as JSON, and return it."""
-    json, leads = options.pop("json", False), process.rank() == 0
-    with terminal.progress(quiet=not leads) as report:
-        function = attrgetter(verb)(unmask)
-        if "progress" in signature(function).parameters:
+    json = options.pop("json", False)
+    leads = process.rank() == 0
+    function = attrgetter(verb)(unmask)
+    reports = "progress" in signature(function).parameters
+    with terminal.progress(quiet=not (leads and reports)) as report:
+        if reports:
             options["progress"] = report
         result = function(**options)
     if leads and json:
         terminal.print_json(result.to_dict())
-    elif leads:
+    elif leads and result is not None:
         show(result)
     return result
 
@@ -88,7 +90,10 @@ def show_result(result: Result, write: NameWriter = in_python) -> None:
 def one_result(verb: str, options: dict[str, Any]) -> int:
     """Call a verb that no function below calls, and print its result; 1 if a part failed."""
     write = writer(options_of(attrgetter(verb)(unmask)))
-    return finished(verb, answered(verb, options, partial(show_result, write=write)))
+    result = answered(verb, options, partial(show_result, write=write))
+    if result is None:  # a server has none
+        return 0
+    return finished(verb, result)
 
 
 def finished(verb: str, result: Result) -> int:
@@ -97,6 +102,8 @@ def finished(verb: str, result: Result) -> int:
         write = writer(options_of(attrgetter(verb)(unmask)))
         for notice in result.notices():
             _message(written_by(write, notice))
+    if result.interrupted:
+        raise KeyboardInterrupt
     return int(not result.complete)
 
 
@@ -385,18 +392,7 @@ def with_one_text(verb: str, options: dict[str, Any]) -> int:
     return one_result(verb, options)
 
 
-# ---- a corpus: train, translate, serve ----
-
-
-def train(options: dict[str, Any]) -> None:
-    """Print where the model is, and how to continue a run that is not finished."""
-    if "corpus" in options:  # on a command line a word is a file, never a text
-        options["corpus"] = [user_path(word, "corpus") for word in options["corpus"]]
-    run = answered("train", options, print)
-    if run.status == "interrupted":
-        raise KeyboardInterrupt
-    if not run.finished and process.rank() == 0:
-        _message(process.RESUME)
+# ---- a corpus: translate ----
 
 
 def translate(options: dict[str, Any]) -> None:
@@ -415,11 +411,6 @@ def translate(options: dict[str, Any]) -> None:
         screen.print(str(translations.figures), soft_wrap=True)
     if places:
         _message(f"translations are in {' and '.join(map(str, places))}")
-
-
-def serve(options: dict[str, Any]) -> None:
-    """Serve the page until Ctrl-C."""
-    unmask.serve(**options)
 
 
 # ---- texts that are drawn: sample, generate, diagnose ----

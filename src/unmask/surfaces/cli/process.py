@@ -46,7 +46,6 @@ ENDING = 60
 """Characters: a word of a line with more than the first is shown by its beginning and ending."""
 
 AGAIN = "give the same command again to continue"
-RESUME = "add --resume to the same command to continue"
 RUN_FILES = ("settings.json", "training/settings.json")
 """A folder that holds one of these is the folder of a run."""
 
@@ -65,13 +64,13 @@ class _State:
 
     interrupted_at   when an interrupt came, by time.monotonic
     reported         whether a line has said it
-    command          the command's name and its --out
+    out              its --out
     code             its exit code, at the end
     """
 
     interrupted_at: float | None = None
     reported = False
-    command: tuple[str, object] = ("", None)
+    out: object = None
     code: int | None = None
 
 
@@ -118,9 +117,9 @@ def interrupted() -> bool:
     return _State.interrupted_at is not None
 
 
-def begins(verb: str, out: object = None) -> None:
-    """State the command that runs and its --out, for the line of an interrupt."""
-    _State.command = (verb, out)
+def begins(out: object = None) -> None:
+    """State that a command runs, and its --out, for the line of an interrupt."""
+    _State.out = out
     _State.reported = False
 
 
@@ -130,10 +129,9 @@ def report_interrupt(by_torchrun: bool = False) -> None:
     """
     if _State.reported:
         return
-    verb, out = _State.command
+    out = _State.out
     if _is_run_folder(out) and rank() == 0:
-        way = RESUME if verb == "train" else AGAIN
-        print_line(f"stopped; the work so far is kept in {out}: {way}")
+        print_line(f"stopped; the work so far is kept in {out}: {AGAIN}")
     elif by_torchrun:
         print_line(
             f"process {rank()} is stopped by torchrun: another process of the run has ended, or the"
@@ -353,7 +351,7 @@ def explained(error: BaseException, write: NameWriter = in_python) -> str | None
         if LOST.search(str(error)) and _is_one_of_several():
             return (
                 f"process {rank()} lost another process of the run, which has ended: see what it"
-                f" printed; {RESUME}"
+                f" printed; {AGAIN}"
             )
         if FULL.search(str(error)):
             return out_of_memory

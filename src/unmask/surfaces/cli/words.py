@@ -19,6 +19,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from cyclopts import Token, convert
@@ -26,6 +27,7 @@ from cyclopts import Token, convert
 from unmask.common.border.marks import Loaded, TakesMethod, kinds, mark
 from unmask.common.border.options import Option
 from unmask.common.errors import InputError
+from unmask.common.files import user_path
 
 NUMBERS = (int, float)
 DASHED = re.compile(r"-(?:\Z|\.?\d)")
@@ -74,6 +76,8 @@ def parsing(option: Option) -> Parsing:
     types = [kind for kind in kinds(option.annotation) if kind is not type(None)]
     if any(is_kind_of(kind, Mapping) for kind in types):
         return Parsing(list[str] | Any, partial(_mapping, option), repeats=True, words=1)
+    if option.written.files:
+        return Parsing(list[Path], partial(_files, option), repeats=True)
     if option.written.repeat:
         return Parsing(list[str], _value, repeats=True)
     if option.written.words > 1:
@@ -143,6 +147,11 @@ def _list(numbers: Sequence[Any], item: Any, kind: Any, tokens: Sequence[Token])
         return _converted(_union([*numbers, str]), [word])
     of_item = _union([item, str])
     return [_converted(of_item, [part.strip()]) for part in word.split(",")]
+
+
+def _files(option: Option, kind: Any, tokens: Sequence[Token]) -> list[Path]:
+    """The files that words name, which a list of texts cannot be taken for."""
+    return [user_path(as_typed(token.value), option.name) for token in tokens]
 
 
 def _mapping(option: Option, kind: Any, tokens: Sequence[Token]) -> dict[int, list[str]]:

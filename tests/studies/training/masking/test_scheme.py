@@ -164,9 +164,9 @@ def test_a_file_of_the_user_trains_a_model_and_a_resumed_run_needs_the_same_file
     assert masking["share"] == 0.5
     own.write_text(OWN.replace("< self.share", "<= self.share"))
     with pytest.raises(InputError, match="holds a run with .*sha256"):
-        trained(own, out, resume=True)
+        trained(own, out)
     own.write_text(OWN)
-    made = trained(own, out, resume=True)
+    made = trained(own, out)
     assert made.finished
     card = (out / "README.md").read_text()
     assert "mine.py:WholeOrNothing" in card
