@@ -43,6 +43,7 @@ from unmask.surfaces.cli.terminal import (
     print_table,
 )
 from unmask.verbs import Unanswered
+from unmask.verbs import verb as declared_verb
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -194,7 +195,7 @@ def answers(verb: str, show: Callable[[Any, Console], None], options: dict[str, 
     """
     json = options.pop("json", False)
     function = getattr(unmask, verb)
-    name = listed(function)[0].name  # what the verb calls a text
+    name = listed(declared_verb(verb))[0].name  # what the verb calls a text
     words = [options.pop(name)] if name in options else []
     texts = _source(words, options)
     for output in {"figure", "save"} & options.keys():
@@ -370,7 +371,7 @@ def with_one_text(verb: str, options: dict[str, Any]) -> int:
     """Call a verb about one text, its first parameter, which may come from --file, and print its
     result.
     """
-    first, *others = listed(getattr(unmask, verb))
+    first, *others = listed(declared_verb(verb))
     file = options.pop("file", None)
     text = options.get(first.name)
     if file is not None and text is not None:
