@@ -88,6 +88,7 @@ FAMILIAR: dict[str, tuple[str, ...]] = {
         for name in (
             "decoder",
             "decoding_steps",
+            "decoding_temperature",
             "gamma",
             "n_texts",
             "order",
