@@ -91,7 +91,7 @@ WITNESSES = {
             "seed": [1],
             "burn_in": [1],
             "thin": [2],
-            "init": ["start.txt"],
+            "start": ["random", "start.txt"],
             "allow": [{2: ["cat"]}, {2: ["dog"]}, {2: ["mat"]}],
             "alphabet": ["cat,dog,mat"],
             "out": [f"{NEW}/run"],
@@ -376,14 +376,14 @@ WITNESSES = {
     ),
     "train": Witnesses(
         inputs={
-            "corpus": {"corpus": "source.txt", "steps": 12, **NEW_MODEL, **SHAPE, **FEW},
+            "data": {"data": "source.txt", "steps": 12, **NEW_MODEL, **SHAPE, **FEW},
             "parallel": {"parallel": SIDES, "steps": 12, **NEW_MODEL, **SHAPE, **FEW},
-            "init": {"corpus": "source.txt", "init": "start", "steps": 12, **NEW_MODEL, **FEW},
-            "size": {"corpus": "source.txt", "layers": 1, "steps": 12, **NEW_MODEL, **FEW},
-            "epochs": {"corpus": "source.txt", "epochs": 1.0, **NEW_MODEL, **SHAPE, **FEW},
+            "init": {"data": "source.txt", "init": "start", "steps": 12, **NEW_MODEL, **FEW},
+            "size": {"data": "source.txt", "layers": 1, "steps": 12, **NEW_MODEL, **FEW},
+            "epochs": {"data": "source.txt", "epochs": 1.0, **NEW_MODEL, **SHAPE, **FEW},
         },
         values={
-            "corpus": ["source-again.txt"],
+            "data": ["source-again.txt"],
             "out": [f"{NEW}/elsewhere"],
             "parallel": [["target.txt", "source.txt"]],
             "weight": [[2.0]],
@@ -412,8 +412,8 @@ WITNESSES = {
         },
         exempt={
             **HERE,
-            "resume": "it goes on with a run, and decides nothing",
-            "size in corpus": WHOLE_SHAPE,
+            
+            "size in data": WHOLE_SHAPE,
             "size in parallel": WHOLE_SHAPE,
             "size in epochs": WHOLE_SHAPE,
         },
@@ -439,13 +439,13 @@ WITNESSES = {
             "beam": [1],
             "sweeps": [2],
             "start": ["random"],
-            "lengths": [1],
+            "length_beam": [1],
             "seed": [1],
             "reference": [["a b", "c d"]],
             "save": [f"{NEW}/lines.jsonl"],
             "out": [f"{NEW}/run"],
         },
-        exempt=ELSEWHERE,
+        exempt={**ELSEWHERE, "energy=norm": DEFAULT},
     ),
 }
 WITHOUT = {"serve": "it runs until it is stopped, and returns nothing"}

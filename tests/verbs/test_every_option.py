@@ -30,9 +30,7 @@ LONG = ("train", "translate", "evaluate")
 """Verbs whose calls take tenths of a second and more."""
 LATER = ("dependence", "frontier", "compare")
 """Verbs whose pairs are tried only by the mark `slow`."""
-KNOWN: dict[str, list[str]] = {
-    "sample": ["init + allow: *", "init + alphabet: *"],
-}
+KNOWN: dict[str, list[str]] = {}
 """Faults that are still there: patterns, by verb."""
 
 

@@ -11,7 +11,7 @@ from unmask.common.border.options import options
 from unmask.common.errors import InputError
 from unmask.verbs import VERBS, verb
 
-FUTURE = {"length_beam"}
+FUTURE: set[str] = set()
 """What FAMILIAR leads to and no verb has yet."""
 
 

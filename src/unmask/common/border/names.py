@@ -37,7 +37,7 @@ FAMILIAR: dict[str, tuple[str, ...]] = {
     "output_file": ("save",),
     "random_state": ("seed",),
     "random_seed": ("seed",),
-    "train_file": ("corpus", "data"),
+    "train_file": ("data",),
     "validation_file": ("valid",),
     "learning_rate": ("lr",),
     "num_train_epochs": ("epochs",),
@@ -74,6 +74,7 @@ FAMILIAR: dict[str, tuple[str, ...]] = {
     "pieces": ("write [WORD:1-5] in the text",),
     "resume": ("the same command continues a run that was stopped",),
     # ---- what another verb of ours has ----
+    "corpus": ("data", "texts"),
     "data": ("texts",),
     "texts": ("data",),
     "pairs": ("data",),
@@ -99,7 +100,16 @@ FAMILIAR: dict[str, tuple[str, ...]] = {
     },
     **{
         f"generate.{name}": ("sample.",)
-        for name in ("burn_in", "energy", "init", "kernel", "random_start", "sweeps", "thin")
+        for name in (
+            "burn_in",
+            "energy",
+            "init",
+            "kernel",
+            "random_start",
+            "start",
+            "sweeps",
+            "thin",
+        )
     },
     **{
         f"mutants.{name}": ("assay.",)
