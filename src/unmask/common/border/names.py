@@ -38,6 +38,8 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "max_new_tokens": "length",
     "temperature": "energy_temperature",
     "paper": "constructions",
+    "lengths": "length_beam",
+    "corpus": "data",
 }
 """Names that other tools have for arguments of ours, or that ours had; used only where the function
 has ours and not theirs. Of several names of ours the first that the function has is meant.
