@@ -23,6 +23,7 @@ VALUES = {
     "construction": ("pseudo_gibbs", "pseudo_gibbs"),
     "constructions": ("all", "all"),
     "data": ("texts.txt", "texts.txt"),
+    "decoder": ("mask-predict", "mask-predict"),
     "epochs": (2.0, "2"),
     "exact": (True, None),
     "field": ("text", "text"),
@@ -32,6 +33,7 @@ VALUES = {
     "format": ("csv", "csv"),
     "heads": (1, "1"),
     "init": ("start", "start"),
+    "kernel": ("mh", "mh"),
     "layers": (1, "1"),
     "length": (12, "12"),
     "mask_source": (0.1, "0.1"),
@@ -47,7 +49,9 @@ VALUES = {
     "scheme": ("random", "random"),
     "seed": (0, "0"),
     "size": ("mini", "mini"),
+    "start": ("random", "random"),
     "steps": (3, "3"),
+    "sweeps": (2, "2"),
     "support": ("regular", "regular"),
     "template": ("a [MASK]", "a [MASK]"),
     "text": ("a [MASK] [MASK]", "a [MASK] [MASK]"),
@@ -70,6 +74,7 @@ NEEDED = {
     "minimal_pairs": ("data",),
     "score": ("texts",),
     "train": ("out",),
+    "translate": ("data", "model"),
 }
 RIGHT = {
     "text": ("a [MASK] [MASK]", "a [MASK] [MASK]"),
@@ -77,6 +82,7 @@ RIGHT = {
     "data": ("texts.txt", "texts.txt"),
     "out": ("run", "run"),
     "texts": (["a cat"], "a cat"),
+    "model": ("folder", "folder"),
 }
 """What each verb needs, and right values of it."""
 

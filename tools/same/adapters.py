@@ -941,8 +941,12 @@ class Translation61(Training61):
     def translate_words(self, words: Sequence[str]) -> list[str]:
         """The words of `translate` by their names now."""
         now = ["--length-beam" if word == "--lengths" else word for word in words]
-        if "--kernel" in now and now[now.index("--kernel") + 1] in self.WRITERS:
-            now[now.index("--kernel")] = "--decoder"
+        if "--kernel" in now:
+            place = now.index("--kernel")
+            if now[place + 1] == "auto":
+                del now[place : place + 2]
+            elif now[place + 1] in self.WRITERS:
+                now[place] = "--decoder"
         if "--start" in now:
             place = now.index("--start")
             name, _, steps = now[place + 1].partition("@")
