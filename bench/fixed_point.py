@@ -211,7 +211,9 @@ def check(model: MaskedLM, every: Iterator[Cloze], tokens: int | None) -> None:
         0,
     )
     while some := list(islice(every, AT_ONCE if model.device.type == "cuda" else 1)):
-        sets = [choose_candidates(model, cloze, tokens, exact=tokens is None) for cloze in some]
+        sets = [
+            choose_candidates(model, cloze, "all" if tokens is None else tokens) for cloze in some
+        ]
         for cloze, joints in zip(
             some, derive_blocks(tables_of(model, some, sets), rules), strict=True
         ):

@@ -19,7 +19,7 @@ from unmask.common.border import calls, declarations, marks, values
 from unmask.common.border.marks import PYTHON_ONLY
 from unmask.common.errors import InputError
 from unmask.common.methods.method import Method
-from unmask.verbs import dependence, generate, minimal_pairs, profile, sample, score, texts
+from unmask.verbs import compare, dependence, fill, generate, minimal_pairs, profile, sample, score
 
 
 def check_of_a_call() -> CodeType:
@@ -102,14 +102,14 @@ def body(verb: Any) -> Callable[..., object]:
 
 TEXT = "The [MASK] [MASK] at the casino."
 CALLS: dict[str, tuple[Any, Callable[[], object]]] = {
-    "two blanks": (texts.fill, lambda: unmask.fill(TEXT, candidates=32).to_dict()),
-    "a search": (texts.fill, lambda: unmask.fill("A [MASK] of [MASK] and [MASK].").to_dict()),
-    "a list": (texts.fill, lambda: unmask.fill(["A [MASK].", TEXT], candidates=8)[1].summary),
+    "two blanks": (fill.fill, lambda: unmask.fill(TEXT, candidates=32).to_dict()),
+    "a search": (fill.fill, lambda: unmask.fill("A [MASK] of [MASK] and [MASK].").to_dict()),
+    "a list": (fill.fill, lambda: unmask.fill(["A [MASK].", TEXT], candidates=8)[1].summary()),
     "positions": (
-        texts.fill,
+        fill.fill,
         lambda: unmask.fill("The cat sat.", positions=[2, 3], candidates=8).to_frame(),
     ),
-    "all constructions": (texts.compare, lambda: unmask.compare(TEXT, candidates=8).to_dict()),
+    "all constructions": (compare.compare, lambda: unmask.compare(TEXT, candidates=8).to_dict()),
     "dependence": (
         dependence.dependence,
         lambda: unmask.dependence(TEXT, candidates=8).to_dict(),
@@ -151,7 +151,7 @@ def test_the_watch_sees_a_planted_check(monkeypatch):
         return plain(self, ids)
 
     monkeypatch.setattr(TextTokenizer, "text", checking)
-    seen = checks_behind(body(texts.fill), CALLS["two blanks"][1])
+    seen = checks_behind(body(fill.fill), CALLS["two blanks"][1])
     of_whole = [line for line in seen if line.startswith("whole by")]
     assert any("checking" in line for line in of_whole), seen
 

@@ -38,9 +38,6 @@ DECODER = object.__new__(DecoderOnTarget)
 CLOZE = Cloze((0, 0), (0, 1))
 WRONG = {
     "common.intervals": ("interval", "values", (VECTOR,)),
-    "verbs.answers.blanked_text": ("allowed_tokens", "model", (TABLE, "abc")),
-    "verbs.answers.comparison": ("comparisons", "texts", (TABLE, *7 * [None])),
-    "verbs.answers.filling": ("is_searched", "cloze", (TABLE, *3 * [None])),
     "studies.evaluation.summary": ("with_intervals", "values", (VECTOR, 0, 9)),
     "studies.lab.confidence": ("greedy_law", "model", (MATRIX, 1, "sure site")),
     "studies.lab.dynamics": ("stationary_law", "transition", (VECTOR,)),

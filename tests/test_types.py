@@ -98,7 +98,7 @@ def test_help_shows_types_that_a_reader_knows(name):
 def test_help_shows_one_text_and_many():
     shown = str(inspect.signature(unmask.fill))
     assert shown.startswith("(text: str | list[str] | Path, model: MaskedLM | ModelSpec | str |")
-    assert "exact: bool = False, top: int = 10, " in shown
+    assert "top: int = 10, force: bool = False, " in shown
     assert shown.endswith("-> Filling | list[Filling]")
     of_dependence = str(inspect.signature(unmask.dependence))
     assert of_dependence.startswith("(text: str | list[str] | Path, model: ")

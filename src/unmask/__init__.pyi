@@ -75,14 +75,12 @@ from .studies.variants.assay_scores import ASSAY_SCORES as ASSAY_SCORES
 from .studies.variants.scores.chains import AnyOrderSites as AnyOrderSites
 from .tables.unary import Tables as Tables
 from .tables.unary import unary_tables as unary_tables
-from .verbs.answers.blanked_text import Completion as Completion
-from .verbs.answers.blanked_text import Filling as Filling
-from .verbs.answers.comparison import Comparison as Comparison
-from .verbs.answers.search import Search as Search
 from .verbs.assay import Assay as Assay
 from .verbs.assay import assay as assay
 from .verbs.check import Check as Check
 from .verbs.check import check as check
+from .verbs.compare import Comparison as Comparison
+from .verbs.compare import compare as compare
 from .verbs.dependence import Dependence as Dependence
 from .verbs.dependence import dependence as dependence
 from .verbs.diagnose import Diagnoses as Diagnoses
@@ -90,6 +88,11 @@ from .verbs.diagnose import Diagnosis as Diagnosis
 from .verbs.diagnose import diagnose as diagnose
 from .verbs.evaluate import Evaluation as Evaluation
 from .verbs.evaluate import evaluate as evaluate
+from .verbs.fill import Completion as Completion
+from .verbs.fill import Filling as Filling
+from .verbs.fill import FoundBySearch as FoundBySearch
+from .verbs.fill import Search as Search
+from .verbs.fill import fill as fill
 from .verbs.frontier import Frontier as Frontier
 from .verbs.frontier import frontier as frontier
 from .verbs.generate import Generation as Generation
@@ -105,8 +108,6 @@ from .verbs.sample import sample as sample
 from .verbs.score import Scores as Scores
 from .verbs.score import score as score
 from .verbs.serve import serve as serve
-from .verbs.texts import compare as compare
-from .verbs.texts import fill as fill
 from .verbs.train import TrainingRun as TrainingRun
 from .verbs.train import train as train
 from .verbs.translate import Translations as Translations

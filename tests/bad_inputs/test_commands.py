@@ -13,7 +13,7 @@ TEXTS: list[tuple[str, str]] = [
     ("fill ''", "empty"),
     (f"fill 'the cat' --positions {'1' * 5000}", "positions"),
     ("fill 'the [MASK]' --alphabet {world}/latin1.txt", "latin1"),
-    ("fill 'the [MASK]' --exact --candidates 3", "exact"),
+    ("fill 'the [MASK]' --exact", "did you mean --candidates all?"),
     ("fill", "no text"),
     ("fill --file {world}/empty.txt", "no text"),
     ("fill --file {world}/folder", "folder"),

@@ -41,7 +41,7 @@ def test_the_control_finds_what_breaks_the_law():
     ("line", "names"),
     [
         ("train texts.txt --out run --init x --max-length 128", set()),
-        ("fill 'A [MASK] of [MASK] and [MASK].' --passes 1", set()),
+        ("fill 'A [MASK] of [MASK] and [MASK].' --max-passes 1", set()),
         ("mutants ACD --positions 2 --construction zzz", {"--construction"}),
         ("score 'a cat' --right 2", {"--right"}),
         ("score 'a cat' --score pll --right 2", {"--right", "--score"}),

@@ -109,8 +109,11 @@ def test_dependence_takes_one():
 
 
 def test_with_one_blank_it_is_the_model_s_conditional():
-    own = unmask.fill("A [MASK].", construction=flat)
-    assert own.completions[0].log_prob == unmask.fill("A [MASK].").completions[0].log_prob
+    own, _ = unmask.fill(["A [MASK].", TEXT], construction=flat, candidates=8)
+    assert (
+        own.completions[0].log_prob
+        == unmask.fill("A [MASK].", candidates=8).completions[0].log_prob
+    )
 
 
 @pytest.mark.parametrize(

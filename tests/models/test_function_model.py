@@ -118,7 +118,7 @@ def test_a_function_may_read_the_position_before(network):
 def test_verbs_take_it(network):
     """Joints, scores, decoders and checks; the chain rule's law sums to 1 over all texts."""
     model = MaskedLM.of(one_before(network), word_tokenizer())
-    filling = unmask.fill("red [MASK] [MASK] sky", model=model, exact=True)
+    filling = unmask.fill("red [MASK] [MASK] sky", model=model, candidates="all")
     assert len(filling.completions) == 10
     assert math.isclose(filling.joint.dense().exp().sum(), 1, abs_tol=1e-5)
     texts = [" ".join(words) for words in itertools.product(WORDS, repeat=3)]
@@ -291,5 +291,5 @@ def test_outputs_between_the_last_token_and_the_mask_never_fill_a_blank():
     )
     assert model.regular_ids == tuple(range(4, size))
     assert set(range(size, size + 4)) <= set(model.special_ids)
-    filling = unmask.fill("red [MASK] sky", model=model, exact=True)
+    filling = unmask.fill("red [MASK] sky", model=model)
     assert not any("UNUSED" in completion.text for completion in filling.completions)

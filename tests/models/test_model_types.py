@@ -169,8 +169,8 @@ def evaluated(model: MaskedLM) -> list[dict[str, Any]]:
 BLANKS = ("the [MASK] sat .", "the [MASK] sat [MASK] .")
 ANSWERS: dict[str, Callable[[MaskedLM], Any]] = {
     "fill": lambda model: [
-        unmask.fill(text, model, construction="chain", candidates=6, top=5).to_dict()
-        for text in BLANKS
+        filling.to_dict()
+        for filling in unmask.fill(BLANKS, model, construction="chain", candidates=6, top=5)
     ],
     "score": lambda model: unmask.score(TEXTS, model=model).to_frame().to_dict("records"),
     "sample": lambda model: (

@@ -61,8 +61,9 @@ def test_fill_shows_both_maps_and_their_differences(page, folders):
     page.until("document.querySelectorAll('svg.heat').length === 2")
     known = [
         {
-            c.text: c.log_prob
-            for c in unmask.fill(MASKED, str(f), top=12, targets=["Q", "V"]).completions
+            one.text: one.log_prob
+            for filling in [unmask.fill(MASKED, str(f), top=12, answers=["Q V"])]
+            for one in (*filling.completions, *filling.answers)
         }
         for f in folders
     ]

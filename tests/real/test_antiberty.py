@@ -155,7 +155,7 @@ def test_the_command_line_gives_the_same(folder, antiberty):
 
 
 def test_three_residues(antiberty):
-    filling = unmask.fill(with_blanks(HEAVY[:60], [30, 31, 33]), model=antiberty, exact=True)
+    filling = unmask.fill(with_blanks(HEAVY[:60], [30, 31, 33]), model=antiberty, candidates="all")
     assert filling.completions[0].text == HEAVY[:60]
     check_exact_joint(filling, 3)
     check_tables(antiberty, filling, 2)
@@ -163,7 +163,7 @@ def test_three_residues(antiberty):
 
 
 def test_four_residues_of_a_fragment(antiberty):
-    filling = unmask.fill(with_blanks(FRAGMENT, [3, 5, 11, 13]), model=antiberty, exact=True)
+    filling = unmask.fill(with_blanks(FRAGMENT, [3, 5, 11, 13]), model=antiberty, candidates="all")
     check_exact_joint(filling, 4)
     check_tables(antiberty, filling, 3)
     check_against_product(filling)

@@ -6,14 +6,16 @@ import io
 import re
 from dataclasses import dataclass, field
 from math import exp, inf, log
+from types import SimpleNamespace
 from unittest import mock
 
 from rich.console import Console
 
 import unmask
 from support.drawn_models import every_filling
-from unmask.surfaces.cli.printing import _show_filling
-from unmask.verbs.answers import filling as fill_module
+from unmask.joints.filling_search import text_search
+from unmask.surfaces.cli.show import print_result
+from unmask.verbs import fill as fill_module
 
 NUMBER = r"([0-9][0-9,.]*(?:e[+-]?[0-9]+)?)"
 SUMMARY = re.compile(
@@ -46,7 +48,7 @@ class Printed:
 def as_printed(filling) -> str:
     """What the command prints, on a terminal that is wide enough for every line."""
     screen = Console(file=io.StringIO(), width=2000, highlight=False, markup=False, emoji=False)
-    _show_filling(filling, screen)
+    print_result(screen, filling)
     return screen.file.getvalue()
 
 
@@ -178,34 +180,28 @@ class Answered:
 
 
 def answered(text, model, **options) -> Answered:
-    """`unmask.fill`, and the search that it made; options that are not those of the search go
-    to `fill`.
+    """`unmask.fill` by a search, and what the search read and found; options that are not those
+    of the search go to `fill`.
     """
-    seen, own = (
-        {},
-        {
-            name: options.pop(name)
-            for name in list(options)
-            if name in unmask.Search.__annotations__
-        },
-    )
-    searched, asked = fill_module.search_fillings, fill_module.SearchedText.answer
+    seen = {}
+    of_search = {
+        name: options.pop(name) for name in list(options) if name in unmask.Search.__annotations__
+    }
+    searched, answer_by_search = text_search.search_fillings, fill_module._searched
 
     def search(*args, **more):
         seen["found"] = searched(*args, **more)
         return seen["found"]
 
-    def answer(self, progress=None):
-        seen["question"] = self
-        return asked(self, progress)
+    def answer(question, one, progress):
+        seen["question"] = SimpleNamespace(**vars(one.searched), answers=one.answers)
+        return answer_by_search(question, one, progress)
 
     with (
-        mock.patch.object(fill_module, "search_fillings", search),
-        mock.patch.object(fill_module.SearchedText, "answer", answer),
+        mock.patch.object(text_search, "search_fillings", search),
+        mock.patch.object(fill_module, "_searched", answer),
     ):
-        filling = unmask.fill(
-            text, model=model, construction="chain", search=unmask.Search(**own), **options
-        )
+        filling = unmask.fill(text, model=model, search=unmask.Search(**of_search), **options)
     return Answered(filling, seen["found"], seen["question"])
 
 

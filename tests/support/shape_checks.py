@@ -34,9 +34,10 @@ CHECKED = [
     "unmask.tables.lattice",
     "unmask.tables.profile_measurement",
     "unmask.tables.conditionals",
-    "unmask.verbs.answers.blanked_text",
-    "unmask.verbs.answers.filling",
-    "unmask.verbs.answers.comparison",
+    "unmask.joints.kept_fillings",
+    "unmask.joints.filling_search",
+    "unmask.models.text.constraints",
+    "unmask.verbs.blanked_texts",
     "unmask.studies.evaluation.summary",
     *(
         f"unmask.studies.lab.{name}"

@@ -1,6 +1,7 @@
 """Which tokens a joint is derived over, and what is refused."""
 
 import pytest
+import torch
 
 from support.candidate_cases import masked_cloze, scores_by_enumeration
 from unmask.common.cloze import Cloze
@@ -13,10 +14,10 @@ def test_special_tokens_are_never_candidates():
     model = TabularMLM.random(5, 2, 0)
     model.special_ids = (1, 3, 5)
     cloze = masked_cloze(model, 0, 1)
-    for options in ({"exact": True}, {}, {"candidates": 2}, {"candidates": 99}):
+    for options in ({"candidates": "all"}, {}, {"candidates": 2}, {"candidates": 99}):
         for chosen in choose_candidates(model, cloze, **options):
             assert set(chosen.tolist()) <= {0, 2, 4}
-    assert choose_candidates(model, cloze, exact=True)[0].tolist() == [0, 2, 4]
+    assert choose_candidates(model, cloze, "all")[0].tolist() == [0, 2, 4]
 
 
 def test_a_small_vocabulary_is_taken_whole_and_one_blank_always():
@@ -25,13 +26,15 @@ def test_a_small_vocabulary_is_taken_whole_and_one_blank_always():
         assert [c.tolist() for c in choose_candidates(model, masked_cloze(model, *block))] == [
             [0, 1, 2, 3, 4]
         ] * len(block)
-    assert choose_candidates(model, masked_cloze(model, 1), candidates=2)[0].tolist() == [
-        0,
-        1,
-        2,
-        3,
-        4,
-    ]
+
+
+def test_the_candidates_of_one_blank_are_its_likeliest_tokens():
+    model = TabularMLM.random(5, 3, 0)
+    cloze = masked_cloze(model, 1)
+    log_q = model.logits(torch.tensor([cloze.ids]), torch.tensor([cloze.block]))[0, 0]
+    for size in (1, 2, 4):
+        (chosen,) = choose_candidates(model, cloze, candidates=size)
+        assert chosen.tolist() == log_q.topk(size).indices.tolist()
 
 
 def test_gold_tokens_are_candidates_however_unlikely():

@@ -40,32 +40,32 @@ class Recipe:
 
 RECIPES = {
     "construction": Recipe(
-        method="pooled",
+        method="geometric",
         law="tests/joints/test_construction_laws.py::test_a_construction_keeps_the_laws",
         right="    keeps_compatible = False",
         wrong="    keeps_compatible = True",
-        told="pooled says that it keeps compatible tables, and does not",
+        told="geometric says that it keeps compatible tables, and does not",
     ),
     "kernel": Recipe(
-        method="uniform",
+        method="any-token",
         law="tests/sampling/test_laws.py::test_every_kernel_keeps_the_laws_of_kernels",
         right="log_ratio=torch.zeros_like(",
         wrong="log_ratio=torch.ones_like(",
         told="moves this law by",
     ),
     "decoder": Recipe(
-        method="leftmost",
+        method="first-blanks",
         law="tests/sampling/test_laws.py::test_every_decoder_keeps_the_laws_of_decoders",
         right="lowest(place.double().unsqueeze(0)",
         wrong="lowest(torch.rand(observed.blank.shape)",
-        told="leftmost draws outside of the given randomness",
+        told="first-blanks draws outside of the given randomness",
     ),
     "score": Recipe(
-        method="independent",
+        method="all_masked",
         law="tests/scoring/scores/test_laws.py::test_every_score_keeps_the_laws",
         right="return Conditionals(",
         wrong="return 2 * Conditionals(",
-        told="score independent says that it is a probability, but",
+        told="score all_masked says that it is a probability, but",
     ),
     "scheme": Recipe(
         method="whole",
@@ -97,15 +97,15 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.methods import METHODS
 from unmask.scoring.scores.score import SCORES
 
-assert "pooled" in CONSTRUCTIONS and "independent" in SCORES
-assert {"uniform", "leftmost"} <= set(METHODS)
+assert "geometric" in CONSTRUCTIONS and "all_masked" in SCORES
+assert {"any-token", "first-blanks"} <= set(METHODS)
 
 p, q = torch.tensor([0.2, 0.3, 0.5]).double(), torch.tensor([0.6, 0.3, 0.1]).double()
 dependent = torch.tensor([[0.3, 0.1, 0.05], [0.05, 0.2, 0.05], [0.05, 0.05, 0.15]]).double()
 for together in (torch.outer(p, q), dependent):
     model = TabularMLM.from_joint(together)
     tables = unmask.unary_tables(model, unmask.Cloze(ids=(3, 3), block=(0, 1)))
-    joint = unmask.derive(tables, "pooled").dense().exp()
+    joint = unmask.derive(tables, "geometric").dense().exp()
     assert abs(float(joint.sum()) - 1) < 1e-12
     assert torch.allclose(joint, together)
 assert not torch.allclose(unmask.derive(tables, "mrf").dense().exp(), together)
@@ -113,12 +113,12 @@ assert not torch.allclose(unmask.derive(tables, "mrf").dense().exp(), together)
 model = unmask.MaskedLM.load(sys.argv[1], device="cpu")
 words = [model.token(i) for i in range(model.vocab_size) if i not in model.special_ids]
 texts = [f"{a} {b}" for a in words for b in words]
-scores = unmask.score(texts, "independent", model=model).to_frame()["independent"]
+scores = unmask.score(texts, "all_masked", model=model).to_frame()["all_masked"]
 total = scores.map(lambda x: 2.718281828459045**x).sum()
 assert abs(total - 1) < 1e-5, total
 
 masked = "the [MASK] [MASK] ."
-run = unmask.sample(masked, kernel="uniform", model=model, chains=64, sweeps=50, seed=0)
+run = unmask.sample(masked, kernel="any-token", model=model, chains=64, sweeps=50, seed=0)
 rows = unmask.score([f"the {a} {b} ." for a in words for b in words], model=model).rows
 energies = torch.tensor([-row["pll"] for row in rows])
 expected = float((torch.softmax(-energies, 0) * energies).sum())
@@ -126,10 +126,10 @@ frame = run.to_frame()
 late = frame[frame["sweep"] > 10]["energy"]
 assert abs(late.mean() - expected) < 0.35, (late.mean(), expected)
 
-drawn = unmask.generate(masked, decoder=METHODS["leftmost"](passes=2), model=model, n_texts=4)
+drawn = unmask.generate(masked, decoder=METHODS["first-blanks"](passes=2), model=model, n_texts=4)
 assert len(drawn.texts) == 4 and not any("MASK" in text for text in drawn.texts)
-rows = unmask.score(texts[1:2], "decoder:leftmost@4,left_to_right", model=model).rows
-assert abs(rows[0]["decoder:leftmost@4"] - rows[0]["left_to_right"]) < 1e-4, rows
+rows = unmask.score(texts[1:2], "decoder:first-blanks@4,left_to_right", model=model).rows
+assert abs(rows[0]["decoder:first-blanks@4"] - rows[0]["left_to_right"]) < 1e-4, rows
 
 from support.command_runner import invoke
 
@@ -220,6 +220,22 @@ def test_a_method_is_one_new_file(name):
     assert file_of(name)
     assert re.findall(r"^@@.*@@", text, re.MULTILINE)[0].startswith("@@ -0,0 +1,")
     assert not (ROOT / file_of(name)).exists()
+
+
+def own_methods_shown() -> set[str]:
+    """The names of the methods of the user's own code in documentation, examples and tests."""
+    files = [*ROOT.glob("docs/*.md"), *ROOT.glob("src/**/*.py"), *ROOT.glob("tests/**/*.py")]
+    own = re.compile(r"@unmask\.method\s+class (\w+)\(")
+    classes = {name for path in files for name in own.findall(path.read_text())}
+    words = {name: re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower() for name in classes}
+    return {form for word in words.values() for form in (word, word.replace("-", "_"))}
+
+
+def test_no_addition_has_the_name_of_a_method_that_is_shown_as_the_users_own():
+    """With an addition applied, such a name would be refused, because one of ours has it."""
+    shown = own_methods_shown()
+    assert {"likely", "pooled"} <= shown
+    assert {recipe.method for recipe in RECIPES.values()} & shown == set()
 
 
 def test_contributing_shows_every_addition_as_it_is():

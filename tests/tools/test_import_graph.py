@@ -36,7 +36,7 @@ def test_what_the_order_allows(tmp_path):
         tables__unary="import unmask.common.errors",
         common__checks="from unmask.common.errors import InputError",
         common__errors="",
-        verbs__texts="from unmask.joints.registry import CHAIN",
+        verbs__fill="from unmask.joints.registry import CHAIN",
         joints__registry="CHAIN = 'unmask.tables.unary:Tables'",
     )
     assert TOOL["faults"](TOOL["imports"](source)) == []
@@ -72,7 +72,7 @@ def test_what_the_order_allows(tmp_path):
         ),
         (
             "joints__chain",
-            "from unmask.verbs.texts import fill",
+            "from unmask.verbs.fill import fill",
             "verbs is not to the left of joints",
         ),
         (
@@ -86,7 +86,7 @@ def test_what_the_order_allows(tmp_path):
 def test_an_import_against_the_order_is_told(tmp_path, module, text, fault):
     source = tree(
         tmp_path,
-        **{"joints__chain": "", "studies__training__loop": "", "verbs__texts": "", module: text},
+        **{"joints__chain": "", "studies__training__loop": "", "verbs__fill": "", module: text},
     )
     (line,) = TOOL["faults"](TOOL["imports"](source))
     assert fault in line

@@ -14,9 +14,7 @@ from unmask.surfaces.cli.command import options_of_command, writer
 from unmask.verbs import VERBS, verb
 
 VALUES = {
-    "allow": ({1: ["red"]}, "1=red"),
     "alphabet": ("red,green", "red,green"),
-    "answers": (["red"], "red"),
     "blocks": ("blocks.jsonl", "blocks.jsonl"),
     "candidates": (4, "4"),
     "changes": (1, "1"),
@@ -25,11 +23,10 @@ VALUES = {
     "data": ("texts.txt", "texts.txt"),
     "decoder": ("mask-predict", "mask-predict"),
     "epochs": (2.0, "2"),
-    "exact": (True, None),
     "field": ("text", "text"),
     "figure": ("map.png", "map.png"),
-    "forbid": (["red"], "red"),
     "force": (True, None),
+    "given": ({1: "red"}, "1=red"),
     "format": ("csv", "csv"),
     "heads": (1, "1"),
     "init": ("start", "start"),
@@ -42,7 +39,7 @@ VALUES = {
     "others": ("text", "text"),
     "pairs": (4, "4"),
     "parallel": (["a.txt", "b.txt"], "a.txt b.txt"),
-    "passes": (1000, "1000"),
+    "max_passes": (1000, "1000"),
     "positions": ([1], "1"),
     "refinement": (0.5, "0.5"),
     "save": ("profile.json", "profile.json"),

@@ -14,7 +14,7 @@ def mutants_of(wild, alphabet, changes, **numbers):
         construction="balanced",
         changes=changes,
         numbers=numbers,
-        n_asked=len(changes),
+        n_mutants=len(changes),
     )
 
 

@@ -38,6 +38,7 @@ def test_the_better_of_two_texts_is_the_one_with_the_higher_score_or_the_lower_e
         expected.append(f"{name}: the {better} text is better by {difference} nats ({direction})")
     assert scores.verdict() == expected
     assert scores.summary().splitlines()[-4:] == expected
+    assert scores.to_dict()["verdict"] == expected
 
 
 def test_an_energy_that_is_minus_a_score_agrees_with_it(tiny):
@@ -56,7 +57,7 @@ def test_equal_texts_are_equal_and_a_difference_that_no_table_shows_is_said_so(t
     ]
     scores = unmask.score(TEXTS, "pll", model=tiny)
     assert with_rows(scores, -3.0, -3.0004).verdict() == [
-        "pll: the two texts are equal to three decimals"
+        "pll: the two texts differ by less than 0.0005 nats"
     ]
     assert "first text is better by 0.001 nats" in with_rows(scores, -3.0, -3.0006).verdict()[0]
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -754,9 +755,21 @@ class Variants61(Scores61):
 
     def parts(self, result: Any) -> Mapping[str, Any] | None:
         """The parts of an object by name."""
-        if type(result).__name__ == "Profile":
+        kind = type(result).__name__
+        if kind == "Profile":
             return {"by_distance": result.by_distance, "texts": result.n_texts}
-        return super().parts(result)
+        parts = super().parts(result)
+        if kind == "Assay" and parts is not None:
+            return {**parts, "to_dict": self.with_old_sentence(parts["to_dict"])}
+        return parts
+
+    def with_old_sentence(self, value: Any) -> Any:
+        """The JSON of an assay; the only sentence of its verdict was called `sentence`."""
+        if not isinstance(value, Mapping) or "verdict" not in value:
+            return value
+        (sentence,) = value["verdict"]
+        renamed = {name: one for name, one in value.items() if name != "verdict"}
+        return {**renamed, "sentence": sentence}
 
     def do_command(
         self, words: Sequence[str], standard_input: str = "", process: bool = False
@@ -765,6 +778,8 @@ class Variants61(Scores61):
         result = super().do_command(words, standard_input, process)
         if words[0] == "profile" or "--profile" in words:
             return self.with_old_counts(result)
+        if "--measured" in words and "output" in result:
+            return {**result, "output": self.with_old_sentence(result["output"])}
         return result
 
     def key(self, name: str) -> str:
@@ -905,10 +920,131 @@ class Training61(Runs61):
         return super().do_train_weights(data=corpus, **options)
 
 
-class Translation61(Training61):
+class Fillings61(Training61):
+    """Names of issue 61: in `fill` and `compare` all candidates are `candidates="all"`, words have
+    their lengths in the text, a search is asked for by itself, and what it found is one field.
+
+    Before, answers and constraints asked for a search, too, and a single blank took options that
+    did nothing.
+    """
+
+    FILTERS = ("answers", "allow", "forbid")
+    FOUND = ("mass", "bound", "certain", "passes", "stopped")
+
+    def mark_method(self, name: str, **options: Any) -> Any:
+        """An object of a public class; the former options of a search as they are."""
+        if name == "Search":
+            return options
+        return super().mark_method(name, **options)
+
+    def do_fill(
+        self,
+        text: Any,
+        construction: Any = None,
+        candidates: Any = None,
+        exact: bool = False,
+        search: Mapping[str, Any] | None = None,
+        targets: Any = None,
+        **options: Any,
+    ) -> Result:
+        """Fillings by the same law."""
+        if targets is not None:
+            options["answers"] = [" / ".join(targets)]
+        if exact:
+            candidates = "all"
+        if search is not None:
+            own = dict(search)
+            options |= {name: own.pop(name) for name in self.FILTERS if name in own}
+            pieces = own.pop("pieces", None)
+            if pieces is not None:
+                text = text.replace("[WORD]", f"[WORD:1-{pieces}]")
+            if "passes" in own:
+                own["max_passes"] = own.pop("passes")
+            return self.public("fill")(text=text, search=self.public("Search")(**own), **options)
+        if self.has_one_blank(text, options.get("positions")):
+            return self.public("fill")(text=text, **options)
+        return self.public("fill")(
+            text=text, construction=construction, candidates=candidates, **options
+        )
+
+    def has_one_blank(self, text: Any, positions: Any = None) -> bool:
+        """Whether a text has one blank, which has no construction, and took all candidates."""
+        if not isinstance(text, str):
+            return False
+        if positions is not None:
+            return len(positions) == 1
+        return text.count("[MASK]") + text.count("<mask>") == 1
+
+    def do_compare(
+        self, construction: Any = None, exact: bool = False, candidates: Any = None, **options: Any
+    ) -> Result:
+        """A comparison; `construction` said which one ranks completions."""
+        if exact:
+            candidates = "all"
+        return self.public("compare")(rank_by=construction, candidates=candidates, **options)
+
+    def do_text_tables(self, model: Any, text: str, size: int, exact: bool = False) -> Result:
+        """The candidates of a text with blanks, and its unary tables."""
+        cloze = model.cloze(text)
+        takes_all = exact or len(cloze.block) == 1
+        candidates = self.public("choose_candidates")(model, cloze, "all" if takes_all else size)
+        return {
+            "candidates": list(candidates),
+            "tables": self.public("unary_tables")(model, cloze, candidates),
+        }
+
+    def do_page(self, model: Any, path: str, body: Mapping[str, Any] | None = None) -> Result:
+        """What the server of the page answers."""
+        if body is not None and "exact" in body:
+            is_exact = body["exact"]
+            body = {name: value for name, value in body.items() if name != "exact"}
+            if is_exact:
+                body["candidates"] = "all"
+        return super().do_page(model, path, body)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by its names now, and its JSON as it was."""
+        now = list(words)
+        if now[0] == "fill" and "--passes" in now:
+            now[now.index("--passes")] = "--max-passes"
+        if now[0] in ("fill", "compare") and "--exact" in now:
+            place = now.index("--exact")
+            now[place : place + 1] = ["--candidates", "all"]
+        if now[0] == "fill" and self.has_one_blank(now[1]) and "--candidates" in now:
+            place = now.index("--candidates")
+            del now[place : place + 2]
+        return self.with_old_search(super().do_command(now, standard_input, process))
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name; what a search found stood beside the text."""
+        parts = super().parts(result)
+        if parts is None or type(result).__name__ != "Filling":
+            return parts
+        return {name: self.with_old_search(value) for name, value in parts.items()}
+
+    def with_old_search(self, value: Any) -> Any:
+        """The value with what a search found beside the text, and words without their lengths."""
+        if isinstance(value, str):
+            return re.sub(r"\[WORD:[0-9-]+\]", "[WORD]", value)
+        if isinstance(value, Mapping):
+            old = {name: self.with_old_search(one) for name, one in value.items()}
+            search = old.pop("search", None)
+            if isinstance(search, Mapping) and "bound" in search:
+                return old | {name: search[name] for name in self.FOUND}
+            if search is not None:
+                old["search"] = search
+            return old
+        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+            return type(value)(self.with_old_search(one) for one in value)
+        return value
+
+
+class Translation61(Fillings61):
     """Names of issue 61: `translate` has a decoder, and a kernel that moves what it wrote."""
 
-    KEYS: Mapping[str, str] = {**Training61.KEYS, "length_beam": "lengths", "measures": "figures"}
+    KEYS: Mapping[str, str] = {**Fillings61.KEYS, "length_beam": "lengths", "measures": "figures"}
     WRITERS = ("beam", "confidence", "entropy-bound", "mask-predict", "revise")
     """Decoders that calls name; they were kernels."""
 
@@ -957,6 +1093,7 @@ class Translation61(Training61):
 
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
     ("unmask.verbs.translate:Translations", Translation61),
+    ("unmask.verbs.fill:FoundBySearch", Fillings61),
     ("unmask.verbs.train:TrainingRun", Training61),
     ("unmask.verbs.sample:SampleRun", Runs61),
     ("unmask.verbs.frontier:Frontier", Studies61),

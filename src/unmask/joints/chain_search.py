@@ -28,20 +28,28 @@ from collections.abc import Sequence
 from heapq import nlargest
 from math import exp, fsum, log
 
-import torch
-
 from unmask.joints.filling_search.beams import affordable_width, follow_beams
 from unmask.joints.filling_search.budget import PassBudget
 from unmask.joints.filling_search.found import ChainSearch, best_first
 from unmask.joints.filling_search.next_passes import FEW_SITES, NextPasses, open_states
 from unmask.joints.filling_search.pool import Accept, FillingPool
-from unmask.joints.filling_search.sampled_orders import by_sampled_orders
+from unmask.joints.filling_search.sampled_orders import FILLINGS, by_sampled_orders
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.conditionals import Conditionals
 from unmask.tables.exploration import Exploration, State, Variant
 from unmask.tables.rounding import Rounding
 
 EXACT_SITES = 8  # Up to so many sites, 255 passes per filling, the search is exact in any case
+
+
+def samples_orders(sites: int, passes: int) -> bool:
+    """Whether fillings of so many sites are scored along sampled orders, in a search of at most
+    `passes`: if all orders of FILLINGS fillings take more.
+
+    What is computed follows from these two numbers. It does not follow from what is asked of it.
+    """
+    states_of_filling = 2**sites - 1
+    return sites > EXACT_SITES and FILLINGS * states_of_filling > passes
 
 
 def search_fillings(
@@ -55,25 +63,26 @@ def search_fillings(
     seed: int = 0,
     rounding: Rounding | None = None,
     progress: Progress | None = None,
+    most_sites: int | None = None,
 ) -> ChainSearch:
     """Search fillings of the variants, within `passes`.
 
     The search ends when the `top` best are certain; with `mass`, when the fillings found have
     this much mass.
 
-    wanted    fillings that are scored whatever they cost
-    accept    only fillings that it agrees to are found, or count in the bound
-    seed      of the sampled orders beyond EXACT_SITES; their number is chosen so that `top`
-              fillings can be scored
+    wanted      fillings that are scored whatever they cost
+    accept      only fillings that it agrees to are found, or count in the bound
+    seed        of the sampled orders beyond EXACT_SITES
+    most_sites  of the text's longest variant, also where that is not searched, since a filter
+                leaves nothing of it [default: of `variants`]
     """
     exploration = Exploration(conditionals, variants, listed=2 * top, rounding=rounding)
     pool = FillingPool(exploration, accept)
     budget = PassBudget(conditionals, passes, progress)
-    sites = max(variant.sites for variant in variants)
-    states_of_top = top * (2**sites - 1)
-    if sites > EXACT_SITES and states_of_top > passes:
-        generator = torch.Generator().manual_seed(seed)
-        return by_sampled_orders(pool, budget, top=top, wanted=wanted, generator=generator)
+    if most_sites is None:
+        most_sites = max(variant.sites for variant in variants)
+    if samples_orders(most_sites, passes):
+        return by_sampled_orders(pool, budget, wanted=wanted, seed=seed)
     return _BestFirst(pool, budget, top=top, mass=mass).search(wanted)
 
 

@@ -67,8 +67,10 @@ def columns_of(scores: Iterable[Score]) -> list[str]:
     return [column for score in scores for column in score.columns]
 
 
-def about(scores: Iterable[Score]) -> dict[str, dict[str, Any]]:
-    """The definition of each score, and whether it is a probability."""
+def definitions(scores: Iterable[Score]) -> dict[str, dict[str, Any]]:
+    """Of each score by name: its definition, whether it is a probability, and which values are
+    better.
+    """
     return {
         score.name: {
             "definition": score.definition,

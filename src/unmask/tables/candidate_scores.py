@@ -1,6 +1,6 @@
 """The score that ranks the tokens of each blank, of which the best become its candidates.
 
-Of a cloze with k >= 2 blanks, token x of blank t has
+Of a cloze with k blanks, token x of blank t has
 
     score_t(x) = m_t(x) / 2 + 1/(2(k-1)) sum_{s != t} sum_{y in Y_s} w_s(y) q_t(x | x_s = y)
 
@@ -12,7 +12,8 @@ Of a cloze with k >= 2 blanks, token x of blank t has
 The first term alone misses tokens that are likely only beside the right neighbour (the second
 half of a name). The second takes one pass for each neighbour.
 
-All distributions are those over the model's whole vocabulary; x and y are allowed tokens.
+All distributions are those over the model's whole vocabulary; x and y are allowed tokens. A
+single blank has the first term alone.
 """
 
 from __future__ import annotations
@@ -60,8 +61,10 @@ def best_tokens(
 
 def score_passes(sites: int, neighbours: int) -> int:
     """Passes of the model that the scores of a cloze take: one with all blanks masked, and one
-    for each neighbour.
+    for each neighbour; a single blank is no neighbour of another.
     """
+    if sites == 1:
+        return 1
     return 1 + sites * neighbours
 
 
@@ -80,6 +83,8 @@ def token_scores(
     sums: list[_ScoreSum] = []
     for cloze, tokens, logits in zip(clozes, allowed, masked_logits(model, clozes), strict=True):
         sums.append(_ScoreSum(cloze, tokens, logits, neighbours))
+    if len(clozes[0].block) == 1:
+        return [of_cloze.score for of_cloze in sums]  # there is no blank beside it
     for s in range(len(clozes[0].block)):
         at_once = rows_at_once(model, len(clozes[0].ids))
         for batch in consecutive(sums, _ScoreSum.rows, at_once):

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from jaxtyping import Int
 from torch import Tensor
 
 from unmask.common.cloze import Cloze
-from unmask.common.errors import InputError, argument_name
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.tables.candidate_scores import NEIGHBOURS, best_tokens, score_passes, token_scores
@@ -30,6 +30,9 @@ from unmask.tables.conditionals import regular_tokens
 from unmask.tables.default_effort import Effort, default_effort
 from unmask.tables.joint_limits import check_feasible, largest_feasible
 from unmask.tables.named_tokens import alphabet_tokens, own_sets
+
+Candidates = int | Literal["all"] | Sequence[Sequence[int]] | None
+"""How many tokens to consider at each blank, all, or which; None: a number that suits the model."""
 
 
 @dataclass(frozen=True)
@@ -67,20 +70,19 @@ class CandidatePlan:
 def choose_candidates(
     model: ConditionalModel,
     cloze: Cloze,
-    candidates: int | Sequence[Sequence[int]] | None = None,
-    exact: bool = False,
+    candidates: Candidates = None,
     force: bool = False,
     alphabet: Sequence[int] | None = None,
 ) -> tuple[Tensor, ...]:
     """The candidates of each blank, as token ids.
 
-    candidates   how many of each blank, the most likely and the gold ones; or a set of token ids
-                 for each blank [default: what the model can pass in a few seconds]
-    exact        whether to take every allowed token instead
+    candidates   how many of each blank, the most likely and the gold ones; all that are allowed;
+                 or a set of token ids for each blank [default: all of a single blank, of several
+                 what the model can pass in a few seconds]
     force        whether to allow a joint beyond the limits
     alphabet     the token ids allowed in a blank [default: all regular ones]
     """
-    plan = plan_candidates(model, cloze, candidates, exact=exact, force=force, alphabet=alphabet)
+    plan = plan_candidates(model, cloze, candidates, force=force, alphabet=alphabet)
     (sets,) = find_candidates(model, [plan])
     return sets
 
@@ -88,41 +90,35 @@ def choose_candidates(
 def plan_candidates(
     model: ConditionalModel,
     cloze: Cloze,
-    candidates: int | Sequence[Sequence[int]] | None = None,
-    exact: bool = False,
+    candidates: Candidates = None,
     force: bool = False,
     alphabet: Sequence[int] | None = None,
 ) -> CandidatePlan:
-    """The plan of `choose_candidates`, before any pass; raises for arguments that contradict
-    each other and too many passes.
+    """The plan of `choose_candidates`, before any pass; raises for sets of tokens that a blank
+    cannot take, and for too many passes.
     """
     sites = len(cloze.block)
     allowed = regular_tokens(model)
     if alphabet is not None:
         allowed = alphabet_tokens(alphabet, allowed, cloze)
     vocabulary = len(allowed)
-    if exact and candidates is not None:
-        raise InputError(
-            f"and {argument_name('candidates')} were both given",
-            argument="exact",
-            use=f"{argument_name('exact')} takes every regular token, so leave"
-            f" {argument_name('candidates')} out",
-        )
-    if isinstance(candidates, Sequence):  # of token ids for each blank
+    if isinstance(candidates, Sequence) and candidates != "all":  # token ids for each blank
         sets = own_sets(candidates, allowed, sites)
         sizes = [len(tokens) for tokens in sets]
         check_feasible(sizes, vocabulary, force)
         return CandidatePlan(cloze=cloze, allowed=allowed, sets=sets, size=max(sizes))
 
-    if exact or sites == 1:  # a single blank takes 2 passes, whatever its candidates
+    if candidates == "all":
         effort = Effort(size=vocabulary)
-    elif candidates is not None:
+    elif isinstance(candidates, int):
         effort = Effort(size=min(candidates, vocabulary))
+    elif sites == 1:  # which takes 2 passes, whatever its candidates
+        effort = Effort(size=vocabulary)
     elif alphabet is not None:  # taken whole, if the limits allow it, however slow the model is
         effort = Effort(size=largest_feasible(sites, vocabulary))
     else:
         effort = default_effort(model, cloze, vocabulary)
-    check_feasible([effort.size] * sites, vocabulary, force, exact)
+    check_feasible([effort.size] * sites, vocabulary, force, candidates == "all")
     takes_all = effort.size == vocabulary
     return CandidatePlan(
         cloze=cloze,

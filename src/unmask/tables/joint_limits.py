@@ -34,7 +34,7 @@ def largest_feasible(sites: int, most: int, passes: int = MAX_PASSES) -> int:
 
 
 def check_feasible(
-    sizes: Sequence[int], vocabulary: int, force: bool = False, exact: bool = False
+    sizes: Sequence[int], vocabulary: int, force: bool = False, takes_all: bool = False
 ) -> None:
     """Refuse, before any pass, a joint that needs more than MAX_PASSES passes or MAX_CELLS
     cells.
@@ -42,16 +42,16 @@ def check_feasible(
     sizes        how many candidates each blank has
     vocabulary   how many tokens a blank could have, the most that the message advises
     force        whether to let it pass
-    exact        whether the user asked for every token, and not for a number
+    takes_all    whether the user asked for every token, and not for a number
     """
     if force or is_feasible(sizes):
         return
     feasible = largest_feasible(len(sizes), vocabulary)
     if feasible == 1:  # which it also is if not even 1 candidate is feasible
         advice = "use fewer blanks"
-    elif exact:
-        fewer = argument_name("candidates", feasible)
-        advice = f"leave out {argument_name('exact')} and use {fewer} or fewer"
+    elif takes_all:
+        every = argument_name("candidates", "all")
+        advice = f"instead of {every} use {argument_name('candidates', feasible)} or fewer"
     else:
         advice = f"use {argument_name('candidates', feasible)} or fewer"
     shape = " x ".join(f"{size:,}" for size in sizes)

@@ -18,6 +18,7 @@ from typing import (
     Annotated,
     Any,
     Concatenate,
+    Literal,
     NamedTuple,
     ParamSpec,
     Protocol,
@@ -66,6 +67,18 @@ Judge = Annotated[
 ]
 LIMITS = "Go on beyond 200,000 passes, a billion cells of a joint, or five million mutants."
 Force = Annotated[bool, Written(help=LIMITS)]
+CANDIDATES = (
+    "How many tokens to consider at each blank: a number, or all; in Python also a list of token"
+    " ids for each blank [default: as many as take about two seconds, by the model's size, the"
+    " text's length and the device]."
+)
+Candidates = Annotated[
+    Annotated[int, Interval(ge=1, le=10**7)] | Literal["all"] | Sequence[Sequence[int]] | None,
+    Written(metavar="INT|all", short="-n", help=CANDIDATES),
+]
+Top = Annotated[
+    int, Interval(ge=1, le=1_000_000), Written(short="-t", help="How many completions to show.")
+]
 
 Options = ParamSpec("Options")
 Answer = TypeVar("Answer")
@@ -74,7 +87,7 @@ Answer = TypeVar("Answer")
 def _modules_of_verbs() -> dict[str, str]:
     """The module of each public function of this folder's files, by name.
 
-    They are the lines `from .verbs.texts import fill as fill` of the stub. Results, which a verb's
+    They are the lines `from .verbs.fill import fill as fill` of the stub. Results, which a verb's
     file may also have, are classes: their names begin with a capital letter.
     """
     stub = Path(unmask.__file__).with_suffix(".pyi")

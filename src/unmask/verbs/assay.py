@@ -91,7 +91,7 @@ class Assay(Result):
         "column",
         "better",
         "statistic",
-        "sentence",
+        "verdict",
         "scores",
         "behind",
         "notes",
@@ -180,12 +180,10 @@ class Assay(Result):
         return [Table(columns, rows, notes=self.notes)]
 
     def verdict(self) -> list[str]:
-        """Which score to use here, and how sure that is."""
-        return [self.sentence]
+        """Which score to use here, if any, and how sure that is."""
+        return [self._recommendation()]
 
-    @property
-    def sentence(self) -> str:
-        """Recommends a score and says how sure that is, or recommends none."""
+    def _recommendation(self) -> str:
         scores = [row for row in self.scores if row["score"] != FEWER_CHANGES]
         best = scores[0]
         best_shown = f"{best['score']}: {STATISTICS[self.statistic]} {_with_interval(best)}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Written
-from unmask.common.errors import UnmaskWarning
+from unmask.common.errors import UnmaskWarning, argument_name
 from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
 from unmask.models.load import Model
@@ -121,7 +121,8 @@ class Check(Result):
         if self.concerns:
             return [f"looks wrong: {concern}" for concern in self.concerns]
         if self.on_texts is None:
-            return ["nothing looks wrong; give data to measure it on your texts"]
+            data = argument_name("data")
+            return [f"nothing looks wrong; give {data} to measure it on your texts"]
         return ["nothing looks wrong"]
 
     def to_frame(self) -> pandas.DataFrame:
@@ -136,7 +137,7 @@ class Check(Result):
     def __repr__(self) -> str:
         item, found = self.HEADS
         lines = [f"{row[item]:<16}{row[found]}" for row in self.rows]
-        return "\n".join([*lines, *self.verdict()])
+        return "\n".join([*lines, self.summary()])
 
 
 @checked

@@ -171,7 +171,7 @@ class Dependence(Result):
         measured = len(self.pairs())
         count = comb(len(self.positions), 2)
         if measured < count:
-            sentences.append(f"Stopped: {measured:,} of {count:,} pairs were measured.")
+            sentences.append(f"{measured:,} of {count:,} pairs are measured.")
         if self.least_mass < FEW and not self.all_tokens:
             sentences.append(
                 "Where these tokens hold little, a number is about them only: consider more."
@@ -214,24 +214,21 @@ class Dependence(Result):
         columns = [Column("token", text=True)]
         columns += [Column(str(position), show=nats) for position in self.positions]
         rows = zip(self.names(), self.matrix_rows, strict=True)
-        return Table(columns, [[name, *numbers] for name, numbers in rows])
+        cells = [[name, *numbers] for name, numbers in rows]
+        return Table(columns, cells)
 
     def _strongest_pairs(self) -> Table:
         """A row for each of the most dependent pairs."""
         names = self.names()
         pairs = self.pairs()
-        listed = pairs[:MOST_LISTED]
-        return Table(
-            [Column("pair", text=True), Column("nats", show=nats)],
-            [[f"{names[i]} - {names[j]}", value] for i, j, value in listed],
-            notes=[
-                f"the {len(listed)} strongest of {len(pairs)} pairs; JSON and the figure have all",
-            ],
-        )
+        rows = [[f"{names[i]} - {names[j]}", value] for i, j, value in pairs[:MOST_LISTED]]
+        columns = [Column("pair", text=True), Column("nats", show=nats)]
+        note = f"the {len(rows)} strongest of {len(pairs)} pairs; JSON and the figure have all"
+        return Table(columns, rows, notes=[note])
 
     def _label_cells(self, figure: Figure, most: float) -> None:
         """Write the numbers in the cells of the heat map; `most` is the darkest."""
-        (panel, *_) = figure.axes
+        panel = figure.axes[0]  # the second one has the colours
         for i, j, value in self.pairs():
             if value < 0.005:
                 break  # all that follow are smaller
@@ -516,5 +513,8 @@ def _refuse_many_passes(sites: int, size: int) -> None:
 
 def _rows(matrix: Float[Tensor, "k k"]) -> list[list[float | None]]:
     """The rows of a matrix; None on the diagonal and for NaN."""
-    known = matrix.clone().fill_diagonal_(nan)
-    return [[None if isnan(value) else value for value in row] for row in known.tolist()]
+    rows: list[list[float | None]] = []
+    for row in matrix.clone().fill_diagonal_(nan).tolist():
+        known = [None if isnan(value) else value for value in row]
+        rows.append(known)
+    return rows

@@ -170,9 +170,9 @@ def minimal_pairs(
     from unmask.scoring.sentence_pairs import pairs_of, sentences_of
 
     shape = shape_of_rows(score, "texts", unit, long)
-    folder = None
     if out is None:
         refuse_workers(model, engine)
+        folder = None
     else:
         folder = output_folder(out, KIND)
     pairs = list(pairs_of(data))

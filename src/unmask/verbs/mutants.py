@@ -47,9 +47,10 @@ class Mutants(Result):
     construction  how the joint of the changed places was derived
     changes       for each mutant its (place, token) pairs, places counted from 1
     numbers       log_prob, effect, singles, epistasis and interaction (see `effects`), by name
-    n_asked       how many mutants were asked for; fewer are there if the user had enough
-    top, rank_by  how many were asked for, and the number by which they are ranked, largest
-                  first; None where the caller left it to the surface
+    n_mutants     how many there are in the scan or the list; fewer are measured if the user had
+                  enough
+    top, rank_by  how many to show, and the number by which they are ranked, largest first; None
+                  if the caller did not say
 
     >>> mutants = unmask.mutants("the cat sat", positions=[2], alphabet="cat,dog,man")
     >>> mutants.wild_type, len(mutants.changes)
@@ -64,7 +65,7 @@ class Mutants(Result):
     construction: str
     changes: list[tuple[tuple[int, str], ...]]
     numbers: Mapping[str, list[float]] = field(repr=False)
-    n_asked: int
+    n_mutants: int
     top: int | None = None
     rank_by: Ranked | None = None
 
@@ -92,19 +93,20 @@ class Mutants(Result):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The mutants that were asked for: their names, how many changes, the five numbers. With
-        `rank_by` the largest first, with `top` no more than these.
+        """The mutants: their names, how many changes, the five numbers. With `rank_by` the
+        largest are first, with `top` there are no more than these.
         """
         if self.top is None and self.rank_by is None:
             return self._all_rows()
-        asked = len(self) if self.top is None else self.top
-        return self._largest(asked)._all_rows()
+        most = len(self) if self.top is None else self.top
+        return self._largest(most)._all_rows()
 
     def best(self) -> Mutants:
         """The mutants that are shown: the `top` (20 by default) with the largest number
         `rank_by` (effect by default), largest first.
         """
-        return self._largest(SHOWN if self.top is None else self.top)
+        shown = SHOWN if self.top is None else self.top
+        return self._largest(shown)
 
     def _largest(self, most: int) -> Mutants:
         """As many mutants, those with the largest number first."""
@@ -177,9 +179,9 @@ class Mutants(Result):
 
     def verdict(self) -> list[str]:
         """Whether mutants are missing."""
-        if len(self) == self.n_asked:
+        if len(self) == self.n_mutants:
             return []
-        return [f"Stopped: {len(self):,} of {self.n_asked:,} mutants were measured."]
+        return [f"{len(self):,} of {self.n_mutants:,} mutants are measured."]
 
     def figure(self) -> Figure:
         """A heat map: of single mutants their effects; of one pair of places its epistasis by
@@ -196,7 +198,9 @@ class Mutants(Result):
             cells = self._epistasis_by_token()
         else:
             cells = self._epistasis_by_place()
-        sizes = [abs(value) for row in cells.values for value in row if not isnan(value)]
+        sizes: list[float] = []
+        for row in cells.values:
+            sizes += [abs(value) for value in row if not isnan(value)]
         # White is 0. Colours of a map of zeros need a range, too.
         largest = max(sizes, default=0.0) or 1e-12
         # Inches: room for the labels, and for each cell, between a least and a largest figure.
@@ -353,6 +357,7 @@ def mutants(
     from unmask.studies.variants.saved_table import TABLES
     from unmask.studies.variants.scan import scans
 
+    together = 1 if changes is None else changes
     reads = (model, mutations, alphabet)
     figure_file = figure_path(figure, len(sequence), reads)
     save_file = None
@@ -369,7 +374,7 @@ def mutants(
         model,
         mutations=mutations,
         positions=positions,
-        changes=1 if changes is None else changes,
+        changes=together,
         construction=cast(Construction, construction),
         alphabet=alphabet,
         force=force,
@@ -393,7 +398,7 @@ def _answer(found: ScannedMutants, top: int | None, rank_by: Ranked | None) -> M
         construction=found.construction,
         changes=found.changes,
         numbers=found.numbers,
-        n_asked=found.n_asked,
+        n_mutants=found.n_mutants,
         top=top,
         rank_by=rank_by,
     )

@@ -20,7 +20,7 @@ from unmask.common.results import LONGEST_HEADING, Result
 from unmask.models.load import Model
 from unmask.runs.lines import EMPTY
 from unmask.runs.progress import Progress
-from unmask.scoring.registry import DEFAULT, SEVERAL, about, each_once
+from unmask.scoring.registry import DEFAULT, SEVERAL, definitions, each_once
 from unmask.scoring.scores.score import SCORES, Score
 from unmask.verbs import Engine, Out
 
@@ -44,15 +44,17 @@ else:  # lists of any length, iterators, data frames
     ]
 OF_TEXTS = ("texts", "nested")
 """The kinds of rows of which there is one for each text."""
-ERRORS = 2
-"""Standard errors by which sampled scores must differ, to be significantly different."""
 MOST_SHOWN = 100  # rows in tables
 HIDDEN = ("id", "reason", "position")
 """Columns that the tables leave out."""
 GAP = "-"
-"""In the place of a token that the other text has not."""
-SHOWN_AS_ZERO = 5e-4
-"""Differences below this are 0.000 in the three decimals of a table."""
+"""Shown in the place of a token that only the other text has."""
+SMALLEST = 5e-4
+"""The smallest difference, in the unit of the scores, that is called one: a smaller one is 0.000
+in a table, and rounding in float32 may be as large.
+"""
+ERRORS = 2
+"""Standard errors by which sampled scores must differ, to be significantly different."""
 
 
 class OfScores(Result):
@@ -65,7 +67,7 @@ class OfScores(Result):
         """Of each score by name: its definition, whether it is a probability, and which values
         are better.
         """
-        return about(self.shape.scores)
+        return definitions(self.shape.scores)
 
     @property
     def unit(self) -> str:
@@ -79,6 +81,10 @@ class OfScores(Result):
             kind = "a probability" if score.probability else "not a probability"
             names.append(f"{score.name} ({kind}; {score.direction})")
         return [f"{', '.join(names)}; in {self.unit}"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that the command prints as JSON."""
+        return {**super().to_dict(), "verdict": self.verdict()}
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,7 +158,11 @@ class Scores(OfScores):
         if not self._compares:
             return []
         first, second = (self.shape.ours(row) for row in self._first_rows)
-        return [_comparison(score, first, second, self.unit) for score in self.shape.scores]
+        sentences = []
+        for score in self.shape.scores:
+            comparison = _comparison(score, first, second, self.unit)
+            sentences.append(f"{score.name}: {comparison}")
+        return sentences
 
     def notices(self) -> list[str]:
         """How many texts lack a number, and where the rows are kept."""
@@ -169,13 +179,20 @@ class Scores(OfScores):
         return self.shape.kind in OF_TEXTS and len(self._first_rows) == 2
 
     def _table_of_rows(self, rows: Rows) -> Table:
-        """One row for each text, word or token: the text comes first, since only names fold."""
+        """One row for each text, word or token."""
         hidden = {self.shape.own(column) for column in HIDDEN}
         names = [name for name in rows[0] if name not in hidden]
-        names.sort(key=lambda name: name != self.shape.own("text"))
+        text = self.shape.own("text")
+        if text in names:  # first: a long text is folded in the first column alone
+            names.remove(text)
+            names.insert(0, text)
         first, *others = names
-        columns = [Column(first, text=True), *map(Column, others)]
-        return Table(columns, [[_writable(row[name]) for name in names] for row in rows])
+        columns = [Column(first, text=True)]
+        columns += [Column(name) for name in others]
+        cells = []
+        for row in rows:
+            cells.append([_writable(row[name]) for name in names])
+        return Table(columns, cells)
 
     def _table_of_text(self, row: Mapping[str, Any]) -> Table:
         """The scores of a text, each with its share per token and its standard error.
@@ -186,15 +203,16 @@ class Scores(OfScores):
         for score in self.shape.scores:
             value = row[score.name]
             per_token = None if value is None else value / row["length"]
-            error = row.get(f"{score.name}_se")
-            shown_error = "" if error is None else error
-            rows.append([score.name, value, per_token, shown_error])
-        tokens = "1 token" if row["length"] == 1 else f"{row['length']:,} tokens"
-        columns = [Column(tokens, text=True), Column(self.unit), Column("per token")]
-        if any(row[-1] != "" for row in rows):
-            columns.append(Column("error", show=_shown_error))
+            rows.append([score.name, value, per_token])
+        n_tokens = "1 token" if row["length"] == 1 else f"{row['length']:,} tokens"
+        columns = [Column(n_tokens, text=True), Column(self.unit), Column("per token")]
+        errors = [_standard_error(score, row) for score in self.shape.scores]
+        if any(error is not None for error in errors):
+            columns.append(Column("error", show=_error_in_words))
+            for cells, error in zip(rows, errors, strict=True):
+                cells.append("" if error is None else error)
         title = around_blanks(_writable(row["text"]), LONGEST_HEADING)
-        return Table(columns, [row[: len(columns)] for row in rows], title=title)
+        return Table(columns, rows, title=title)
 
     def _table_of_difference(self) -> Table:
         """How much more of each score a token of the first text has than that of the second."""
@@ -203,7 +221,7 @@ class Scores(OfScores):
         for row in self.difference():
             tokens = [row["first_token"] or GAP, row["second_token"] or GAP]
             if tokens[0] == tokens[1]:
-                tokens = tokens[:1]  # the same token needs no second mention
+                del tokens[1]  # the same token is shown once
             differences = [row[f"{score.name}_difference"] for score in scores]
             rows.append([" / ".join(tokens), *differences])
         columns = [Column("first / second", text=True)]
@@ -348,9 +366,9 @@ def score(
     shape = shape_of_rows(score, rows, unit, long)
     written_as = "jsonl" if format is None else format
     check_format(written_as, rows, on_stream=False)
-    folder = None
     if out is None:
         refuse_workers(model, engine)
+        folder = None
     else:
         folder = output_folder(out, KIND)
     scored = score_items(
@@ -378,15 +396,16 @@ def shape_of_rows(
 
     scores = each_once(cast("Sequence[Score]", score))
     check_rows(scores, rows)
-    windows = long == "windows"
-    if windows and not any(score.windows for score in scores):
-        with_windows = ", ".join(name for name, kind in SCORES.items() if kind.windows)  # type: ignore[attr-defined]
+    in_windows = long == "windows"
+    if in_windows and not any(one.windows for one in scores):
+        names = ", ".join(one.name for one in scores)
+        with_windows = [name for name, kind in SCORES.items() if cast(Any, kind).windows]
         raise InputError(
-            f"{long} is not used by {', '.join(score.name for score in scores)}",
+            f"{long} is not used by {names}",
             argument="long",
-            use=f"leave it out, or name scores that have windows ({with_windows})",
+            use=f"leave it out, or name scores that have windows ({', '.join(with_windows)})",
         )
-    return RowShape(scores, rows, unit, windows)
+    return RowShape(scores, kind=rows, unit=unit, windows=in_windows)
 
 
 def notices_of(what: str, missing: Mapping[int, str], file: Path | None) -> list[str]:
@@ -423,34 +442,44 @@ def refuse_workers(model: Model, engine: str) -> None:
 def _comparison(
     score: Score, first: Mapping[str, Any], second: Mapping[str, Any], unit: str
 ) -> str:
-    """Which of two texts is better by a score, in a sentence.
+    """Which of two texts is better by a score, in words.
 
     first, second   the rows of the texts, with our columns under our names
     """
     of_first = first[score.name]
     of_second = second[score.name]
-    if of_first is None or of_second is None:
-        lacking = "the first text" if of_first is None else "the second text"
-        return f"{score.name}: {lacking} has none"
+    if of_first is None:
+        return "the first text has none"
+    if of_second is None:
+        return "the second text has none"
     if of_first == of_second:
-        return f"{score.name}: the two texts are equal"
+        return "the two texts are equal"
     difference = abs(of_first - of_second)
-    if difference < SHOWN_AS_ZERO:
-        return f"{score.name}: the two texts are equal to three decimals"
+    if difference < SMALLEST:
+        return f"the two texts differ by less than {SMALLEST} {unit}"
     first_is_better = score.better * of_first > score.better * of_second
     better = "first" if first_is_better else "second"
-    sentence = f"the {better} text is better by {difference:.3f} {unit} ({score.direction})"
-    error = hypot(first.get(f"{score.name}_se") or 0, second.get(f"{score.name}_se") or 0)
-    if error == 0:  # the score is exact
-        return f"{score.name}: {sentence}"
-    sentence += f", with a standard error of {error:.3f}"
+    comparison = f"the {better} text is better by {difference:.3f} {unit} ({score.direction})"
+    error_of_first = _standard_error(score, first) or 0.0
+    error_of_second = _standard_error(score, second) or 0.0
+    # Each text has a seed of its own, so the errors are independent.
+    error = hypot(error_of_first, error_of_second)
+    if error == 0:  # both are exact
+        return comparison
+    comparison += f", with a standard error of {error:.3f}"
     if difference < ERRORS * error:
-        sentence += ": not a significant difference"
-    return f"{score.name}: {sentence}"
+        comparison += ": not a significant difference"
+    return comparison
 
 
-def _shown_error(error: float) -> str:
-    """The standard error of a score, which is 0 for an exact one."""
+def _standard_error(score: Score, row: Mapping[str, Any]) -> float | None:
+    """The standard error of a text's score: 0 if it is exact, None if the score states none."""
+    error: float | None = row.get(f"{score.name}_se")
+    return error
+
+
+def _error_in_words(error: float) -> str:
+    """A standard error."""
     return f"± {error:.3f}" if error else "exact"
 
 

@@ -334,8 +334,8 @@ def words_of(tokenizer):
 
 def test_readings_have_as_many_masks_as_the_lengths_say(make_word_tokenizer):
     words = words_of(make_word_tokenizer())
-    text = "the [WORD] sat on [GAP:2-3] [MASK]."
-    blanks = read_blanks(words, text, pieces=2)
+    text = "the [WORD:1-2] sat on [GAP:2-3] [MASK]."
+    blanks = read_blanks(words, text)
     assert [(b.kind, b.least, b.most) for b in blanks] == [
         ("word", 1, 2),
         ("gap", 2, 3),
@@ -359,27 +359,31 @@ def test_contexts(make_byte_tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("text", "pieces", "said"),
+    ("text", "said"),
     [
-        ("the cat", 3, "has no blank"),
-        ("the [GAP:5-2] cat", 3, r"\[GAP:5-2\] is not understood"),
-        ("the [GAP:0-2] cat", 3, "is not understood"),
-        ("the [GAP] cat", 3, "is not understood"),
-        ("the [GAP:a-b] cat", 3, "is not understood"),
-        ("the [WORD]s", 3, "touches 's'"),
-        ("un[WORD]", 3, "touches 'n'"),
-        ("[WORD] [WORD] [WORD] [WORD]", 3, "more than 64 ways"),
+        ("the cat", "has no blank"),
+        ("the [GAP:5-2] cat", r"\[GAP:5-2\] is not understood"),
+        ("the [GAP:0-2] cat", "is not understood"),
+        ("the [GAP] cat", "is not understood"),
+        ("the [GAP:a-b] cat", "is not understood"),
+        ("the [WORD:3-2] cat", r"the word \[WORD:3-2\] is not understood: write \[WORD:1-5\]"),
+        ("the [WORD:] cat", "is not understood"),
+        ("the [WORD:1-9999999] cat", "is too long"),
+        ("the [WORD]s", "touches 's'"),
+        ("the [WORD:1-2]s", "touches 's'"),
+        ("un[WORD]", "touches 'n'"),
+        ("[WORD] [WORD] [WORD] [WORD]", "more than 64 ways"),
+        ("[WORD:1-9] [WORD:1-9]", "more than 64 ways"),
         (
             "the [GAP:30-40]",
-            3,
             "the blanks alone have 30 tokens at their shortest and the model takes 24",
         ),
     ],
 )
-def test_bad_blanks(make_word_tokenizer, text, pieces, said):
+def test_bad_blanks(make_word_tokenizer, text, said):
     words = words_of(make_word_tokenizer())
     with pytest.raises(InputError, match=said):
-        readings_of(words, text, read_blanks(words, text, pieces), max_length=24)
+        readings_of(words, text, read_blanks(words, text), max_length=24)
 
 
 def test_lengths_too_long_for_the_model_are_left_out_with_a_warning(make_word_tokenizer, caplog):

@@ -271,7 +271,7 @@ def test_a_scan_that_is_stopped_says_so(letters, monkeypatch):
             raise Enough
 
     stopped = unmask.mutants(SEQUENCE, positions="1-5", model=letters, progress=enough)
-    assert stopped.verdict() == ["Stopped: 8 of 20 mutants were measured."]
+    assert stopped.verdict() == ["8 of 20 mutants are measured."]
     assert len(stopped.rows) == 8
     whole = unmask.mutants(SEQUENCE, positions="1-5", model=letters)
     assert whole.verdict() == []

@@ -46,8 +46,8 @@ def test_values_that_are_a_score_are_ranked_perfectly_by_it(letters, scored, nam
     assert best["value"] == pytest.approx(1)
     assert best["best_in"] == 1
     assert best["low"] > 0.999
-    assert ranked.sentence.startswith(f"Use {name}: Spearman's rho 1.000")
-    assert "significantly above" in ranked.sentence
+    assert ranked.verdict()[0].startswith(f"Use {name}: Spearman's rho 1.000")
+    assert "significantly above" in ranked.verdict()[0]
     assert ranked.statistic == "spearman"
     assert ranked.places == SITES
     assert len(ranked) == len(VARIANTS)
@@ -109,21 +109,25 @@ def test_sentences_say_what_the_intervals_show():
         truth + 0.31 * draw.normal(size=300),
         draw.normal(size=300),
     )
-    assert synthetic({"a": good, "b": noise}, truth).sentence.startswith(
-        "Use a: Spearman's rho 0.9"
+    assert (
+        synthetic({"a": good, "b": noise}, truth)
+        .verdict()[0]
+        .startswith("Use a: Spearman's rho 0.9")
     )
-    assert "significantly above the next, b" in synthetic({"a": good, "b": noise}, truth).sentence
+    assert (
+        "significantly above the next, b" in synthetic({"a": good, "b": noise}, truth).verdict()[0]
+    )
     undecided = synthetic({"a": good, "b": twin}, truth)
-    assert "not decided" in undecided.sentence
+    assert "not decided" in undecided.verdict()[0]
     assert undecided.behind[0]["low"] < 0 < undecided.behind[0]["high"]
-    assert "none is significantly better than chance" in synthetic({"a": noise}, truth).sentence
-    anti = synthetic({"a": -good, "b": -twin}, truth).sentence
+    assert "none is significantly better than chance" in synthetic({"a": noise}, truth).verdict()[0]
+    anti = synthetic({"a": -good, "b": -twin}, truth).verdict()[0]
     assert "all rank y the wrong way" in anti
     assert "check which values are better" in anti
-    assert synthetic({"a": -good}, truth, better="lower").sentence.startswith("Use a:")
+    assert synthetic({"a": -good}, truth, better="lower").verdict()[0].startswith("Use a:")
     classes = synthetic({"a": good}, (truth > 0).astype(float))
     assert classes.statistic == "auc"
-    assert "area under the curve 0.9" in classes.sentence
+    assert "area under the curve 0.9" in classes.verdict()[0]
 
 
 def test_the_number_of_changes_alone_can_be_better():
@@ -132,11 +136,11 @@ def test_the_number_of_changes_alone_can_be_better():
     values = changes + draw.normal(size=300)
     assert (
         "all rank y the wrong way"
-        in synthetic({"a": -changes + draw.normal(size=300)}, values, changes).sentence
+        in synthetic({"a": -changes + draw.normal(size=300)}, values, changes).verdict()[0]
     )
     counted = synthetic({"a": -changes + 3 * draw.normal(size=300)}, -values, changes)
     assert counted.scores[0]["score"] == "fewer_changes"
-    assert "as well as the number of changes alone" in counted.sentence
+    assert "as well as the number of changes alone" in counted.verdict()[0]
 
 
 def test_within_the_same_number_of_changes_a_score_of_changes_knows_nothing():
@@ -169,11 +173,11 @@ def test_the_command_prints_and_writes_what_python_returns(
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(ranked.to_dict()))
     assert run([*typed, *scores]) == 0
     printed = capsys.readouterr().out
-    assert ranked.sentence in " ".join(printed.split())
+    assert ranked.verdict()[0] in " ".join(printed.split())
     assert max(map(len, printed.splitlines())) <= 80
     assert pandas.read_parquet(tmp_path / "m.parquet").equals(ranked.to_frame())
     assert repr(ranked).startswith("Assay(36 variants at 3 sites, best ")
-    assert ranked.sentence[:20] in ranked._repr_html_()
+    assert ranked.verdict()[0][:20] in ranked._repr_html_()
 
 
 def test_a_score_of_texts_is_the_one_that_score_gives(letters):

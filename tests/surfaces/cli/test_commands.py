@@ -79,10 +79,10 @@ def test_compare_fits_80_columns(model, args):
 
 
 def test_too_large_an_exact_joint_is_refused_before_any_work():
-    message = refused(["fill", "A [MASK] [MASK] [MASK] sat.", "--exact"])
+    message = refused(["fill", "A [MASK] [MASK] [MASK] sat.", "--candidates", "all"])
     assert "passes" in message
     assert "cells" in message
-    assert ": leave out --exact and use --candidates 257 or fewer, or --force" in message
+    assert ": instead of --candidates all use --candidates 257 or fewer, or --force" in message
 
 
 def test_a_defect_of_ours_is_not_hidden(monkeypatch, model):
@@ -121,9 +121,9 @@ def test_fill_by_chain_from_three_blanks_on(tiny, model):
     printed = json.loads(run("fill", THREE, *model, "--json").stdout)
     assert printed == json.loads(json.dumps(unmask.fill(THREE, model=tiny).to_dict()))
     assert printed["construction"] == "chain"
-    assert 0 < printed["mass"] <= 1
+    assert 0 < printed["search"]["mass"] <= 1
     assert len(printed["completions"]) == 10
-    assert printed["certain"] <= 10
+    assert printed["search"]["certain"] <= 10
     grid = json.loads(run("fill", THREE, *model, "--candidates", 3, "--json").stdout)
     assert "candidates_mass" in grid
     assert grid["construction"] == "restarted"
@@ -150,7 +150,8 @@ def test_fill_answers_and_constraints(tiny, model):
         "the [MASK] [MASK] .",
         model=tiny,
         top=4,
-        search=unmask.Search(answers=["cat sat", "dog ran"], **constraints),
+        answers=["cat sat", "dog ran"],
+        **constraints,
     )
     assert printed == json.loads(json.dumps(filling.to_dict()))
     assert {c["tokens"][0] for c in printed["completions"]} == {"cat", "dog"}

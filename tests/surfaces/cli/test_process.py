@@ -127,10 +127,12 @@ def test_signals_end_with_130_and_no_traceback(numbers):
 
 
 @pytest.mark.parametrize(
-    "module", ["unmask.surfaces.cli.app", "torch", "unmask.verbs.answers.filling"]
+    "module", ["unmask.surfaces.cli.app", "torch", "unmask.joints.kept_fillings"]
 )
 def test_an_interrupt_while_things_are_loaded(module):
-    begun = stopped(["fill", "The [MASK] [MASK] at the casino.", "--exact"], module, signal.SIGINT)
+    begun = stopped(
+        ["fill", "The [MASK] [MASK] at the casino.", "--candidates", "all"], module, signal.SIGINT
+    )
     assert (*begun.communicate(), begun.returncode) == ("", "", process.INTERRUPTED)
 
 

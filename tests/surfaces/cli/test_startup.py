@@ -80,7 +80,7 @@ def test_fill_loads_its_command_and_nothing_for_other_work():
     assert {
         "torch",
         "unmask.surfaces.cli.printing",
-        "unmask.verbs.texts",
+        "unmask.verbs.fill",
         "unmask.models.checkpoint",
     } <= names
     assert not names & (FOR_OTHER_WORK | {"unmask.verbs.sample", "unmask.verbs.generate"})

@@ -96,7 +96,7 @@ def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
 
 def test_joint_as_events(client, events):
     answer = client.post(
-        "/api/fill/events", json={"text": TWO, "construction": "balanced", "exact": True}
+        "/api/fill/events", json={"text": TWO, "construction": "balanced", "candidates": "all"}
     )
     assert answer.headers["content-type"].startswith("text/event-stream")
     event = events(answer.text)
@@ -195,7 +195,7 @@ def test_the_plan_is_what_is_computed(client):
         body = {"text": text, "construction": construction, "candidates": candidates}
         plan, answer = asked(client, "plan", **body), asked(client, "fill", **body)
         assert plan["construction"] == answer["construction"], body
-    exact = asked(client, "plan", text=TWO, exact=True)
+    exact = asked(client, "plan", text=TWO, candidates="all")
     assert exact["first"] is None, "a vocabulary of 12 tokens needs no first look"
     three = asked(client, "plan", text="the [MASK] [MASK] on the [MASK] .", candidates=5)
     assert three["construction"] == "restarted"
@@ -210,8 +210,8 @@ def test_a_size_that_is_offered_is_not_refused(client, monkeypatch):
     monkeypatch.setattr(limits, "MOST_PASSES", 40)
     for text in (TWO, "the [MASK] [MASK] on the [MASK] ."):
         sizes = [size for size, _ in asked(client, "plan", text=text)["sizes"]]
-        for size in ("2", "5", "8", "exact"):
-            wanted = {"exact": True} if size == "exact" else {"candidates": int(size)}
+        for size in ("2", "5", "8", "all"):
+            wanted = {"candidates": "all"} if size == "all" else {"candidates": int(size)}
             answer = client.post("/api/fill", json={"text": text, **wanted})
             assert (answer.status_code == 200) == (size in sizes), (text, size)
             assert answer.status_code == 200 or "--" not in answer.json()["error"]
@@ -367,7 +367,7 @@ def test_infinities_are_the_words_of_files(client, tiny, monkeypatch):
     """A filling that the model rules out."""
     filling = unmask.fill("the [MASK] sat .", tiny, top=1)
     ruled_out = replace(filling.completions[0], log_prob=-inf)
-    monkeypatch.setattr("unmask.verbs.answers.filling.Filling.completions", [ruled_out])
+    monkeypatch.setattr("unmask.verbs.fill._TableFillings.completions", lambda *_: [ruled_out])
     assert (
         asked(client, "fill", text="the [MASK] sat .")["completions"][0]["log_prob"] == "-Infinity"
     )

@@ -87,7 +87,8 @@ def test_400_and_405_are_given(client):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"candidates": "5"}, {"candidates": 5.5}, {"candidates": 10**400}, {"exact": 1}]
+    "wrong",
+    [{"candidates": "5"}, {"candidates": 5.5}, {"candidates": 10**400}, {"candidates": True}],
 )
 def test_values_of_another_type_are_refused(client, wrong):
     answer = client.post("/api/fill", json={"text": TWO, **wrong})
@@ -101,9 +102,9 @@ def test_a_search_says_what_is_certain_and_why_it_stopped(client, tiny):
         client.post("/api/fill", json={"text": text, "top": 4}).json(),
         unmask.fill(text, tiny, top=4),
     )
-    assert search["certain"] == known.certain
-    assert search["stopped"] == known.stopped
-    assert search["passes"] == known.passes
+    assert search["certain"] == known.search.certain
+    assert search["stopped"] == known.search.stopped
+    assert search["passes"] == known.search.passes
     assert [one["parts"] for one in search["completions"]] == [
         list(one.parts) for one in known.completions
     ]
@@ -191,7 +192,6 @@ FILL = {
     "text": "A [MASK].",
     "construction": None,
     "candidates": None,
-    "exact": False,
     "top": 3,
     "cells": 14,
     "pin": None,
@@ -205,10 +205,15 @@ def test_defaults_are_left_out_and_the_model_goes_along():
         == 'import unmask\n\nprint(unmask.fill("A [MASK].", top=3).to_frame().to_string())'
     )
     assert copy["command"] == "unmask fill 'A [MASK].' --top 3"
-    copy = Copies("bert", {"device": "cpu"}).of("fill", {**FILL, "exact": True})
+    copy = Copies("bert", {"device": "cpu"}).of("fill", {**FILL, "candidates": "all"})
     loaded = 'model=unmask.load("bert", device="cpu")'
-    assert f'unmask.fill("A [MASK].", exact=True, top=3, {loaded}).to_frame()' in copy["python"]
-    assert copy["command"] == "unmask fill 'A [MASK].' --exact --top 3 --model bert --device cpu"
+    assert (
+        f'unmask.fill("A [MASK].", candidates="all", top=3, {loaded}).to_frame()' in copy["python"]
+    )
+    assert (
+        copy["command"]
+        == "unmask fill 'A [MASK].' --candidates all --top 3 --model bert --device cpu"
+    )
 
 
 def test_a_start_is_passed_by_a_pipe():

@@ -42,9 +42,9 @@ def test_a_stopped_search_gives_the_fillings_so_far(model, monkeypatch):
     whole = unmask.fill("the [MASK] [MASK] [MASK] .", model, top=10**3)
     EndsAfter(model, 120, monkeypatch)
     filling = unmask.fill("the [MASK] [MASK] [MASK] .", model, top=10**3)
-    assert filling.stopped == "asked"
-    assert 0 < filling.passes <= 120
-    assert 0 < filling.mass < whole.mass
+    assert filling.search.stopped == "asked"
+    assert 0 < filling.search.passes <= 120
+    assert 0 < filling.search.mass < whole.search.mass
     known = {c.text: c.log_prob for c in whole.completions}
     assert filling.completions
     assert all(c.log_prob == pytest.approx(known[c.text], abs=1e-5) for c in filling.completions)
@@ -52,7 +52,7 @@ def test_a_stopped_search_gives_the_fillings_so_far(model, monkeypatch):
         value for text, value in known.items() if text not in {c.text for c in filling.completions}
     ]
     assert missed
-    assert max(missed) <= log(filling.bound)
+    assert max(missed) <= log(filling.search.bound)
 
 
 def test_a_search_that_found_nothing_is_just_stopped(model, monkeypatch):
@@ -130,7 +130,12 @@ def test_a_job_stops_with_what_it_has(client, served, gate, events, until):
 @pytest.mark.parametrize(
     ("path", "body", "batches", "last"),
     [
-        ("/api/fill/events", {"text": "the [MASK] ran on a [MASK] .", "exact": True}, 1, "error"),
+        (
+            "/api/fill/events",
+            {"text": "the [MASK] ran on a [MASK] .", "candidates": "all"},
+            1,
+            "error",
+        ),
         (
             "/api/sample",
             {"template": "the [MASK] [MASK] [MASK] [MASK] .", "sweeps": 400},

@@ -171,7 +171,7 @@ def test_what_is_too_long_for_the_page_says_so(monkeypatch, client):
     monkeypatch.setattr(limits, "MOST_PASSES", 10)
     monkeypatch.setattr(limits, "MOST_STEPS", 10)
     for path, body in {
-        "fill": {"text": TWO, "exact": True},
+        "fill": {"text": TWO, "candidates": "all"},
         "dependence": {"text": "the cat sat ."},
         "sample": {"template": TWO, "sweeps": 6},
     }.items():
@@ -302,7 +302,7 @@ def test_the_cache_is_bounded_and_forgets_what_was_used_longest_ago(tiny, monkey
 
     answers = Answers(tiny)
     monkeypatch.setattr("unmask.surfaces.serving.questions.CACHED_CELLS", 2 * 2 * 25)
-    ask = {"construction": None, "exact": False, "top": 1, "cells": 2, "pin": None, "targets": None}
+    ask = {"construction": None, "top": 1, "cells": 2, "pin": None, "targets": None}
 
     def asked(first, candidates=5):
         answers.fill(

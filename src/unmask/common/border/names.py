@@ -19,6 +19,8 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "by": "rank_by",
     "joint": "construction",
     "joints": "constructions",
+    "exact": "candidates=all",
+    "targets": "answers",
     "data": "texts",
     "sentences": ("texts", "limit"),
     "model_name": "model",
@@ -42,7 +44,8 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "corpus": "data",
 }
 """Names that other tools have for arguments of ours, or that ours had; used only where the function
-has ours and not theirs. Of several names of ours the first that the function has is meant.
+has ours and not theirs. Of several names of ours the first that the function has is meant. One may
+have a value.
 """
 OF_OTHER_METHODS = {
     "temperature": ("energy_temperature", "proposal_temperature"),
@@ -95,15 +98,16 @@ OF_OTHER_VERBS: dict[tuple[str, str], str] = {
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is meant: what other tools' `name` is called here, or the one that is
-    written most like it.
+    """The known name that is meant: what other tools' `name` is called here, perhaps with a value
+    as in "candidates=all", or the one that is written most like it.
     """
     names = list(known)
     familiar = FAMILIAR.get(name, ())
     if isinstance(familiar, str):
         familiar = (familiar,)
     for ours in familiar:
-        if ours in names:
+        ours_without_value, _, _ = ours.partition("=")
+        if ours_without_value in names:
             return ours
     close = get_close_matches(name, names, n=1)
     return close[0] if close else None

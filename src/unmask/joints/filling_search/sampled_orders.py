@@ -2,7 +2,8 @@
 
 1. Beams find fillings, for a part of the passes.
 2. The passes that are left score the best of them. The probability of each is the mean of p_o
-   over sampled orders o, with its standard error. All fillings of a variant have the same orders.
+   over sampled orders o, with its standard error. All fillings of a variant have the same orders,
+   which follow from its number of blanks, the passes of the search and the seed alone.
 
 Nothing is certain here: the mass is an estimate, too.
 """
@@ -10,18 +11,18 @@ Nothing is certain here: the mass is an estimate, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 
 from unmask.common.cloze import ids_of_filling
-from unmask.joints.filling_search.beams import affordable_width, follow_beams
+from unmask.joints.filling_search.beams import PARTS_OF_BUDGET, affordable_width, follow_beams
 from unmask.joints.filling_search.budget import PassBudget
 from unmask.joints.filling_search.found import ChainSearch, ScoredFilling, best_first
 from unmask.joints.filling_search.pool import FillingPool
 from unmask.tables.exploration import Exploration, State
 from unmask.tables.lattice import along_orders, log_mean_of_sampled, random_orders
 
+FILLINGS = 10  # A search can pay for the orders of so many
 LEAST_ORDERS = 8  # Sampled orders of a filling
 MOST_ORDERS = 128
 
@@ -29,13 +30,12 @@ MOST_ORDERS = 128
 def by_sampled_orders(
     pool: FillingPool,
     budget: PassBudget,
-    top: int,
     wanted: Sequence[State],
-    generator: torch.Generator,
+    seed: int,
 ) -> ChainSearch:
     """Beams, then scores along sampled orders.
 
-    top     fillings that are asked for; the fewer, the more orders each has
+    seed    of the orders
     wanted  fillings that are scored whatever they cost, in addition to those that the passes
             left can pay for
     """
@@ -45,9 +45,12 @@ def by_sampled_orders(
         width = affordable_width(exploration, index, budget.most)
         follow_beams(exploration, index, width, after_step=budget.report)
 
-    most_sites = max(variant.sites for variant in exploration.variants)
-    plan = _plan(max(0, budget.left), most_sites, top)
-    found_by_beams = pool.candidates()[: plan.fillings]
+    passes_per_filling = max(
+        variant.sites * number_of_orders(variant.sites, budget.most)
+        for variant in exploration.variants
+    )
+    affordable = max(1, budget.left // passes_per_filling)
+    found_by_beams = pool.candidates()[:affordable]
     of_wanted = [exploration.number(filling) for filling in wanted]
     chosen = list(dict.fromkeys([*of_wanted, *found_by_beams]))  # without repetitions, in order
 
@@ -56,7 +59,8 @@ def by_sampled_orders(
     for index in range(len(exploration.variants)):
         of_variant = [state for state in chosen_states if state[0] == index]
         if of_variant:
-            scored += _scored(exploration, of_variant, orders=plan.orders, generator=generator)
+            orders = number_of_orders(exploration.variants[index].sites, budget.most)
+            scored += _scored(exploration, of_variant, orders=orders, seed=seed)
     return ChainSearch(
         fillings=best_first(scored),
         bound=pool.bound_beyond(chosen),
@@ -67,39 +71,33 @@ def by_sampled_orders(
     )
 
 
-class _Plan(NamedTuple):
-    """How many fillings are scored, beside the wanted ones, and along how many orders each."""
-
-    fillings: int
-    orders: int
-
-
-def _plan(passes: int, sites: int, top: int) -> _Plan:
-    """As many orders as `top` fillings can have, between LEAST_ORDERS and MOST_ORDERS. Then as
-    many fillings as can have that many orders, and at least one.
+def number_of_orders(sites: int, passes: int) -> int:
+    """How many orders the fillings of a variant have, in a search of at most `passes`: as many as
+    FILLINGS fillings can have of the passes that are not the beams', between LEAST_ORDERS and
+    MOST_ORDERS.
     """
-    walks = passes // sites  # one filling along one order: a pass per site
-    walks_per_filling = walks // top
-    orders = min(MOST_ORDERS, max(LEAST_ORDERS, walks_per_filling))
-    return _Plan(fillings=max(1, walks // orders), orders=orders)
+    passes_of_scores = passes - passes // PARTS_OF_BUDGET
+    walks = passes_of_scores // sites  # one filling along one order: a pass per site
+    return min(MOST_ORDERS, max(LEAST_ORDERS, walks // FILLINGS))
 
 
 def _scored(
     exploration: Exploration,
     fillings: Sequence[State],
     orders: int,
-    generator: torch.Generator,
+    seed: int,
 ) -> list[ScoredFilling]:
     """Fillings of one variant with their mean over the same sampled orders.
 
     fillings  n of them
-    orders    m, how many are sampled
+    orders    m, how many are sampled, with this seed
     """
     index = fillings[0][0]
     variant = exploration.variants[index]
     cloze = variant.cloze
     n = len(fillings)
     # One draw of shape (1, m, k) and one row of positions (1, k), for all fillings
+    generator = torch.Generator().manual_seed(seed)
     orders_of_one = random_orders(texts=1, orders=orders, sites=variant.sites, generator=generator)
     positions_of_one = torch.tensor([cloze.block])
     texts = torch.tensor([ids_of_filling(cloze, filling[1:]) for filling in fillings])  # (n, T)

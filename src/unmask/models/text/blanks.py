@@ -2,7 +2,8 @@
 has them.
 
     [MASK]       one token
-    [WORD]       one whole word of 1 to `pieces` tokens, by the tokenizer's own marking
+    [WORD]       one whole word of one to three tokens, by the tokenizer's own marking
+    [WORD:1-5]   one whole word of one to five tokens; [WORD:2] of two
     [GAP:2-5]    any two to five tokens; [GAP:3] any three
 
 A reading of a text gives every blank a number of tokens, and is the text with that many masks.
@@ -34,7 +35,6 @@ from unmask.models.text.text_tokenizer import (
 )
 
 logger: logging.Logger = logging.getLogger(__name__)
-WORD = "[WORD]"
 MODEL_MASKS = re.compile(r"<mask>|\[mask\]|\{mask\}|<extra_id_\d+>", re.IGNORECASE)
 """Masks as models spell them."""
 FOREIGN_BLANKS = re.compile(
@@ -42,7 +42,8 @@ FOREIGN_BLANKS = re.compile(
 )
 """Blanks as models, other tools and exercises write them: <mask>, [blank], ____."""
 MOST_READINGS = 64  # Of one text
-LONGEST_GAP = 100_000  # Tokens; no model takes more
+PIECES_OF_WORD = 3  # The most tokens of a [WORD] that does not say
+LONGEST_BLANK = 100_000  # Tokens; no model takes more
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,12 @@ class TextReading:
 
 def has_several_lengths(text: str) -> bool:
     """Whether a text has a [WORD] or a [GAP], even an unclosed one."""
-    return re.search(r"\[WORD\]|\[GAP\b", text) is not None
+    return re.search(r"\[WORD[:\]]|\[GAP\b", text) is not None
 
 
-def read_blanks(tokenizer: TextTokenizer, text: str, pieces: int = 3) -> list[Blank]:
-    """The blanks of a text, in order. `pieces`: the most tokens of a [WORD]."""
-    blanks = [_blank_at(match, text, pieces) for match in _written_blanks(tokenizer, text)]
+def read_blanks(tokenizer: TextTokenizer, text: str) -> list[Blank]:
+    """The blanks of a text, in order."""
+    blanks = [_blank_at(match, text) for match in _written_blanks(tokenizer, text)]
     if not blanks:
         raise InputError(no_blank(text, "[MASK], [WORD] or [GAP:2-5]"))
     _refuse_other_masks(tokenizer, text)
@@ -95,22 +96,25 @@ def read_blanks(tokenizer: TextTokenizer, text: str, pieces: int = 3) -> list[Bl
 def _written_blanks(tokenizer: TextTokenizer, text: str) -> list[re.Match[str]]:
     """Where the blanks of a text are written."""
     mask = re.escape(tokenizer.mask_token)
-    return list(re.finditer(rf"\[MASK\]|{mask}|\[WORD\]|\[GAP\b[^\]]*\]", text))
+    of_several_lengths = r"\[WORD\]|\[WORD:[^\]]*\]|\[GAP\b[^\]]*\]"
+    return list(re.finditer(rf"\[MASK\]|{mask}|{of_several_lengths}", text))
 
 
-def _blank_at(match: re.Match[str], text: str, pieces: int) -> Blank:
+def _blank_at(match: re.Match[str], text: str) -> Blank:
     """The blank that is written at `match`."""
     written = match[0]
     before = text[: match.start()]
     kind: Literal["token", "word", "gap"] = "token"
     least, most = 1, 1
-    if written == WORD:
+    if written.startswith("[WORD"):
         _refuse_part_of_word(match, text)
         kind = "word"
-        most = pieces
+        most = PIECES_OF_WORD
+        if written != "[WORD]":
+            least, most = _lengths(written)
     elif written.startswith("[GAP"):
         kind = "gap"
-        least, most = _gap_lengths(written)
+        least, most = _lengths(written)
     return Blank(
         kind=kind,
         least=least,
@@ -136,18 +140,19 @@ def _refuse_part_of_word(match: re.Match[str], text: str) -> None:
         )
 
 
-def _gap_lengths(written: str) -> tuple[int, int]:
-    """The fewest and the most tokens of a gap, such as [GAP:2-5]."""
-    match = re.fullmatch(r"\[GAP:\s*(\d+)\s*(?:-\s*(\d+)\s*)?\]", written)
+def _lengths(written: str) -> tuple[int, int]:
+    """The fewest and the most tokens of a blank, such as [GAP:2-5] or [WORD:1-5]."""
+    match = re.fullmatch(r"\[(?:GAP|WORD):\s*(\d+)\s*(?:-\s*(\d+)\s*)?\]", written)
     if match is None:
         raise _not_understood(written)
     digits_of_least = match[1]
     digits_of_most = match[2] or match[1]
     # before `int`, which raises for a number of more than 4,300 digits
     most_digits = max(len(digits_of_least), len(digits_of_most))
-    if most_digits > len(str(LONGEST_GAP)):
+    if most_digits > len(str(LONGEST_BLANK)):
         raise InputError(
-            f"the gap {written[:30]}... is too long: give at most {LONGEST_GAP:,} tokens"
+            f"the {_kind_of(written)} {written[:30]}... is too long: give at most"
+            f" {LONGEST_BLANK:,} tokens"
         )
     least, most = int(digits_of_least), int(digits_of_most)
     if not 1 <= least <= most:
@@ -156,10 +161,16 @@ def _gap_lengths(written: str) -> tuple[int, int]:
 
 
 def _not_understood(written: str) -> InputError:
-    return InputError(
-        f"the gap {written} is not understood: write [GAP:2-5] for two to five tokens, or"
-        " [GAP:3] for three"
-    )
+    if written.startswith("[WORD"):
+        use = "write [WORD:1-5] for a word of one to five tokens, or [WORD]"
+    else:
+        use = "write [GAP:2-5] for two to five tokens, or [GAP:3] for three"
+    return InputError(f"the {_kind_of(written)} {written} is not understood: {use}")
+
+
+def _kind_of(written: str) -> str:
+    """How a message calls a blank that is written so."""
+    return "word" if written.startswith("[WORD") else "gap"
 
 
 def readings_of(
@@ -175,7 +186,7 @@ def readings_of(
         )
     refuse_hopeless(text, max_length)
     fewest = sum(blank.least for blank in blanks)
-    longest = max_length or LONGEST_GAP
+    longest = max_length or LONGEST_BLANK
     if fewest > longest:  # refused here, before texts with that many masks are tokenised
         raise InputError(
             f"the blanks alone have {fewest:,} tokens at their shortest and the model takes"

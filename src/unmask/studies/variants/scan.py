@@ -55,7 +55,8 @@ class ScannedMutants:
     construction  the name of the rule of the joints
     changes       for each mutant its (place, token) pairs, places counted from 1
     numbers       those of `effects` by name, one for each mutant
-    n_asked       how many mutants were asked for; fewer are there if the user had enough
+    n_mutants     how many there are in the scan or the list; fewer are measured if the user had
+                  enough
     """
 
     sequence: str
@@ -64,7 +65,7 @@ class ScannedMutants:
     construction: str
     changes: list[tuple[tuple[int, str], ...]]
     numbers: Mapping[str, list[float]]
-    n_asked: int
+    n_mutants: int
 
 
 def scans(
@@ -241,7 +242,7 @@ class ChosenMutants:
             construction=construction.name,
             changes=changes,
             numbers=numbers,
-            n_asked=sum(len(self._cells(places)) for places in self.sets),
+            n_mutants=sum(len(self._cells(places)) for places in self.sets),
         )
 
     def _pass_count(self, sets: Sequence[Places]) -> int:

@@ -71,15 +71,15 @@ def _unknown_option(
     name = word.lstrip("-").replace("-", "_")
     known = {option.name: option for option in listed}
     meant = verb_that_has(command.replace("-", "_"), name)
-    near = nearest(name, known)
+    near, _, value = (nearest(name, known) or "").partition("=")
     help_of_command = f"see unmask {command} --help"
     use = help_of_command
     if meant is not None:
         use = f"use unmask {meant.replace('_', '-')}"
-    elif near is not None and known[near].positional:
+    elif near and known[near].positional:
         use = f"give {argument_name(near)} without a name, {help_of_command}"
-    elif near is not None:
-        use = f"did you mean {argument_name(near)}?"
+    elif near:
+        use = f"did you mean {argument_name(near, value or None)}?"
     return InputError(f"{word} is not an option", use=use)
 
 

@@ -23,51 +23,38 @@ from unmask.common.border.values import accepted
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, NameWriter, argument_name, in_python, written_by
 from unmask.common.files import output_file, user_path
-from unmask.common.formats import (
-    count_at_most,
-    nats,
-    percent,
-    short_percent,
-)
 from unmask.common.results import Result
-from unmask.joints.registry import heading_of
 from unmask.runs.file_names import IS_NAMED, file_name, refuse_file_name
 from unmask.runs.lines import EMPTY
 from unmask.runs.unpacking import STANDARD_INPUT
 from unmask.surfaces.cli import process, terminal
 from unmask.surfaces.cli.command import writer
 from unmask.surfaces.cli.show import print_heading, print_result
-from unmask.surfaces.cli.terminal import (
-    marked,
-    print_names,
-    print_table,
-)
 from unmask.verbs import Unanswered
+from unmask.verbs import verb as declared_verb
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-WIDEST, LISTED, SHOWN = 10, 20, 5
-"""Positions whose matrix fits into 80 columns, pairs that are listed instead, texts printed at
-the end of a run.
-"""
+SHOWN = 5
+"""Texts printed at the end of a run."""
 TEXTS = "texts"
 """The argument of a verb that takes texts by place or from a file, and gives a row for each."""
-BESIDE, GIVEN = 36, "* the tokens given"
-"""Columns of the numbers beside a completion; a note below."""
 
 
 def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None]) -> Any:
     """Call `unmask.<verb>`, print its result, by `show` or (with --json) as JSON, and return it."""
-    json, leads = options.pop("json", False), process.rank() == 0
-    with terminal.progress(quiet=not leads) as report:
-        function = attrgetter(verb)(unmask)
-        if "progress" in signature(function).parameters:
+    json = options.pop("json", False)
+    leads = process.rank() == 0
+    function = attrgetter(verb)(unmask)
+    reports = "progress" in signature(function).parameters
+    with terminal.progress(quiet=not (leads and reports)) as report:
+        if reports:
             options["progress"] = report
         result = function(**options)
     if leads and json:
         terminal.print_json(result.to_dict())
-    elif leads:
+    elif leads and result is not None:
         show(result)
     return result
 
@@ -94,7 +81,10 @@ def show_result(result: Result, write: NameWriter = in_python) -> None:
 def one_result(verb: str, options: dict[str, Any]) -> int:
     """Call a verb that no function below calls, and print its result; 1 if a part failed."""
     write = writer(options_of(attrgetter(verb)(unmask)))
-    return finished(verb, answered(verb, options, partial(show_result, write=write)))
+    result = answered(verb, options, partial(show_result, write=write))
+    if result is None:  # a server has none
+        return 0
+    return finished(verb, result)
 
 
 def finished(verb: str, result: Result) -> int:
@@ -194,13 +184,14 @@ def answers(verb: str, show: Callable[[Any, Console], None], options: dict[str, 
     costs only these.
     """
     json = options.pop("json", False)
-    name = "sequence" if "sequence" in options or verb == "mutants" else "text"
+    function = getattr(unmask, verb)
+    name = listed(declared_verb(verb))[0].name  # what the verb calls a text
     words = [options.pop(name)] if name in options else []
     texts = _source(words, options)
     for output in {"figure", "save"} & options.keys():
         output_file(output, options[output], [texts])
     many = isinstance(texts, Path)
-    function, missing = getattr(unmask, verb), dict[int, str]()
+    missing: dict[int, str] = {}
     console = terminal.console(at_least=terminal.USUAL)
     with ExitStack() as bar:
         report = bar.enter_context(terminal.progress(quiet=many and terminal.is_terminal()))
@@ -278,99 +269,11 @@ def _source(words: Sequence[str], options: dict[str, Any]) -> list[str] | Path:
     return [*words, *named]
 
 
-def _show_filling(filling: unmask.Filling, console: Console) -> None:
-    print_heading(console, filling.text)
-    console.print(f"{filling.summary}\n")
-    with_product = filling.table is not None and filling.joint.sites > 1
-    more = ["product"] if with_product else ["error"] if not filling.exact else []
-    rows: list[list[Any]] = []
-    for one in filling.completions:
-        star = " *" if one.is_gold else ""
-        text = marked(one.text, one.spans, console.width - BESIDE - len(star)).append(star)
-        numbers = (
-            [percent(one.product_log_prob) if with_product else f"{one.standard_error:.2f}"]
-            if more
-            else []
-        )
-        rows.append([percent(one.log_prob), f"{one.log_prob:.2f}", *numbers, text])
-    print_table(console, ["probability", "nats", *more], rows, last="completion")
-    rows = []
-    for answer in filling.answers:
-        rank = (
-            "-"
-            if answer.rank is None
-            else " to ".join(map(count_at_most, sorted(set(answer.rank))))
-        )
-        odds = f"1 : {1 / answer.odds:.3g}" if answer.odds else "0"
-        rows.append([percent(answer.log_prob), f"{answer.log_prob:.2f}", rank, odds, answer.answer])
-    if rows:
-        console.print()
-        print_table(console, ["probability", "nats", "rank", "odds"], rows, last="answer")
-    if any(one.is_gold for one in filling.completions):
-        console.print(GIVEN)
-
-
-def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
-    from unmask.verbs.answers.blanked_text import mass_in_words, sizes
-
-    joint, known = next(iter(comparison.joints.values())), comparison.cloze.gold is not None
-    print_heading(console, comparison.text)
-    console.print(f"{joint.sites} blanks; {sizes(joint.shape)} {mass_in_words(joint.tables)}\n")
-    console.print(
-        "Probability of a completion (%) under each construction, the best by"
-        f" {comparison.ranked_by}"
-    )
-    heads = [
-        *(heading_of(name) for name in comparison.joints),
-        "all\nord.",
-    ]
-    rows = []
-    for one in comparison.completions:
-        log_probs = [*one.log_probs.values(), one.orders_log_prob]
-        rows.append(
-            [
-                " ".join(one.tokens) + (" *" if one.is_gold else ""),
-                *map(short_percent, log_probs),
-            ]
-        )
-    print_names(console, heads, rows, first="completion", names=len("completion"))
-    support = (
-        "alphabet"
-        if len(comparison.support) < len(comparison.model.regular_ids)
-        else "whole vocabulary"
-    )
-    console.print(f"all orders: the chain rule averaged over all orders, over the {support}")
-    if known:
-        console.print(GIVEN)
-    console.print("\nEntropy, dependence, and divergence from the model's own conditionals (nats)")
-    rows = []
-    for construction, row in comparison.descriptions.items():
-        in_nats = [
-            number
-            for number in (row.entropy, row.total_correlation, row.a_kl, row.g_kl)
-            if number is not None
-        ]
-        perplexities = [f"{number:.4g}" for number in (row.u_ppl, row.p_ppl) if number is not None]
-        rows.append([construction, *map(nats, in_nats), *perplexities])
-    dependence = "mutual\ninformation" if joint.sites == 2 else "total\ncorrelation"
-    columns = ["entropy", dependence, "A-KL", *(["G-KL", "U-PPL", "P-PPL"] if known else [])]
-    print_table(console, columns, rows, first="construction")
-    if joint.sites == 2:
-        meaning = "root mean square; 0: one joint has both conditionals"
-    else:
-        meaning = "root mean square over pairs of tables"
-    console.print(f"\nincompatibility {nats(comparison.incompatibility)} nats ({meaning})")
-
-
-fill: partial[int] = partial(answers, "fill", _show_filling)
-compare: partial[int] = partial(answers, "compare", _show_comparison)
-
-
 def with_one_text(verb: str, options: dict[str, Any]) -> int:
     """Call a verb about one text, its first parameter, which may come from --file, and print its
     result.
     """
-    first, *others = listed(getattr(unmask, verb))
+    first, *others = listed(declared_verb(verb))
     file = options.pop("file", None)
     text = options.get(first.name)
     if file is not None and text is not None:
@@ -391,14 +294,6 @@ def with_one_text(verb: str, options: dict[str, Any]) -> int:
             missing = argument_name(option.name)
             raise InputError(f"{missing} is missing", use=f"give {missing}")
     return one_result(verb, options)
-
-
-# ---- serve ----
-
-
-def serve(options: dict[str, Any]) -> None:
-    """Serve the page until Ctrl-C."""
-    unmask.serve(**options)
 
 
 # ---- texts that are drawn: sample, generate, diagnose ----

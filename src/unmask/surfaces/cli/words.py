@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -74,8 +74,11 @@ class Parsing(NamedTuple):
 def parsing(option: Option) -> Parsing:
     """How cyclopts reads the words of an option."""
     types = [kind for kind in kinds(option.annotation) if kind is not type(None)]
-    if any(is_kind_of(kind, Mapping) for kind in types):
-        return Parsing(list[str] | Any, partial(_mapping, option), repeats=True, words=1)
+    mappings = [kind for kind in types if is_kind_of(kind, Mapping)]
+    if mappings:
+        _, item = get_args(mappings[0])
+        of_item = _mapping_to_text if item is str else _mapping
+        return Parsing(list[str] | Any, partial(of_item, option), repeats=True, words=1)
     if option.written.files:
         return Parsing(list[Path], partial(_files, option), repeats=True)
     if option.written.repeat:
@@ -157,6 +160,26 @@ def _files(option: Option, kind: Any, tokens: Sequence[Token]) -> list[Path]:
 def _mapping(option: Option, kind: Any, tokens: Sequence[Token]) -> dict[int, list[str]]:
     """NUMBER=A,B words as a mapping; words with the same number add up."""
     values: dict[int, list[str]] = {}
+    for number, text in _numbered(option, tokens):
+        parts = [part.strip() for part in text.split(",")]
+        values.setdefault(number, []).extend(part for part in parts if part)
+    return values
+
+
+def _mapping_to_text(option: Option, kind: Any, tokens: Sequence[Token]) -> dict[int, str]:
+    """NUMBER=TEXT words as a mapping; raises for a number that comes twice."""
+    values: dict[int, str] = {}
+    for number, text in _numbered(option, tokens):
+        if number in values:
+            raise InputError(
+                f"has two texts for {number}", argument=option.name, use="give one of the two"
+            )
+        values[number] = text.strip()
+    return values
+
+
+def _numbered(option: Option, tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
+    """The number and the text of each word NUMBER=TEXT."""
     for token in tokens:
         word = as_typed(token.value)
         key, _, text = word.partition("=")
@@ -167,9 +190,7 @@ def _mapping(option: Option, kind: Any, tokens: Sequence[Token]) -> dict[int, li
                 argument=option.name,
                 use=f"give {option.written.metavar or 'NUMBER=A,B'}",
             )
-        parts = [part.strip() for part in text.split(",")]
-        values.setdefault(number, []).extend(part for part in parts if part)
-    return values
+        yield number, text
 
 
 def _converted(kind: Any, words: Sequence[str]) -> Any:

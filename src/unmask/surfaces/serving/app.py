@@ -152,8 +152,8 @@ def _add_answers(app: FastAPI, jobs: Jobs, answers: Answers, copies: Copies) -> 
         async def copy(body: Any) -> dict[str, str]:
             """The same question as a line of Python and as a command, which print its answer."""
             values = body.model_dump()
-            if name == "fill" and answers.tabled(values):
-                return copies.of("compare", {**values, "top": None})
+            if name == "fill":
+                return copies.of(*answers.verb_of_fill(values))
             return copies.of(name, answers.measured(values) if name == "dependence" else values)
 
         copy.__annotations__["body"], copy.__name__ = limits.request(name), f"{name}_copy"

@@ -39,6 +39,7 @@ Scores = Annotated[list[Name], Len(1, MOST_SCORES)]
 Places = Annotated[list[Annotated[int, Interval(ge=1, le=100_000)]], Len(1, LONGEST_TEXT)]
 Chosen = Annotated[list[Annotated[int, Interval(ge=0, le=LONGEST_TEXT)]], Len(2, LONGEST_TEXT)]
 Candidates = Annotated[int, Interval(ge=2, le=MOST_CANDIDATES)]
+CandidatesOrAll = Candidates | Literal["all"]
 Completions = Annotated[int, Interval(ge=1, le=MOST_COMPLETIONS)]
 REQUEST = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 """A request has only fields that are declared; every value has the declared type, and every
@@ -81,8 +82,7 @@ class Endpoint:
 OF_FILL: dict[str, Any] = {
     "text": Text,
     "construction": Name,
-    "candidates": Candidates,
-    "exact": None,
+    "candidates": CandidatesOrAll,
 }
 TYPED = "[MASK], [WORD], [GAP:2-5], <mask> or ___"
 BLANKED = "She plays the [MASK] [MASK]."
@@ -93,9 +93,13 @@ ENDPOINTS: dict[str, Endpoint] = {
     "plan": Endpoint("fill", OF_FILL, {"text": BLANKED}),
     "fill": Endpoint(
         "fill",
-        {**OF_FILL, "top": Completions, "targets": Annotated[list[Text], Len(1, MOST_BLANKS)]},
+        {**OF_FILL, "top": Completions},
         {"text": BLANKED, "candidates": 64, "cells": 14},
         more={
+            "targets": (
+                Annotated[list[Text], Len(1, MOST_BLANKS)] | None,
+                Field(None, description="The words that stand in the blanks, one for each."),
+            ),
             "cells": (
                 int,
                 Field(

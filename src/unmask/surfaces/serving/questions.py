@@ -51,12 +51,11 @@ from unmask.surfaces.serving.jobs import FairLock, shared
 from unmask.surfaces.serving.names import in_request
 from unmask.tables.candidates import plan_candidates
 from unmask.tables.unary import pass_count
-from unmask.verbs.answers.blanked_text import FEW, Filling, Grid
-from unmask.verbs.answers.comparison import Comparison
-from unmask.verbs.answers.filling import is_searched
-from unmask.verbs.answers.plots import dependence_in_words, pair_map
-from unmask.verbs.answers.search import Search
+from unmask.verbs.blanked_texts import FEW
+from unmask.verbs.compare import Comparison
 from unmask.verbs.dependence import _candidates_of, dependences
+from unmask.verbs.fill import Completion, completions_of_table, is_searched
+from unmask.verbs.pair_plots import dependence_in_words, pair_map
 
 BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """The blanks of the page; the verbs take the first three of them and the model's own mask token."""
@@ -177,7 +176,7 @@ class Answers:
         constructions their meaning.
         """
         searched, cloze = self._read(request)
-        blanks, lengths = self._blanks(request["text"]), cloze is None
+        blanks, lengths = self.blanks(request["text"]), cloze is None
         if blanks == 1 and not lengths:
             return {
                 "construction": None,
@@ -205,7 +204,7 @@ class Answers:
                 if n <= vocabulary and pass_count([n] * blanks) <= limits.MOST_PASSES
             ]
             sizes += [
-                ["exact", "every token (exact)"] if n == vocabulary else [str(n), f"{n} each"]
+                ["all", "every token (exact)"] if n == vocabulary else [str(n), f"{n} each"]
                 for n in fits
             ]
         first = QUICK if blanks == 2 and takes_long and vocabulary > QUICK else None
@@ -222,26 +221,36 @@ class Answers:
         [GAP], which have several lengths.
         """
         text, targets = request["text"], request.get("targets")
-        grid = Grid(targets=targets, candidates=request["candidates"], exact=request["exact"])
         construction = request["construction"]
         if construction is not None:
-            construction = _rule(construction).name
-        cloze = None if has_several_lengths(text) else self.model.cloze(text, targets=targets)
-        return is_searched(cloze, construction, grid, Search()), cloze
+            construction = _rule(construction)
+        has_lengths = has_several_lengths(text)
+        cloze = None if has_lengths else self.model.cloze(text, targets=targets)
+        searched = is_searched(
+            has_lengths,
+            blanks=0 if cloze is None else len(cloze.block),
+            construction=construction,
+            candidates=request["candidates"],
+            search=None,
+            given={},
+        )
+        return searched, cloze
 
-    def _blanks(self, text: str) -> int:
+    def blanks(self, text: str) -> int:
         count = len(self._typed.findall(text))
         limits.refuse_more(
             count, limits.MOST_BLANKS, "the text has {} blanks", f"blank fewer {self.noun}s"
         )
         return count
 
-    def tabled(self, request: Values) -> bool:
-        """Whether the joint of the blanks is a table, which `unmask.compare` prints with every
-        construction.
+    def verb_of_fill(self, request: Values) -> tuple[str, Values]:
+        """The verb that answers a request of `fill`, and its values: `compare` if the joint of the
+        blanks is a table, which it prints with every construction.
         """
         searched, cloze = self._read(request)
-        return not searched and cloze is not None and len(cloze.block) > 1
+        if not searched and cloze is not None and len(cloze.block) > 1:
+            return "compare", {**request, "top": None}
+        return "fill", self.as_fill(request, self.blanks(request["text"]))
 
     def fill(self, request: Values, progress: Progress | None = None) -> Answer:
         """The blanks of a text, as `unmask.fill`: the best completions under a joint.
@@ -250,7 +259,7 @@ class Answers:
         chosen one and the product), and of two blanks the map, with a token pinned if asked.
         The targets are on it, and among the completions.
         """
-        blanks = self._blanks(request["text"])
+        blanks = self.blanks(request["text"])
         searched, cloze = self._read(request)
         sites = 0 if searched or cloze is None else len(cloze.block)
         if request["pin"] and sites != 2:
@@ -259,10 +268,7 @@ class Answers:
             )
         if cloze is not None and sites > 1:
             return self._compared(request, cloze, progress)
-        verb = {
-            name: request[name]
-            for name in ("text", "construction", "candidates", "exact", "top", "targets")
-        }
+        verb = self.as_fill(request, blanks)
         filling = self._result("fill", verb, progress=progress)
         more: Answer = {
             "blanks": blanks,
@@ -272,9 +278,27 @@ class Answers:
             "note": "",
         }
         more["summary"] = (
-            _plainly(filling.summary) if searched else "What the model itself expects there."
+            _plainly(filling.summary()) if searched else "What the model itself expects there."
         )
-        return {"warning": "", **filling.to_dict(), **more, "completions": _completions(filling)}
+        answer = filling.to_dict()
+        completions = _with_spans(filling.completions)
+        for completion in completions:
+            completion["gold"] = list(completion["tokens"]) == request["targets"]
+        if filling.search is not None:
+            answer |= filling.search.to_dict()
+        return {"warning": "", **answer, **more, "completions": completions}
+
+    def as_fill(self, request: Values, blanks: int) -> Answer:
+        """The request as the verb `fill` takes it, where its joint is not compared: what stands in
+        a single blank is an answer, and a single blank has no construction.
+        """
+        names = ["text", "candidates", "construction", "top"]
+        if blanks == 1 and not has_several_lengths(request["text"]):
+            names = ["text", "top"]
+        values: Answer = {name: request[name] for name in names}
+        if request["targets"] is not None:
+            values["answers"] = [" / ".join(request["targets"])]
+        return values
 
     def _compared(self, request: Values, cloze: Cloze, progress: Progress | None) -> Answer:
         name = _rule(request["construction"] or DEFAULT).name
@@ -283,7 +307,7 @@ class Answers:
             {
                 "name": rule,
                 "label": label_of(rule),
-                "best": _completions(_filling(compared, rule, 1))[0],
+                "best": self._best(compared, rule, 1)[0],
             }
             | _not_none(vars(description))
             for rule, description in compared.descriptions.items()
@@ -308,7 +332,7 @@ class Answers:
                 "text": compared.text,
                 "construction": name,
                 "shape": list(joint.shape),
-                "exact": request["exact"],
+                "exact": request["candidates"] == "all",
                 "beside": True,
             },
             **{
@@ -320,7 +344,7 @@ class Answers:
             "note": f"{note} the blanks lie among them.",
             "warning": not_converged(compared.joints.values()) or "",
             "constructions": described,
-            "completions": _completions(_filling(compared, name, request["top"])),
+            "completions": self._best(compared, name, request["top"]),
             "map": (
                 pair_map(joint, compared.joints[INDEPENDENT], cells, pinned, cloze.gold)
                 if joint.sites == 2
@@ -328,21 +352,28 @@ class Answers:
             ),
         }
 
+    def _best(self, compared: Comparison, name: str, top: int) -> list[Answer]:
+        """The best completions by one of the constructions compared, and the gold one."""
+        joints = compared.joints
+        return _with_spans(
+            completions_of_table(self.model, compared.cloze, joints[name], joints[INDEPENDENT], top)
+        )
+
     def _comparison(
         self, request: Values, name: str, cloze: Cloze, progress: Progress | None
     ) -> Comparison:
         names = [INDEPENDENT]
-        if not request["exact"]:
+        if request["candidates"] != "all":
             names = [one.name for one in all_constructions()]
         names += [name] if name not in names else []
         candidates = self._candidates(cloze, request)
-        key = (request["text"], cloze.block, cloze.gold, candidates, request["exact"], *names)
+        key = (request["text"], cloze.block, cloze.gold, candidates, *names)
         with self._lock:
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key]
-        values = {key: request[key] for key in ("text", "exact", "targets")}
-        values |= {"constructions": names, "construction": name, "candidates": candidates}
+        values = {key: request[key] for key in ("text", "targets")}
+        values |= {"constructions": names, "rank_by": name, "candidates": candidates}
         compared: Comparison = self._result("compare", values, progress=progress)
         with self._lock:
             self._cache[key] = compared
@@ -356,13 +387,11 @@ class Answers:
                 self._cache.popitem(last=False)
         return compared
 
-    def _candidates(self, cloze: Cloze, request: Values) -> int | None:
+    def _candidates(self, cloze: Cloze, request: Values) -> int | str:
         """The candidates of each blank as the verb will be given them; refuses a joint that is
         too large to be served.
         """
-        plan = plan_candidates(
-            self.model, cloze, request["candidates"], request["exact"], force=True
-        )
+        plan = plan_candidates(self.model, cloze, request["candidates"], force=True)
         what = f"{len(plan.sizes)} blanks of {plan.size:,} candidates take {{}} passes"
         limits.refuse_more(
             pass_count(plan.sizes),
@@ -370,7 +399,7 @@ class Answers:
             what,
             f"consider fewer {self.noun}s, or {COMMAND}",
         )
-        return None if request["exact"] else plan.size
+        return "all" if request["candidates"] == "all" else plan.size
 
     def measured(self, request: Values) -> Answer:
         """A request of `dependence` as the verb takes it: the tokens of chosen words as
@@ -730,18 +759,6 @@ KINDS = [("token", "", "[MASK]"), ("word", "w", "[WORD]"), ("gap", "g", "[GAP:1-
 """Kinds of blanks: name, the letter in the page's address, and how a text has it."""
 
 
-def _filling(compared: Comparison, name: str, top: int) -> Filling:
-    joints = compared.joints
-    return Filling(
-        compared.text,
-        compared.model,
-        name,
-        top,
-        compared.cloze,
-        (joints[name], joints[INDEPENDENT]),
-    )
-
-
 def _by_word(tokens: Any) -> list[list[int]]:
     """The places of the tokens of each word; none of a tokenizer that does not know them."""
     words: dict[int, list[int]] = {}
@@ -803,11 +820,9 @@ def _holds_pairs(path: Path) -> bool:
     return any(all(column(first, name) for name in pair) for pair in PAIRS)
 
 
-def _completions(filling: Filling) -> list[Answer]:
+def _with_spans(completions: Sequence[Completion]) -> list[Answer]:
     """The completions, with the place of each token in the text."""
-    return [
-        {**completion.to_dict(), "spans": completion.spans} for completion in filling.completions
-    ]
+    return [{**completion.to_dict(), "spans": completion.spans} for completion in completions]
 
 
 class Copies:

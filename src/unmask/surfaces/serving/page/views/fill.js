@@ -34,7 +34,7 @@ export function open(root, about, values) {
     } });
 
   const names = () => sentence.chosen.map((i, n) => (about.by_character ? `residue ${i + 1}` : `blank ${n + 1}`));
-  const planned = () => (sentence.several ? { text: sentence.template() } : { text: sentence.template(), construction: state.construction || null, candidates: /^\d+$/.test(state.size) ? Number(state.size) : null, exact: state.size === "exact" });
+  const planned = () => (sentence.several ? { text: sentence.template() } : { text: sentence.template(), construction: state.construction || null, candidates: state.size === "all" ? "all" : /^\d+$/.test(state.size) ? Number(state.size) : null });
   // What stands in the blanks, if each is one token: it is on the map, however improbable.
   const targets = () => {
     const words = sentence.chosen.map((i) => sentence.words[i]);
@@ -57,11 +57,11 @@ export function open(root, about, values) {
       plan = await about.api.ask("plan", planned(), signal);
       panel.hidden = false;
       drawControls();
-      const note = state.size === "exact" ? "exact: " : "";
+      const note = state.size === "all" ? "exact: " : "";
       const now = JSON.stringify(planned());
       if (plan.first && !sentence.pinned && now !== known) {
         question.say(`first look: ${plan.first} likely ${word}s of each blank …`);
-        show(await about.api.ask("fill", { ...body(), exact: false, candidates: plan.first }, signal), `First look, ${plan.first} ${word}s of each blank. `);
+        show(await about.api.ask("fill", { ...body(), candidates: plan.first }, signal), `First look, ${plan.first} ${word}s of each blank. `);
         question.stale(false);
       }
       try {
@@ -199,7 +199,7 @@ export function open(root, about, values) {
   function drawControls() {
     keep.hidden = !sentence.filled.size || sentence.typed;
     meaning.textContent = plan.meaning;
-    const sizes = plan.sizes.some(([size]) => size === state.size) ? plan.sizes : [...plan.sizes, [state.size, state.size === "exact" ? "every token (exact)" : `${state.size} each`]];
+    const sizes = plan.sizes.some(([size]) => size === state.size) ? plan.sizes : [...plan.sizes, [state.size, state.size === "all" ? "every token (exact)" : `${state.size} each`]];
     const set = (name) => (value) => { Object.assign(state, { [name]: value, pin: name === "size" ? "" : state.pin, cell: "" }); sentence.pin = state.pin; address.save(); ask(); };
     keeping(controls, () => controls.replaceChildren(...[
       select("Construction", plan.constructions.length > 1 ? state.construction : "", plan.constructions, set("construction")),

@@ -1,4 +1,4 @@
-"""`fill` and `compare` against the tables written out by hand."""
+"""`fill` over tables, against the tables written out by hand."""
 
 import json
 from itertools import product
@@ -40,8 +40,9 @@ def test_one_blank_is_the_models_own_conditional_among_regular_tokens(tiny):
     assert [c.tokens for c in filling.completions] == [
         (tiny.token(tiny.regular_ids[i]),) for i in best.indices
     ]
+    texts = ["the [MASK] sat .", TWO]
     for name in NAMES:
-        other = unmask.fill("the [MASK] sat .", model=tiny, top=3, construction=name)
+        other, _ = unmask.fill(texts, model=tiny, top=3, construction=name)
         assert other.completions == filling.completions
         assert other.joint.name == name
 
@@ -50,7 +51,7 @@ def test_two_blanks_against_a_plain_loop(tiny):
     """mrf and product over all 12 x 12 fillings with regular tokens, from single passes of the
     Hugging Face network.
     """
-    filling = unmask.fill(TWO, model=tiny, construction="mrf", exact=True, top=200)
+    filling = unmask.fill(TWO, model=tiny, construction="mrf", candidates="all", top=200)
     ids, (a, b) = list(filling.cloze.ids), filling.cloze.block
     regular = tiny.regular_ids
     masked_a, masked_b = plain_log_probs(tiny, ids, a), plain_log_probs(tiny, ids, b)
@@ -115,69 +116,6 @@ def test_html_escapes_what_the_user_typed(tiny):
     assert "&lt;i&gt;" in html
 
 
-def test_compare_describes_each_joint(tiny):
-    comparison = unmask.compare(TWO, model=tiny, top=6)
-    assert list(comparison.joints) == list(NAMES)
-    for name, row in comparison.descriptions.items():
-        dense = unmask.fill(TWO, model=tiny, construction=name).joint.dense().double()
-        entropy = -float((dense.exp() * dense).sum())
-        parts = [-float((m.exp() * m).sum()) for m in (dense.logsumexp(0), dense.logsumexp(1))]
-        assert row.entropy == pytest.approx(entropy, abs=1e-4)
-        assert row.total_correlation == pytest.approx(sum(parts) - entropy, abs=1e-4)
-        assert row.g_kl is None
-        assert row.p_ppl is None
-    assert comparison.descriptions["product"].total_correlation == pytest.approx(0, abs=1e-4)
-    assert comparison.descriptions["balanced"].total_correlation > 0.01
-
-
-@pytest.mark.parametrize(
-    ("options", "ranks"),
-    [({}, "restarted"), ({"construction": "mrf"}, "mrf"), ({"constructions": "mrf,hcb"}, "hcb")],
-)
-def test_compare_shows_the_best_of_the_construction_that_ranks(tiny, options, ranks):
-    comparison = unmask.compare(TWO, model=tiny, top=6, **options)
-    best = comparison.joints[ranks].dense().double().exp().flatten().topk(6).values.tolist()
-    assert [exp(c.log_probs[ranks]) for c in comparison.completions] == pytest.approx(
-        best, abs=1e-5
-    )
-    assert comparison.to_frame().shape == (6, len(comparison.joints) + 1)
-    assert comparison.to_dict()["ranked_by"] == ranks
-
-
-@pytest.mark.parametrize("text", [TWO, "a [MASK] [MASK] [MASK] ."])
-def test_compare_has_the_chain_over_all_orders_beside_the_others(tiny, text):
-    compared = unmask.compare(text, model=tiny, top=5, construction="chain")
-    searched = unmask.fill(text, model=tiny, top=500, search=unmask.Search(mass=0.9))
-    known = {c.tokens: c.log_prob for c in searched.completions}
-    for completion in compared.completions:
-        assert completion.orders_log_prob == pytest.approx(known[completion.tokens], abs=1e-4)
-
-
-def test_compare_with_gold_tokens_has_the_metrics(tiny):
-    comparison = unmask.compare(TWO, model=tiny, targets=["cat", "mat"], top=3)
-    gold = tiny.tokenizer.convert_tokens_to_ids(["cat", "mat"])
-    shown = [c for c in comparison.completions if c.is_gold]
-    assert len(shown) == 1
-    assert shown[0].tokens == ("cat", "mat")
-    for name, row in comparison.descriptions.items():
-        log_prob = float(comparison.joints[name].log_prob(gold))
-        assert row.gold_log_prob == pytest.approx(log_prob, abs=1e-4)
-        assert row.p_ppl == pytest.approx(exp(-log_prob / 2), rel=1e-3)
-        assert row.g_kl >= 0
-        assert row.a_kl >= -1e-6
-    by_position = unmask.compare("the cat sat on the mat .", model=tiny, positions=[2, 6], top=3)
-    assert by_position.to_dict() == {**comparison.to_dict(), "text": "the cat sat on the mat ."}
-
-
-def test_compare_needs_two_blanks_and_known_names(tiny):
-    with pytest.raises(InputError, match="one blank"):
-        unmask.compare("the [MASK] sat .", model=tiny)
-    with pytest.raises(InputError, match="'x' is unknown"):
-        unmask.compare(TWO, model=tiny, constructions=["x"])
-    with pytest.raises(InputError, match="construction mrf is not among those compared"):
-        unmask.compare(TWO, model=tiny, constructions=["hcb"], construction="mrf")
-
-
 def test_a_list_of_texts_gives_the_answers_of_each(tiny):
     texts = [
         TWO,
@@ -205,30 +143,15 @@ def test_a_list_of_texts_gives_the_answers_of_each(tiny):
     assert [d.text for d in unmask.dependence(pairs, model=tiny)] == pairs
 
 
-def test_fill_and_compare_give_one_answer_to_one_question(tiny):
-    """Words that few candidates would leave out: both put them in, and say the same."""
-    least = unmask.fill(TWO, model=tiny, exact=True, top=144).completions[-1].tokens
-    filling = unmask.fill(TWO, model=tiny, candidates=2, targets=list(least))
-    comparison = unmask.compare(TWO, model=tiny, candidates=2, targets=list(least))
-    (ours,) = [c for c in filling.completions if c.is_gold]
-    (theirs,) = [c for c in comparison.completions if c.is_gold]
-    assert ours.tokens == theirs.tokens == least
-    assert ours.log_prob == pytest.approx(theirs.log_probs["restarted"], abs=1e-6)
-    assert ours.log_prob > -50
-    assert comparison.descriptions["restarted"].gold_log_prob == pytest.approx(
-        ours.log_prob, abs=1e-5
-    )
-
-
 def test_few_candidates_are_told(tiny):
     few = unmask.fill(TWO, model=tiny, candidates=1)
     assert few.candidates_mass < 0.5
     assert "less than half" in few._repr_html_()
-    assert "give more candidates" in few.summary
+    assert "give more candidates" in few.summary()
     named = unmask.fill("the [MASK] sat .", model=tiny, alphabet=["mat"])
-    assert "less than half" in named.summary
-    assert "candidates" not in named.summary
-    assert "less than half" not in unmask.fill(TWO, model=tiny, exact=True)._repr_html_()
+    assert "less than half" in named.summary()
+    assert "candidates" not in named.summary()
+    assert "less than half" not in unmask.fill(TWO, model=tiny, candidates="all")._repr_html_()
 
 
 def test_an_alphabet_is_all_that_blanks_take(tiny):
@@ -240,30 +163,15 @@ def test_an_alphabet_is_all_that_blanks_take(tiny):
         "mat",
     }
     with pytest.raises(InputError, match="not in the alphabet"):
-        unmask.fill(TWO, model=tiny, alphabet=["cat", "dog"], targets=["cat", "mat"])
+        unmask.fill(TWO, model=tiny, alphabet=["cat", "dog"], answers=["cat mat"])
 
 
 def test_a_frame_of_completions(tiny):
-    filling = unmask.fill(TWO, model=tiny, top=3, targets=["cat", "mat"])
+    filling = unmask.fill("the cat sat on the mat .", model=tiny, top=3, positions=[2, 6])
     frame = filling.to_frame()
     assert list(frame) == ["text", "blank_1", "blank_2", "log_prob", "product_log_prob", "gold"]
     assert frame["log_prob"].tolist() == [c.log_prob for c in filling.completions]
     assert frame["gold"].sum() == 1
-
-
-def test_the_figure_is_checked_first_and_left_by_the_call(tiny, tmp_path):
-    unmask.compare("the [MASK] $x_{$ [MASK]", model=tiny, figure=tmp_path / "joint.svg")
-    assert "the [MASK] $x_{$ [MASK]" in (tmp_path / "joint.svg").read_text()
-    for path, message in (
-        (tmp_path / "none" / "a.png", "does not exist"),
-        (tmp_path / "a.gif", "no known ending"),
-    ):
-        with pytest.raises(InputError, match=message):
-            unmask.compare(TWO, model=tiny, figure=path)
-    with pytest.raises(InputError, match="one figure"):
-        unmask.compare([TWO, TWO], model=tiny, figure=tmp_path / "a.png")
-    with pytest.raises(InputError, match="the text has 3"):
-        unmask.compare("[MASK] [MASK] [MASK]", model=tiny, figure=tmp_path / "a.png")
 
 
 def test_texts_of_a_table_are_filled(tiny, tiny_folder, tmp_path):
@@ -282,23 +190,3 @@ def test_texts_of_a_table_are_filled(tiny, tiny_folder, tmp_path):
     )
     rows = [json.loads(line) for line in printed.stdout.splitlines()]
     assert [row["text"] for row in rows] == ["the [MASK] sat .", "a [MASK] sat ."]
-
-
-def test_many_constructions_are_compared_in_eighty_columns(tiny_folder):
-    joints = (
-        "product,mrf_logit,mrf,hcb,arnold_gokhale,balanced,pseudo_gibbs,restarted,chain,"
-        "family:0.5,0.25,family:0.1,0.2"
-    )
-    typed = [
-        "compare",
-        "the [MASK] sat on the [MASK] .",
-        "--model",
-        str(tiny_folder),
-        "--constructions",
-        joints,
-        "--top",
-        "2",
-    ]
-    lines = invoke(typed, env={"COLUMNS": "80"}).stdout.splitlines()
-    assert sum("completion" in line for line in lines) == 3
-    assert max(map(len, lines)) <= 80

@@ -10,7 +10,7 @@ from unmask.common.cloze import Cloze
 from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
-from unmask.verbs.answers.plots import pair_map
+from unmask.verbs.pair_plots import pair_map
 
 TWO = "the [MASK] sat on the [MASK] ."
 

@@ -36,7 +36,7 @@ def test_all_orders_of_a_sentence(english, on_gpu):
     "text", ["A [MASK] of [MASK] and [MASK].", "She plays the [WORD] in a band.", "A [GAP:9]."]
 )
 def test_fillings(english, on_gpu, text):
-    options = {"top": 5, "passes": 300, "forbid": ["song"]}
+    options = {"top": 5, "max_passes": 300, "forbid": ["song"]}
     expected, filling = (
         unmask.fill(text, **arguments(unmask.fill, {"model": model, **options}))
         for model in (english, on_gpu)

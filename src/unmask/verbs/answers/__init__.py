@@ -1,1 +1,0 @@
-"""One text in, one object out: completions, comparisons, dependence, and their figures."""
