@@ -40,6 +40,8 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "max_new_tokens": "length",
     "temperature": "energy_temperature",
     "paper": "constructions",
+    "init": "start",
+    "random_start": "start",
     "lengths": "length_beam",
     "corpus": "data",
 }
@@ -72,7 +74,7 @@ OF_OTHER_VERBS: dict[tuple[str, str], str] = {
     },
     **{
         ("generate", name): "sample"
-        for name in ("burn_in", "energy", "init", "kernel", "random_start", "sweeps", "thin")
+        for name in ("burn_in", "energy", "init", "kernel", "start", "sweeps", "thin")
     },
     ("mutants", "measured"): "assay",
     ("mutants", "ranking"): "assay",

@@ -305,7 +305,7 @@ def sample(options: dict[str, Any]) -> None:
     if template is not None and file_name(template) == IS_NAMED:
         raise InputError(
             f"the text {shown(template)} {IS_NAMED}",
-            use=f"give {argument_name('init', template)} to start from its texts",
+            use=f"give {argument_name('start', template)} to start from its texts",
         )
     one_result("sample", options)
 
