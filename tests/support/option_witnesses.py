@@ -412,7 +412,6 @@ WITNESSES = {
         },
         exempt={
             **HERE,
-            
             "size in data": WHOLE_SHAPE,
             "size in parallel": WHOLE_SHAPE,
             "size in epochs": WHOLE_SHAPE,
