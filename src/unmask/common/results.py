@@ -81,6 +81,12 @@ class Result:
         """Whether nothing failed; the command ends with exit code 1 if something did."""
         return True
 
+    def stream(self) -> str | None:
+        """Lines for other programs, which the command prints on standard output; what a person
+        sees then goes to standard error. None for results without them.
+        """
+        return None
+
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended the work early; the command then ends as an interrupted one."""
