@@ -44,6 +44,7 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "random_start": "start",
     "lengths": "length_beam",
     "corpus": "data",
+    "resume": "out",
 }
 """Names that other tools have for arguments of ours, or that ours had; used only where the function
 has ours and not theirs. Of several names of ours the first that the function has is meant. One may
