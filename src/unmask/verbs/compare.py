@@ -296,7 +296,7 @@ class Comparison(Result):
         """One row per completion, one column of probabilities per construction, then that of
         the chain rule over all orders.
         """
-        import pandas
+        from unmask.common.lazy import pandas
 
         rows = []
         for one in self.completions:

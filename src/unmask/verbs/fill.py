@@ -378,7 +378,7 @@ class Filling(Result):
         """One row per completion: text, one column per blank, log_prob, of a search
         standard_error, product_log_prob, gold.
         """
-        import pandas
+        from unmask.common.lazy import pandas
 
         rows = []
         for one in self.completions:
