@@ -21,6 +21,7 @@ VALUES = {
     "construction": ("pseudo_gibbs", "pseudo_gibbs"),
     "constructions": ("all", "all"),
     "data": ("texts.txt", "texts.txt"),
+    "decoder": ("mask-predict", "mask-predict"),
     "epochs": (2.0, "2"),
     "field": ("text", "text"),
     "figure": ("map.png", "map.png"),
@@ -29,6 +30,7 @@ VALUES = {
     "format": ("csv", "csv"),
     "heads": (1, "1"),
     "init": ("start", "start"),
+    "kernel": ("mh", "mh"),
     "layers": (1, "1"),
     "length": (12, "12"),
     "mask_source": (0.1, "0.1"),
@@ -44,7 +46,9 @@ VALUES = {
     "scheme": ("random", "random"),
     "seed": (0, "0"),
     "size": ("mini", "mini"),
+    "start": ("random", "random"),
     "steps": (3, "3"),
+    "sweeps": (2, "2"),
     "support": ("regular", "regular"),
     "template": ("a [MASK]", "a [MASK]"),
     "text": ("a [MASK] [MASK]", "a [MASK] [MASK]"),
@@ -67,6 +71,7 @@ NEEDED = {
     "minimal_pairs": ("data",),
     "score": ("texts",),
     "train": ("out",),
+    "translate": ("data", "model"),
 }
 RIGHT = {
     "text": ("a [MASK] [MASK]", "a [MASK] [MASK]"),
@@ -74,6 +79,7 @@ RIGHT = {
     "data": ("texts.txt", "texts.txt"),
     "out": ("run", "run"),
     "texts": (["a cat"], "a cat"),
+    "model": ("folder", "folder"),
 }
 """What each verb needs, and right values of it."""
 

@@ -42,6 +42,8 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "paper": "constructions",
     "init": "start",
     "random_start": "start",
+    "lengths": "length_beam",
+    "corpus": "data",
 }
 """Names that other tools have for arguments of ours, or that ours had; used only where the function
 has ours and not theirs. Of several names of ours the first that the function has is meant. One may

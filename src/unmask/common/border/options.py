@@ -234,6 +234,8 @@ def _with_fields(
     method = mark(annotation, TakesMethod)
     if method is not None:
         chosen = default if value is None else value
+        if chosen is None:
+            chosen = method.meant_by(changes)
         if chosen is None:  # the function chooses the method itself
             raise _without_method(method, parameter, next(iter(changes)))
         methods = method.accepted(parameter, chosen)

@@ -58,8 +58,8 @@ TEXT = Option(
     parameter="text_",
 )
 SEVERAL_TEXTS = Annotated[list[str] | None, Written(metavar="TEXT", repeat=True)]
-WITHOUT_JSON = ("translate", "serve")
-"""They print JSON lines, or nothing that JSON could hold."""
+WITHOUT_JSON = ("serve",)
+"""They print nothing that JSON could hold."""
 
 
 def command_name(verb: str) -> str:

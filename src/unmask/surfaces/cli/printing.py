@@ -63,11 +63,17 @@ def _message(line: str) -> None:
 
 
 def show_result(result: Result, write: NameWriter = in_python) -> None:
-    """Print a result on standard output.
+    """Print a result on standard output; of one that has lines for other programs, these, and the
+    result on standard error.
 
     write   writes the arguments that sentences name
     """
-    print_result(terminal.console(at_least=terminal.USUAL), result, write)
+    lines = result.stream()
+    if lines is None:
+        print_result(terminal.console(at_least=terminal.USUAL), result, write)
+    else:
+        print(lines, end="")
+        print_result(terminal.messages(), result, write)
 
 
 def one_result(verb: str, options: dict[str, Any]) -> int:
@@ -293,24 +299,3 @@ def with_template(verb: str, options: dict[str, Any]) -> int:
             use = f"give {argument_name(START, template)} to start from its texts"
         raise InputError(f"the text {shown(template)} {IS_NAMED}", use=use)
     return one_result(verb, options)
-
-
-# ---- a corpus: translate ----
-
-
-def translate(options: dict[str, Any]) -> None:
-    """Print translations as JSON lines, and figures where there are references."""
-    with terminal.progress() as report:
-        translations = unmask.translate(**options, progress=report)
-    files = [
-        options.get("save"),
-        Path(options["out"]) / "translations.jsonl" if "out" in options else None,
-    ]
-    places = [file for file in files if file is not None]
-    if not places:
-        print(translations.lines(), end="")
-    if translations.figures is not None:
-        screen = terminal.console() if places else terminal.messages()
-        screen.print(str(translations.figures), soft_wrap=True)
-    if places:
-        _message(f"translations are in {' and '.join(map(str, places))}")
