@@ -176,6 +176,7 @@ class Wrong:
 OF_MODELS = "a room calls it with ids of its own; MaskedLM has a checked method beside it"
 IN_ITS_OWN_WORDS = "it needs the object to tell what is wrong"
 UNCHECKED = {
+    "ChainSamples.rates_of": "a room calls it",
     "ChainStreams.at": IN_ITS_OWN_WORDS,
     "ChainStreams.of": "a room calls it; `at` is the checked one",
     "Frontier.name_of": "a room calls it, with a row of its own",
@@ -193,6 +194,7 @@ UNCHECKED = {
     "Profile.check": "a room calls it",
     "Profile.estimate": "a room calls it",
     "Profile.of": IN_ITS_OWN_WORDS,
+    "Result.view": "a surface calls it, with its own way to write names",
     "SampleSettings.keeps": "a room calls it in every sweep",
     "SampleSettings.kept_after": "a room calls it",
     "Score.compute": "a room calls it",
@@ -260,7 +262,15 @@ def test_there_are_public_methods():
     assert {"Joint.topk", "MaskedLM.logits", "Cloze.filled", "MaskedLM.load"} <= set(METHODS)
 
 
-@pytest.mark.parametrize("name", sorted(set(METHODS) - set(UNCHECKED)))
+def defined_as(name: str) -> str:
+    """The method with the class that defines it, which may be a base class."""
+    return inspect.unwrap(METHODS[name]).__qualname__
+
+
+CHECKED_ONES = [name for name in sorted(METHODS) if not {name, defined_as(name)} & set(UNCHECKED)]
+
+
+@pytest.mark.parametrize("name", CHECKED_ONES)
 def test_public_methods_check_their_arguments(name):
     """Each argument in turn is of a kind that it cannot be; no object is needed, since the check
     comes before the method looks at its own.

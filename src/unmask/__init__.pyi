@@ -50,7 +50,6 @@ from .sampling.kernels.mh import MH as MH
 from .sampling.kernels.sequential_block import SequentialBlock as SequentialBlock
 from .sampling.settings import GenerateSettings as GenerateSettings
 from .sampling.settings import SampleSettings as SampleSettings
-from .sampling.settings import Start as Start
 from .sampling.target import Target as Target
 from .scoring.scores.any_order import AnyOrder as AnyOrder
 from .scoring.scores.decoder_law import DecoderLaw as DecoderLaw

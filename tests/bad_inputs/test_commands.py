@@ -122,7 +122,7 @@ def test_models_that_cannot_serve(refused, name, line):
 
 ENDLESS = {
     "fill": "fill 'the [MASK] {word}'",
-    "a start": "sample --out {new} --init {file}",
+    "a start": "sample --out {new} --start {file}",
 }
 
 

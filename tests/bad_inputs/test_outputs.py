@@ -49,7 +49,7 @@ FOLDERS = {
     "frontier --out": "frontier {input} --model {model} --out {to}",
     "score --out": "score --file {input} --model {model} --out {to}",
     "minimal-pairs --out": "minimal-pairs {input} --model {model} --out {to}",
-    "sample --out": "sample --init {input} --alphabet {words} --model {model} --out {to}",
+    "sample --out": "sample --start {input} --alphabet {words} --model {model} --out {to}",
     "train --out": "train {input} --valid {words} --out {to}",
     "train init --out": "train {input} --init {model} --out {to}",
     "train parallel --out": "train --parallel {input} {words} --tokenizer {model} --out {to}",

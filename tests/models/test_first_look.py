@@ -49,7 +49,7 @@ def warned(call, of="worse than a uniform") -> list[str]:
         lambda model: unmask.score(TEXT.replace("[MASK]", "dog"), model=model),
         lambda model: unmask.sample(
             model=model,
-            start=unmask.Start(init=[TEXT.replace("[MASK]", "dog")]),
+            start=[TEXT.replace("[MASK]", "dog")],
             chains=1,
             sweeps=1,
             kernel="gibbs",

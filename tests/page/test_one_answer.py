@@ -209,7 +209,7 @@ def test_a_chain_says_how_far_to_trust_it(page):
         "The [MASK] [MASK] slept.",
         chains=2,
         sweeps=5,
-        start=unmask.Start(init=["The old man slept."]),
+        start=["The old man slept."],
     )
     lines = page.tab.locator(".verdict p").all_inner_texts()
     assert lines == run.diagnosis.verdict()

@@ -17,7 +17,7 @@ from support.sampling_cases import flat_settings
 from unmask.common.border.options import arguments
 from unmask.common.errors import InputError
 from unmask.sampling.chains.sample_folder import load_run
-from unmask.sampling.settings import SampleSettings
+from unmask.sampling.settings import SampleSettings, starts_of, tokens_of_alphabet
 
 SMALL = {"chains": 3, "sweeps": 4, "length": 4, "seed": 7}
 
@@ -44,26 +44,42 @@ TEMPLATES = [
     ({"template": ""}, "empty"),
     ({"template": "the [MASK]", "length": 4}, "length is not used with template"),
     (
-        {"template": "the [MASK]", "allow": {2: []}},
+        {"template": "the [MASK]", "allow": {1: []}},
         "no token satisfies the constraint at position 2",
     ),
-    ({"template": "the [MASK]", "allow": {2: ["[SEP]"]}}, "allow at position 2|not a word of it"),
-    ({"template": "the [MASK]", "allow": {1: ["cat"]}}, "not free: the blanks are at 2"),
-    ({"template": "the [MASK]", "allow": {2: ["cat dog"]}}, "2 tokens of the model"),
-    ({"template": "the [MASK]", "allow": {2: ["zebra"]}}, "zebra"),
-    ({"init": 5}, "init 5 is not a list of texts: give a file or a list of texts"),
-    ({"init": [None]}, r"init \[None\] is not a list of texts: give a file or a list of texts"),
-    ({"init": []}, "no text to start from"),
-    ({"init": ["the [MASK]"]}, "has a blank"),
-    ({"init": ["the zebra"]}, "special token, or one that the model does not know"),
-    ({"init": ["the cat"], "random_start": True}, "init and random_start were both given"),
-    ({"init": ["the cat"], "length": 4}, "length is not used with init"),
+    ({"template": "the [MASK]", "allow": {1: ["[SEP]"]}}, "allow of blank 1|not a word of it"),
     (
-        {"init": ["the cat sat"], "template": "the [MASK]"},
+        {"template": "the [MASK]", "allow": {2: ["cat"]}},
+        "allow names blank 2, and the text has 1: number them from 1",
+    ),
+    ({"template": "the [MASK]", "allow": {0: ["cat"]}}, "allow names blank 0, and the text has 1"),
+    (
+        {"template": "the [MASK]", "allow": {1: ["tree"]}, "alphabet": ["cat"]},
+        "allow names no token of the alphabet for blank 1",
+    ),
+    ({"template": "the [MASK]", "allow": {1: ["cat dog"]}}, "2 tokens of the model"),
+    ({"template": "the [MASK]", "allow": {1: ["zebra"]}}, "zebra"),
+    ({"start": 5}, "start 5 is not a list of texts: give ancestral, random, a file or a list"),
+    ({"start": [None]}, r"start \[None\] is not a list of texts: give ancestral, random, a file"),
+    ({"start": []}, "no text to start from"),
+    ({"start": ["the [MASK]"]}, "has a blank"),
+    ({"start": ["the zebra"]}, "special token, or one that the model does not know"),
+    ({"start": ["the cat"], "length": 4}, "length is not used with texts to start from"),
+    (
+        {"start": ["the cat sat"], "template": "the [MASK]"},
         "another number of tokens than the template",
     ),
-    ({"init": ["a cat"], "template": "the [MASK]"}, "differs from the template"),
-    ({"init": "/nowhere/starts.txt"}, "does not exist"),
+    ({"start": ["a cat"], "template": "the [MASK]"}, "differs from the template"),
+    ({"start": "/nowhere/starts.txt"}, "is no file, and neither ancestral nor random"),
+    ({"start": "randm"}, "start 'randm' is no file, and neither ancestral nor random"),
+    (
+        {"start": ["the cat", "a dog"], "chains": 1},
+        "start has 2 texts to start from, and chains=1 takes 1 of them: give chains=2 or more",
+    ),
+    (
+        {"length": [3, 4, 5], "chains": 1},
+        "length has 3 lengths, and chains=1 takes 1 of them: give chains=3 or more",
+    ),
 ]
 
 
@@ -93,7 +109,16 @@ OF_DECODERS = [
     ({"length": []}, "length is empty"),
     ({"template": "the [MASK]", "length": 4}, "length is not used with template"),
     ({"template": "the cat"}, "no blank"),
-    ({"template": "the [MASK]", "allow": {1: ["cat"]}}, "not free: the blanks are at 2"),
+    ({"length": [3, 4], "n_texts": 1}, "length has 2 lengths, and n_texts=1 takes 1 of them"),
+    (
+        {"template": "the [MASK]", "allow": {2: ["cat"]}},
+        "allow names blank 2, and the text has 1: number them from 1",
+    ),
+    ({"template": "the [MASK]", "allow": {0: ["cat"]}}, "allow names blank 0, and the text has 1"),
+    (
+        {"template": "the [MASK]", "allow": {1: ["tree"]}, "alphabet": ["cat"]},
+        "allow names no token of the alphabet for blank 1",
+    ),
     ({"alphabet": ["zebra"]}, "zebra"),
     ({"judge": "/nowhere"}, "nowhere"),
 ]
@@ -167,7 +192,8 @@ def test_a_kernel_alone_refuses_in_one_line(tiny, call, message):
     [
         (["--kernel", "gibs"], "did you mean gibbs"),
         (["--length", "many"], "--length 'many' is not valid"),
-        (["--init", "/"], "is a folder"),
+        (["--start", "/"], "is a folder"),
+        (["--init", "x.txt"], "did you mean --start"),
         (["--together", "3"], "--together"),
         (["--kernel", "verified", "--sets", "4"], "use unmask generate --decoder verified"),
         (["--sets", "4"], "--sets is not an option: use unmask generate"),
@@ -317,8 +343,8 @@ def test_a_folder_without_the_settings_of_this_version_is_refused(tiny, folder):
 
 @pytest.mark.parametrize("kind", [list, tuple, iter, np.array, pandas.Series, pandas.Index])
 def test_starts_and_alphabets_of_every_kind_of_list(kind):
-    assert unmask.Start(init=kind(["a man", " a dog "])).init == ("a man", "a dog")
-    assert unmask.Start(alphabet=kind(["cat", "dog"])).alphabet == ("cat", "dog")
+    assert starts_of(kind(["a man", " a dog "])) == ("a man", "a dog")
+    assert tokens_of_alphabet(kind(["cat", "dog"])) == ("cat", "dog")
 
 
 @pytest.mark.parametrize(
@@ -336,9 +362,9 @@ def test_starts_and_alphabets_of_every_kind_of_list(kind):
     ],
 )
 def test_no_list_of_texts_is_read_as_one(value):
-    for name in ("init", "alphabet"):
+    for name, read in (("start", starts_of), ("alphabet", tokens_of_alphabet)):
         with pytest.raises(InputError, match=f"^{name} .* is not a list of texts: give "):
-            unmask.Start(**{name: value})
+            read(value)
 
 
 def test_what_is_no_run_is_named_in_one_line():

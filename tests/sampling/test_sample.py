@@ -11,6 +11,7 @@ from sampling.test_sample_command import unmask as command
 from unmask.common.errors import InputError
 from unmask.common.files import in_json
 from unmask.sampling.kernels.kernel import KERNELS
+from unmask.sampling.settings import starts_of
 
 
 def contents(folder):
@@ -32,9 +33,9 @@ def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_pa
             "sample",
             "the [MASK] [MASK] on .",
             "--allow",
-            "2=cat",
+            "1=cat",
             "--allow",
-            "2=dog,mat",
+            "1=dog,mat",
             "--chains",
             3,
         ),
@@ -44,7 +45,7 @@ def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_pa
     assert ran.exit_code == 0, ran.output
     run = unmask.sample(
         "the [MASK] [MASK] on .",
-        start=unmask.Start(allow={2: ["cat", "dog", "mat"]}),
+        allow={1: ["cat", "dog", "mat"]},
         chains=3,
         sweeps=6,
         burn_in=1,
@@ -99,17 +100,15 @@ def test_what_a_diagnosis_shows(tiny, tmp_path):
     assert "mh" in repr(diagnosis)
 
 
-def test_init_takes_texts_or_a_file(tiny, tmp_path):
+def test_chains_start_from_texts_or_a_file(tiny, tmp_path):
     (tmp_path / "starts.txt").write_text("the cat sat\na dog ran under the tree\n")
     one = unmask.sample(
-        start=unmask.Start(init=["the cat sat", "a dog ran under the tree"]),
+        start=["the cat sat", "a dog ran under the tree"],
         chains=3,
         sweeps=2,
         model=tiny,
     )
-    other = unmask.sample(
-        start=unmask.Start(init=tmp_path / "starts.txt"), chains=3, sweeps=2, model=tiny
-    )
+    other = unmask.sample(start=tmp_path / "starts.txt", chains=3, sweeps=2, model=tiny)
     assert (
         [row["text"] for row in one.starts]
         == [row["text"] for row in other.starts]
@@ -126,21 +125,16 @@ def test_an_alphabet_restricts_every_site(tiny, tmp_path):
         tmp_path / "words.txt",
         str(tmp_path / "words.txt"),
     ):
-        run = unmask.sample(
-            start=unmask.Start(alphabet=alphabet), length=4, chains=4, sweeps=5, model=tiny
-        )
+        run = unmask.sample(alphabet=alphabet, length=4, chains=4, sweeps=5, model=tiny)
         assert {word for text in run.texts for word in text.split()} == {
             "cat",
             "dog",
             "mat",
         }
-        assert run.settings.start.alphabet == ("cat", "dog", "mat")
-    start = unmask.Start(alphabet="cat,dog", allow={2: ["dog", "tree"]})
-    both = unmask.sample("the [MASK] [MASK]", start=start, chains=2, sweeps=3, model=tiny)
+        assert run.settings.alphabet == ("cat", "dog", "mat")
+    options = {"alphabet": "cat,dog", "chains": 2, "sweeps": 3, "model": tiny}
+    both = unmask.sample("the [MASK] [MASK]", allow={1: ["dog", "tree"]}, **options)
     assert {text.split()[1] for text in both.texts} == {"dog"}
-    with pytest.raises(InputError, match="no token satisfies the constraint at position 2"):
-        start = unmask.Start(alphabet="cat,dog", allow={2: ["tree"]})
-        unmask.sample("the [MASK] [MASK]", start=start, chains=2, sweeps=3, model=tiny)
 
 
 def test_user_terms_are_added_and_forbid(tiny):
@@ -154,7 +148,7 @@ def test_user_terms_are_added_and_forbid(tiny):
 
     cats_forbidden = unmask.Energy(user_terms=[no_cats])
     run = unmask.sample(
-        start=unmask.Start(init=["the dog sat"]),
+        start=["the dog sat"],
         chains=8,
         sweeps=10,
         energy=cats_forbidden,
@@ -166,7 +160,7 @@ def test_user_terms_are_added_and_forbid(tiny):
         match="forbidden by a user term, where the target is zero: give starts that it allows",
     ):
         unmask.sample(
-            start=unmask.Start(init=["the cat sat"]),
+            start=["the cat sat"],
             chains=2,
             sweeps=2,
             energy=cats_forbidden,
@@ -229,6 +223,27 @@ def test_terms_of_texts_are_those_of_their_tokens(tiny):
 
 def test_starts_of_a_fasta_file_are_its_sequences(tmp_path):
     (tmp_path / "starts.fa").write_text(">one of two\nMKT\nLL\n>two\nEVQL\n")
-    start = unmask.Start(init=tmp_path / "starts.fa")
-    assert start.init == ("MKTLL", "EVQL")
-    assert unmask.SampleSettings(start=start, chains=1).start.init == ("MKTLL",)
+    assert starts_of(tmp_path / "starts.fa") == ("MKTLL", "EVQL")
+
+
+def test_partial_has_the_run_so_far(tiny, tmp_path, stop_at):
+    """After 4 sweeps of all groups together, 8 and so on, also of a run that goes on."""
+    options = {"length": [4, 5], "chains": 4, "sweeps": 6, "burn_in": 1, "seed": 3, "model": tiny}
+    whole = unmask.sample(**options)
+    looks = []
+    again = unmask.sample(**options, partial=looks.append)
+    assert again.texts == whole.texts
+    # Two groups of six sweeps, one after the other: the second has begun at the second look.
+    assert [len(look.rows) for look in looks] == [3 * 2, 5 * 2 + 1 * 2]
+    for look in looks:
+        known = {(row["chain"], row["sweep"]): row for row in whole.rows}
+        assert all(known[row["chain"], row["sweep"]] == row for row in look.rows)
+        assert look.about()
+    with pytest.raises(KeyboardInterrupt):
+        unmask.sample(**options, out=tmp_path, progress=stop_at(5))
+    later = []
+    resumed = unmask.sample(**options, out=tmp_path, partial=later.append)
+    assert resumed.texts == whole.texts
+    assert [len(look.rows) for look in later] == [4 * 2, 5 * 2 + 3 * 2]
+    known = {(row["chain"], row["sweep"]): row for row in whole.rows}
+    assert all(known[row["chain"], row["sweep"]] == row for look in later for row in look.rows)

@@ -170,6 +170,16 @@ def test_pairs_are_compared_with_chance(tiny, right, n, verdict):
     assert low <= share <= high
 
 
+@pytest.mark.filterwarnings("ignore::unmask.common.errors.UnmaskWarning")
+def test_numbers_of_pairs_that_differ_between_scores_are_both_shown(tiny):
+    """A word that the model does not know has no left_to_right."""
+    pairs = [{"good": TEXTS[0], "bad": TEXTS[1]}, {"good": "the cat", "bad": "the zebra"}]
+    result = unmask.minimal_pairs(pairs, tiny, score="pll,left_to_right")
+    assert [row["n_pairs"] for row in result.accuracy if row["level"] == "all"] == [2, 1]
+    assert result.tables()[0].rows[-1][:3] == ["all pairs", "1 to 2", 0]
+    assert len(result.missing) == 1
+
+
 def test_pairs_without_scores_are_said_so(tiny):
     result = unmask.minimal_pairs([{"good": "", "bad": ""}], tiny)
     assert isinstance(result, PairScores)

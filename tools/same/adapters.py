@@ -26,6 +26,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 Result = Any
@@ -1041,7 +1042,56 @@ class Fillings61(Training61):
         return value
 
 
+class Starts61(Fillings61):
+    """Names of issue 61: `sample` takes where chains start by `start`, and `allow` and `alphabet`
+    beside it; `allow` numbers blanks from 1, not the positions of tokens.
+    """
+
+    def mark_method(self, name: str, **options: Any) -> Any:
+        """An object of a public class; the former class Start is a group of options."""
+        if name == "Start":
+            return SimpleNamespace(**options)
+        return super().mark_method(name, **options)
+
+    def do_sample(self, model: Any, start: Any = None, **options: Any) -> Result:
+        """Samples of chains."""
+        if start is not None:
+            options["start"] = getattr(start, "init", "random")
+        return self.public("sample")(model=model, **options)
+
+    def do_generated(
+        self, model: Any, kernel: Any, n_texts: int, seed: int = 0, **options: Any
+    ) -> Result:
+        """Texts of a decoder."""
+        start = options.pop("start", None)
+        if start is not None:
+            options["alphabet"] = getattr(start, "alphabet", None)
+            allow = getattr(start, "allow", None)
+            if allow is not None:
+                blanks = list(model.cloze(options["template"]).block)
+                options["allow"] = {
+                    blanks.index(position) + 1: tokens for position, tokens in allow.items()
+                }
+        return super().do_generated(model, kernel, n_texts, seed, **options)
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name; the settings of a run had a group of options."""
+        parts = super().parts(result)
+        if parts is None or type(result).__name__ != "SampleRun":
+            return parts
+        settings = dict(parts["to_dict"]["settings"])
+        start = settings["start"]
+        settings["start"] = {
+            "init": [] if isinstance(start, str) else start,
+            "random_start": start == "random",
+            "allow": settings.pop("allow"),
+            "alphabet": settings.pop("alphabet"),
+        }
+        return {**parts, "to_dict": {**parts["to_dict"], "settings": settings}}
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask.sampling.settings:starts_of", Starts61),
     ("unmask.verbs.fill:FoundBySearch", Fillings61),
     ("unmask.verbs.train:TrainingRun", Training61),
     ("unmask.verbs.sample:SampleRun", Runs61),

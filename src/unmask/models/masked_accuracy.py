@@ -178,19 +178,17 @@ def _read(model: MaskedLM, texts: Sequence[str]) -> _Read:
         n_unknown=n_unknown,
         n_too_long=n_too_long,
         n_refused=len(reasons),
-        why=reasons[0] if reasons else None,
+        why=next(iter(reasons), None),
     )
 
 
 def _positions(model: MaskedLM, rows: Sequence[Sequence[int]]) -> list[Position]:
     """All positions of the rows whose tokens are not special."""
     special = set(model.special_ids)
-    return [
-        (row, place)
-        for row, ids in enumerate(rows)
-        for place, token in enumerate(ids)
-        if token not in special
-    ]
+    positions = []
+    for row, ids in enumerate(rows):
+        positions += [(row, place) for place, token in enumerate(ids) if token not in special]
+    return positions
 
 
 @dataclass

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow
     from filelock import BaseFileLock
 
-FORMAT = 3
+FORMAT = 4
 """The format of run folders. Whoever renames a setting, or changes what a run computes from the
 same settings, raises it: a folder of another format is refused, instead of one that holds rows
 of two kinds of mathematics."""

@@ -7,18 +7,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
 
 from annotated_types import Interval
 
 from unmask.common.border.calls import changed, checked, settings, trusted
-from unmask.common.border.marks import ShownType, Written
-from unmask.common.checks import texts_in_order
+from unmask.common.checks import shown, texts_in_order
 from unmask.common.errors import InputError, argument_name
 from unmask.common.files import user_path
 from unmask.runs.lines import plain_texts
-from unmask.runs.unpacking import source_name
+from unmask.runs.unpacking import STANDARD_INPUT, source_name
 from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.energies.energy import (
     ModelEnergy,
@@ -32,6 +31,7 @@ from unmask.sampling.kernels.mh import MH
 from unmask.sampling.methods import OwnMethod, SampleMethod, method_of_stored, stored_method
 
 MOST_SWEEPS = 10**9
+DEFAULT_LENGTH = 12  # free tokens of a text
 Lengths = Annotated[int, Interval(ge=1, le=LONGEST)]
 Chains = Annotated[int, Interval(ge=1, le=10**6)]
 Sweeps = Annotated[int, Interval(ge=1, le=MOST_SWEEPS)]
@@ -39,51 +39,19 @@ BurnIn = Annotated[int, Interval(ge=0, le=MOST_SWEEPS)]
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 
 
-@settings
-class Start:
-    """Where chains start, and which tokens they may hold.
-
-    Parameters:
-        init: Texts to start from, or a file of them (lines or FASTA); chains take them in turn
-            [default: blanks filled one by one].
-        random_start: Start from tokens drawn uniformly.
-        allow: The only tokens at a position of the template's tokens, such as 3=red,green;
-            [CLS] is position 0.
-        alphabet: Tokens allowed at every site: letters (ACDE), words with commas, a list, or a
-            file.
-
-    >>> start = unmask.Start(alphabet=["man", "woman"])
-    >>> run = unmask.sample("A [MASK] sat.", chains=2, sweeps=2, start=start)
-    >>> set(run.to_frame()["text"]) <= {"A man sat.", "A woman sat."}
-    True
-    """
-
-    init: Annotated[
-        Any, ShownType("Sequence[str] | str | PathLike[str]"), Written(metavar="PATH")
-    ] = ()
-    random_start: bool = False
-    allow: Annotated[Mapping[int, Sequence[str]] | None, Written("POSITION=TOKENS")] = None
-    alphabet: Annotated[
-        Any, ShownType("Sequence[str] | str | PathLike[str]"), Written(metavar="TOKENS")
-    ] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "init", start_texts(self.init))
-        if not _left_out(self.alphabet):
-            object.__setattr__(self, "alphabet", tokens_of_alphabet(self.alphabet))
-        if self.init and self.random_start:
-            raise InputError(
-                f"and {argument_name('random_start')} were both given, and a chain has one start",
-                argument="init",
-                use="leave one out",
-            )
+STARTS = ("ancestral", "random")
+"""Where chains start, besides at texts of the user."""
+Starts = str | tuple[str, ...]
+"""One of STARTS, or the texts themselves."""
 
 
-def _left_out(value: Any) -> bool:
-    """Whether a value is the default, an empty tuple; arrays and Series are compared with
-    nothing.
-    """
-    return isinstance(value, tuple) and not value
+def lengths_of(length: int | Sequence[int] | None) -> tuple[int, ...]:
+    """The lengths of texts without a template, which chains take in turn."""
+    if length is None:
+        return (DEFAULT_LENGTH,)
+    if isinstance(length, int):
+        return (length,)
+    return tuple(length)
 
 
 def tokens_of_alphabet(alphabet: Any) -> tuple[str, ...]:
@@ -95,18 +63,26 @@ def tokens_of_alphabet(alphabet: Any) -> tuple[str, ...]:
     return alphabet_tokens(alphabet)
 
 
-def start_texts(init: Any) -> tuple[str, ...]:
-    """Texts to start from: those of a file, one per line or FASTA, or the texts themselves."""
-    if _left_out(init):
-        return ()
-    if isinstance(init, str | os.PathLike):
-        path = user_path(init, "init")
+def starts_of(start: Any) -> Starts:
+    """Where chains start: one of STARTS, the texts of a file (one per line, or FASTA), or the
+    texts that are given.
+    """
+    if isinstance(start, str) and start in STARTS:
+        return start
+    if isinstance(start, str | os.PathLike):
+        path = user_path(start, "start")
+        if path != STANDARD_INPUT and not path.exists():
+            raise InputError(
+                f"{shown(str(start))} is no file, and neither ancestral nor random",
+                argument="start",
+                use="give one of these, a file, or in Python a list of texts",
+            )
         texts = list(plain_texts(path))
         where = repr(source_name(path))
     else:
-        lines = texts_in_order("init", init, "a file or a list of texts")
+        lines = texts_in_order("start", start, "ancestral, random, a file or a list of texts")
         texts = [line.strip() for line in lines if line.strip()]
-        where = "init"
+        where = "the list"
     if not texts:
         raise InputError(f"no text to start from: {where} has none; give one text per line")
     return tuple(texts)
@@ -119,6 +95,10 @@ class SampleSettings:
 
     length      free tokens of each text; chain c takes number c modulo how many there are
     sweeps      how many are run; the first `burn_in` are not kept, then every `thin`-th is
+    start       "ancestral" (blanks filled one by one), "random" (tokens drawn uniformly), or
+                texts, which chains take in turn
+    allow       the only tokens of a blank, by its number from 1
+    alphabet    tokens allowed in every blank
 
     >>> unmask.sample("A [MASK] sat.", chains=2, sweeps=4, thin=2).settings.kept_after(4)
     2
@@ -127,13 +107,15 @@ class SampleSettings:
     kernel: SampleMethod | OwnMethod = field(default_factory=MH)
     energy: ModelEnergy | OwnEnergy = field(default_factory=NormEnergy)
     template: str | None = None
-    length: tuple[Lengths, ...] = (12,)
+    length: tuple[Lengths, ...] = (DEFAULT_LENGTH,)
     chains: Chains = 16
     sweeps: Sweeps = 20
     seed: Seed = 0
     burn_in: BurnIn = 0
     thin: Sweeps = 1
-    start: Start = Start()
+    start: Starts = "ancestral"
+    allow: Mapping[int, Sequence[str]] | None = None
+    alphabet: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.burn_in >= self.sweeps:
@@ -152,19 +134,16 @@ class SampleSettings:
             raise InputError(
                 "is empty", argument="length", use="ask for texts of at least one token"
             )
-        if self.kernel.decodes and (self.start.init or self.start.random_start):
-            name = "init" if self.start.init else "random_start"
-            raise InputError(
-                f"was given, which {argument_name('kernel')} {self.kernel.name} does not use",
-                argument=name,
-                use="leave it out, or use a Markov kernel",
-            )
         if isinstance(self.kernel, Decoder) and self.kernel.temperature is None:
             # settings that are written say every number
             object.__setattr__(self, "kernel", replace(self.kernel, temperature=1.0))
-        if len(self.start.init) > self.chains:  # the rest has no chain
-            used = self.start.init[: self.chains]
-            object.__setattr__(self, "start", replace(self.start, init=used))
+        _refuse_too_many("length", len(self.length), "lengths", self.chains)
+        _refuse_too_many("start", len(self.start_texts), "texts to start from", self.chains)
+
+    @property
+    def start_texts(self) -> tuple[str, ...]:
+        """The texts of the user that chains start from; none if they start elsewhere."""
+        return () if isinstance(self.start, str) else self.start
 
     def kept_after(self, sweeps: int) -> int:
         """Samples per chain of the first `sweeps` sweeps."""
@@ -181,8 +160,7 @@ class SampleSettings:
         values: dict[str, Any] = dict(vars(self))
         values["kernel"] = stored_method(self.kernel)
         values["energy"] = stored_energy(self.energy)
-        allow = self.start.allow or {}
-        values["start"] = {**asdict(self.start), "allow": sorted(allow.items())}
+        values["allow"] = sorted((self.allow or {}).items())
         as_json = json.dumps(values)
         return dict(json.loads(as_json))
 
@@ -199,12 +177,10 @@ class SampleSettings:
         values = {one.name: stored[one.name] for one in fields(cls)}
         values["kernel"] = method_of_stored(values["kernel"])
         values["energy"] = energy_of_stored(values["energy"])
-        start = dict(values["start"])
-        # JSON has an empty list where the default is an empty tuple.
-        given = {name: value for name, value in start.items() if value != []}
-        if "allow" in given:
-            given["allow"] = dict(given["allow"])  # JSON has pairs in the place of a mapping
-        values["start"] = Start(**given)
+        values["allow"] = dict(values["allow"]) or None  # JSON has pairs in the place of a mapping
+        if not isinstance(values["start"], str):
+            values["start"] = tuple(values["start"])
+        values["alphabet"] = tuple(values["alphabet"])
         return checked_settings(**values)
 
 
@@ -215,7 +191,7 @@ class GenerateSettings:
 
     length      blanks of each text, where there is no template; text c takes number c modulo how
                 many there are
-    allow       the only tokens at a position of the template's tokens
+    allow       the only tokens of a blank, by its number from 1
     alphabet    tokens allowed in every blank
 
     >>> unmask.generate("A [MASK] sat.", n_texts=2, seed=3).settings.seed
@@ -224,17 +200,18 @@ class GenerateSettings:
 
     decoder: Decoder
     template: str | None = None
-    length: tuple[Lengths, ...] = (12,)
+    length: tuple[Lengths, ...] = (DEFAULT_LENGTH,)
     n_texts: Chains = 16
     seed: Seed = 0
     allow: Mapping[int, Sequence[str]] | None = None
-    alphabet: Any = ()
+    alphabet: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.length:
             raise InputError(
                 "is empty", argument="length", use="ask for texts of at least one token"
             )
+        _refuse_too_many("length", len(self.length), "lengths", self.n_texts, "n_texts")
         if self.decoder.temperature is None:  # settings that are written say every number
             object.__setattr__(self, "decoder", changed(self.decoder, temperature=1.0))
 
@@ -251,7 +228,8 @@ class GenerateSettings:
             chains=self.n_texts,
             sweeps=1,
             seed=self.seed,
-            start=trusted(Start, allow=self.allow, alphabet=self.alphabet),
+            allow=self.allow,
+            alphabet=self.alphabet,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -265,13 +243,29 @@ class GenerateSettings:
             "length": as_run["length"],
             "n_texts": self.n_texts,
             "seed": self.seed,
-            "allow": as_run["start"]["allow"],
-            "alphabet": as_run["start"]["alphabet"],
+            "allow": as_run["allow"],
+            "alphabet": as_run["alphabet"],
         }
 
     def __plain__(self) -> dict[str, Any]:
         """The settings as part of a result."""
         return self.to_dict()
+
+
+def _refuse_too_many(
+    argument: str, count: int, what: str, chains: int, of_chains: str = "chains"
+) -> None:
+    """Raise if there are more things than chains that take them: the rest would do nothing.
+
+    of_chains   the argument that has the number of chains
+    """
+    if count > chains:
+        raise InputError(
+            f"has {count:,} {what}, and {argument_name(of_chains, chains)} takes"
+            f" {chains:,} of them",
+            argument=argument,
+            use=f"give {argument_name(of_chains, count)} or more, or fewer {what}",
+        )
 
 
 @settings

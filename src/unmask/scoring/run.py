@@ -107,7 +107,17 @@ def score_items(
     }
     with RunFolder(out, KIND, settings) as folder:
         file = folder.path / f"scores.{format}"
-        run_in_folder(folder, lm, items, shape, file, total, workers, load, progress)
+        run_in_folder(
+            folder,
+            lm,
+            items,
+            shape,
+            file=file,
+            total=total,
+            workers=workers,
+            load=load,
+            progress=progress,
+        )
         return ScoredRows(shape, folder=folder.path, file=file)
 
 
@@ -252,6 +262,7 @@ def run_in_folder(
     model: MaskedLM,
     items: Iterable[Item],
     shape: RowShape,
+    *,
     file: Path,
     total: int,
     workers: Workers | None,

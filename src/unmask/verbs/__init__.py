@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import signature
@@ -64,6 +64,13 @@ WORKERS = (
 Engine = Annotated[str, Written(metavar="local|ray|ray:N", help=WORKERS)]
 Judge = Annotated[
     str | None, Written(help="A causal language model, by name or folder, that scores the texts.")
+]
+Allow = Annotated[
+    Mapping[int, Sequence[str]] | None,
+    Written(
+        "BLANK=TOKENS",
+        help="The only tokens of a blank, such as 2=red,green; blanks are numbered from 1.",
+    ),
 ]
 LIMITS = "Go on beyond 200,000 passes, a billion cells of a joint, or five million mutants."
 Force = Annotated[bool, Written(help=LIMITS)]

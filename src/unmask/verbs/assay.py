@@ -46,11 +46,8 @@ else:
     ]
 
 STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}
-HEADS = {
-    "spearman": {"value": "rho", "within_low": "low", "within_high": "high"},
-    "auc": {"value": "AUC", "within_low": "low", "within_high": "high"},
-}
-"""Heads of the columns of numbers, where they are not the names of the numbers."""
+HEADS = {"spearman": "rho", "auc": "AUC"}
+"""Heads of their columns."""
 Numbers = dict[str, Any]
 """A row about one score: its name, and numbers by name."""
 
@@ -171,7 +168,8 @@ class Assay(Result):
 
     def tables(self) -> list[Table]:
         """The scores, best first."""
-        heads = HEADS[self.statistic]
+        # The numbers that are not called as in a row.
+        heads = {"value": HEADS[self.statistic], "within_low": "low", "within_high": "high"}
         numbers = [name for name in self.scores[0] if name not in ("score", "best_in")]
         columns = [Column("score", text=True)]
         columns += [Column(heads.get(name, name)) for name in numbers]
@@ -184,11 +182,13 @@ class Assay(Result):
         return [self._recommendation()]
 
     def _recommendation(self) -> str:
+        """A score and how sure it is that it is the best, or that none should be used."""
         scores = [row for row in self.scores if row["score"] != FEWER_CHANGES]
         best = scores[0]
         best_shown = f"{best['score']}: {STATISTICS[self.statistic]} {_with_interval(best)}"
         is_above_chance = best["low"] > self.chance
 
+        # Scores that all rank the wrong way come first: most often the other values are better.
         plain_scores = [row for row in scores if not _is_correction(row["score"])]
         if plain_scores and all(row["high"] < self.chance for row in plain_scores):
             correction = ""
@@ -200,6 +200,7 @@ class Assay(Result):
                 "Use no score: none is significantly better than chance on these"
                 f" {len(self):,} variants (best {best_shown})."
             )
+        # What needs no model may rank as well as any score.
         if self.scores[0]["score"] == FEWER_CHANGES:
             alone = f"the number of changes alone ({_with_interval(self.scores[0])}"
             if self.behind[0]["low"] > 0:

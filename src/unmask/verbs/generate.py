@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Only, TakesMethod, Written
+from unmask.common.border.marks import Only, TakesMethod
 from unmask.common.formats import count, in_form, number
 from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
@@ -17,8 +17,14 @@ from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import Decoder
-from unmask.sampling.settings import Chains, GenerateSettings, Lengths, tokens_of_alphabet
-from unmask.verbs import Alphabet, Engine, Judge, Out, Seed
+from unmask.sampling.settings import (
+    Chains,
+    GenerateSettings,
+    Lengths,
+    lengths_of,
+    tokens_of_alphabet,
+)
+from unmask.verbs import Allow, Alphabet, Engine, Judge, Out, Seed
 
 if TYPE_CHECKING:
     import pandas
@@ -125,7 +131,7 @@ def generate(
     ] = "ancestral",
     n_texts: Chains = 16,
     length: Annotated[Lengths | Sequence[Lengths] | None, Only(without=("template",))] = None,
-    allow: Annotated[Mapping[int, Sequence[str]] | None, Written("POSITION=TOKENS")] = None,
+    allow: Allow = None,
     alphabet: Alphabet = None,
     seed: Seed = 0,
     judge: Judge = None,
@@ -142,8 +148,6 @@ def generate(
         n_texts: How many texts. Those of a smaller number are the first of a larger one.
         length: Tokens per text in the place of a template, or several lengths such as 8,12,16
             [default: 12].
-        allow: The only tokens at a position of the template's tokens, such as 3=red,green; [CLS]
-            is position 0.
 
     Returns:
         A `Generation`: the texts with log-probabilities and passes, and their law in a sentence.
@@ -157,17 +161,11 @@ def generate(
     from unmask.sampling.chains.sample_folder import GenerateFolder
     from unmask.sampling.chains.sharing import SharedChains
 
-    if length is None:
-        lengths: tuple[int, ...] = (12,)
-    elif isinstance(length, int):
-        lengths = (length,)
-    else:
-        lengths = tuple(length)
     tokens = () if alphabet is None else tokens_of_alphabet(alphabet)  # reads a file
     settings = GenerateSettings(
         decoder=decoder,  # type: ignore[arg-type]  # `checked` turned a name into an object
         template=template,
-        length=lengths,
+        length=lengths_of(length),
         n_texts=n_texts,
         seed=seed,
         allow=allow,

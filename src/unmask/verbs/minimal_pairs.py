@@ -82,17 +82,19 @@ class PairScores(OfScores):
 
     def tables(self) -> list[Table]:
         """The accuracies of all scores, over each set, each phenomenon, and all pairs."""
-        rows: dict[tuple[str, str], list[Any]] = {}
+        groups: dict[tuple[str, str], Rows] = {}  # of each, a row for each score
         for one in self.accuracy:
-            group = (one["level"], one["name"])
-            if group not in rows:
-                name = "all pairs" if one["level"] == "all" else f"{one['level']} {one['name']}"
-                rows[group] = [name, one["n_pairs"], one["n_ties"]]
-            known = None if one["accuracy"] is None else (one["accuracy"], one["low"], one["high"])
-            rows[group].append(known)
+            groups.setdefault((one["level"], one["name"]), []).append(one)
+        rows = []
+        for (level, name), of_scores in groups.items():
+            group = "all pairs" if level == "all" else f"{level} {name}"
+            n_pairs = _one_or_range([one["n_pairs"] for one in of_scores])
+            n_ties = _one_or_range([one["n_ties"] for one in of_scores])
+            accuracies = [_with_interval(one) for one in of_scores]
+            rows.append([group, n_pairs, n_ties, *accuracies])
         columns = [Column("group", text=True), Column("pairs"), Column("ties")]
         columns += [Column(name, show=_shown_accuracy) for name in self.scores]
-        return [Table(columns, list(rows.values()), notes=["", ACCURACY])]
+        return [Table(columns, rows, notes=["", ACCURACY])]
 
     def verdict(self) -> list[str]:
         """Whether each score prefers the acceptable sentences more often than chance would."""
@@ -183,7 +185,7 @@ def minimal_pairs(
         shape,
         sentences_of(pairs),
         out=folder,
-        format="jsonl" if format is None else format,
+        format=format or "jsonl",
         engine=engine,
         progress=progress,
         warns=folder is not None,  # only there the user sees the rows of sentences
@@ -200,6 +202,22 @@ def minimal_pairs(
         missing={place: reason for place, reason in enumerate(reasons, 1) if reason is not None},
         file=scored.file,
     )
+
+
+def _one_or_range(counts: list[int]) -> int | str:
+    """The number that all scores have, or the least and the most."""
+    least = min(counts)
+    most = max(counts)
+    if least == most:
+        return least
+    return f"{least} to {most}"
+
+
+def _with_interval(row: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    """The accuracy of a row and the ends of its interval; None where no pair has the score."""
+    if row["accuracy"] is None:
+        return None
+    return row["accuracy"], row["low"], row["high"]
 
 
 def _shown_accuracy(accuracy: tuple[float, float, float]) -> str:

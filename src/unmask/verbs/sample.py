@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 import unmask
 from unmask.common.border.calls import checked, trusted
-from unmask.common.border.marks import Only, ShownType, TakesMethod
-from unmask.common.errors import argument_name
+from unmask.common.border.marks import Only, ShownType, TakesMethod, Written
+from unmask.common.errors import InputError, argument_name
 from unmask.common.formats import in_form
 from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
@@ -22,21 +22,31 @@ from unmask.sampling.energies.energy import ModelEnergy
 from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.kernels.kernel import Kernel
 from unmask.sampling.settings import (
+    STARTS,
     BurnIn,
     Chains,
     Lengths,
     SampleSettings,
-    Start,
     Sweeps,
+    lengths_of,
+    starts_of,
+    tokens_of_alphabet,
 )
-from unmask.verbs import Engine, Out, Seed
+from unmask.verbs import Allow, Alphabet, Engine, Out, PathLike, Seed
 
 if TYPE_CHECKING:
     import pandas
 
     from unmask.common.figures import Figure
     from unmask.sampling.energies.with_terms import TermOfIds
+
+    Start: TypeAlias = PathLike | Sequence[str]
 else:
+    Start = Annotated[
+        Any,
+        ShownType('Literal["ancestral", "random"] | Sequence[str] | str | PathLike[str]'),
+        Written(metavar="ancestral|random|FILE"),
+    ]
     TermOfIds = Annotated[Callable, ShownType("Callable[[Tensor], Tensor]")]
 
 
@@ -135,18 +145,19 @@ def sample(
         ModelEnergy | Energy | TermOfIds | str,
         TakesMethod("unmask.sampling.energies.with_terms:SAMPLED"),
     ] = "norm",
-    length: Annotated[
-        Lengths | Sequence[Lengths] | None, Only(without=("template", "init"))
-    ] = None,
+    length: Annotated[Lengths | Sequence[Lengths] | None, Only(without=("template",))] = None,
     chains: Chains = 16,
     sweeps: Sweeps = 20,
     seed: Seed = 0,
     burn_in: BurnIn = 0,
     thin: Sweeps = 1,
-    start: Start = Start(),  # noqa: B008
+    start: Start = "ancestral",
+    allow: Allow = None,
+    alphabet: Alphabet = None,
     out: Out = None,
     engine: Engine = "local",
     progress: Progress | None = None,
+    partial: Callable[[SampleRun], None] | None = None,
 ) -> SampleRun:
     """Sample texts from the energy behind a model, by Markov chains, and measure how far to trust
     them.
@@ -168,7 +179,10 @@ def sample(
             enough.
         burn_in: First sweeps that are not kept.
         thin: Keep every n-th sweep.
-        start: Where chains start, and which tokens they may hold.
+        start: Where chains start: ancestral (blanks filled one by one), random (tokens drawn
+            uniformly), or the texts of a file (lines or FASTA), which chains take in turn; in
+            Python also a list of texts.
+        partial: Called with the samples so far, after 4 sweeps, 8, 16 and so on.
 
     Returns:
         A `SampleRun`: the texts with their energies, and a diagnosis.
@@ -179,17 +193,26 @@ def sample(
     """
     # `checked` turned names and functions into objects
     whole = energy if isinstance(energy, Energy) else trusted(Energy, kind=energy)
+    starts = starts_of(start)
+    if length is not None and starts not in STARTS:
+        raise InputError(
+            "is not used with texts to start from",
+            argument="length",
+            use="leave it out: a chain has the length of its start",
+        )
     settings = SampleSettings(
         kernel=kernel,  # type: ignore[arg-type]  # `checked` turned a name into an object
         energy=whole.of_model,
         template=template,
-        length=(12,) if length is None else (length,) if isinstance(length, int) else tuple(length),
+        length=lengths_of(length),
         chains=chains,
         sweeps=sweeps,
         seed=seed,
         burn_in=burn_in,
         thin=thin,
-        start=start,
+        start=starts,
+        allow=allow,
+        alphabet=() if alphabet is None else tokens_of_alphabet(alphabet),
     )
     from unmask.runs.folder import output_folder
     from unmask.sampling.chains.drawing import draw_samples
@@ -203,8 +226,22 @@ def sample(
     shared = (
         None if workers is None or load is None else SharedChains(settings, workers, load, whole)
     )
+    so_far = None
+    if partial is not None:
+        give = partial
+
+        def so_far(drawn: ChainSamples) -> None:
+            give(SampleRun(**vars(drawn)))
+
     drawn = draw_samples(
-        settings, lm, out, name=model_name(model), energy=whole, progress=progress, shared=shared
+        settings,
+        lm,
+        out,
+        name=model_name(model),
+        energy=whole,
+        progress=progress,
+        so_far=so_far,
+        shared=shared,
     )
     run = SampleRun(**vars(drawn))
     if run.folder is not None:

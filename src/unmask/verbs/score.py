@@ -49,6 +49,8 @@ HIDDEN = ("id", "reason", "position")
 """Columns that the tables leave out."""
 GAP = "-"
 """Shown in the place of a token that only the other text has."""
+NO_ERROR = ""
+"""Shown for a score that states no standard error."""
 SMALLEST = 5e-4
 """The smallest difference, in the unit of the scores, that is called one: a smaller one is 0.000
 in a table, and rounding in float32 may be as large.
@@ -210,7 +212,7 @@ class Scores(OfScores):
         if any(error is not None for error in errors):
             columns.append(Column("error", show=_error_in_words))
             for cells, error in zip(rows, errors, strict=True):
-                cells.append("" if error is None else error)
+                cells.append(NO_ERROR if error is None else error)
         title = around_blanks(_writable(row["text"]), LONGEST_HEADING)
         return Table(columns, rows, title=title)
 
@@ -364,7 +366,7 @@ def score(
     from unmask.scoring.run import KIND, score_items
 
     shape = shape_of_rows(score, rows, unit, long)
-    written_as = "jsonl" if format is None else format
+    written_as = format or "jsonl"
     check_format(written_as, rows, on_stream=False)
     if out is None:
         refuse_workers(model, engine)

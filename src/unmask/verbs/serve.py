@@ -1,4 +1,4 @@
-"""`serve`: the page and its JSON interface on this machine, until it is interrupted."""
+"""The verb `serve`: the page and its JSON interface on this machine, until it is interrupted."""
 
 from __future__ import annotations
 
@@ -51,4 +51,11 @@ def serve(
     from unmask.surfaces.serving.server import print_address, run_page
 
     printed = partial(print_address, host=host, hosts=allow_host)
-    run_page(model, beside, host, port, allow_host, ready or printed)
+    run_page(
+        model,
+        beside=beside,
+        host=host,
+        port=port,
+        hosts=allow_host,
+        ready=ready or printed,
+    )

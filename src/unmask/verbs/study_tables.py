@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.common.errors import argument_name
 from unmask.common.files import as_json, output_file, write_atomically, write_json, write_table
-from unmask.studies.evaluation.summary import is_perplexity
 
 if TYPE_CHECKING:
     import pandas
@@ -39,6 +38,8 @@ def written(value: float, measure: str) -> str:
     """A number of the table: perplexities with two decimals, the rest with three or, where
     small, two significant digits.
     """
+    from unmask.studies.evaluation.summary import is_perplexity  # imports NumPy
+
     if is_perplexity(measure):
         return f"{value:,.2f}"
     if measure in FIXED:

@@ -31,7 +31,7 @@ def same(one, other):
 
 SETTINGS = {
     "mh": {"kernel": "mh", "length": (3, 5), "chains": 7, "sweeps": 9, "burn_in": 1, "thin": 2},
-    "gibbs": {"kernel": "gibbs", "length": (4,), "chains": 4, "sweeps": 6, "random_start": True},
+    "gibbs": {"kernel": "gibbs", "length": (4,), "chains": 4, "sweeps": 6, "start": "random"},
     "ancestral": {"kernel": "ancestral", "length": (4,), "chains": 5, "sweeps": 3},
 }
 

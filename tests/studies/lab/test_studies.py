@@ -68,6 +68,9 @@ def test_all_makes_every_study(tmp_path):
     report = lab.all(fits=3, out=out)
     assert set(report.to_dict()) == set(SMALL)
     assert set(report.to_frame()["study"]) == set(SMALL)
+    shown = {table.title: [text for (text,) in table.rows] for table in report.tables()}
+    assert shown == {one.title: [f"- {text}" for text in one.findings] for one in report.studies}
+    assert len(report.notices()) == len(SMALL)
     assert all(
         (out / f"{study}.png").is_file() and (out / f"{study}.json").is_file() for study in SMALL
     )

@@ -1,6 +1,7 @@
 """JSON has no infinities: every command prints them as the words that every file has."""
 
 import json
+from functools import wraps
 from math import inf, nan
 from types import SimpleNamespace
 
@@ -59,6 +60,18 @@ def test_a_file_has_words(tmp_path):
     assert as_json(VALUES, ascii=True).isascii()
 
 
+def answering(verb):
+    """A function of the signature of a verb that answers the same to everything."""
+
+    @wraps(verb)
+    def function(*arguments, **options):
+        return answers()
+
+    if hasattr(verb, "of_text"):
+        function.of_text = lambda text, **options: iter([answers()])
+    return function
+
+
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_every_command_prints_the_words_of_files(verb, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
@@ -66,9 +79,8 @@ def test_every_command_prints_the_words_of_files(verb, monkeypatch, tmp_path):
     if verb == "lab":
         monkeypatch.setattr(lab, "dependence", answers)
     else:
-        answers_each = SimpleNamespace(of_text=lambda text, **options: iter([answers()]))
-        several = verb in ("fill", "compare", "dependence", "mutants")
-        monkeypatch.setattr(unmask, verb.replace("-", "_"), answers_each if several else answers)
+        name = verb.replace("-", "_")
+        monkeypatch.setattr(unmask, name, answering(getattr(unmask, name)))
     done = invoke([verb, *COMMANDS[verb], "--json"])
     assert json.loads(done.stdout) == WORDS, done.output
     assert done.stdout == as_json(VALUES) + "\n"

@@ -25,7 +25,7 @@ CASES = {
     ),
     "evaluate": ("evaluate {file} --pairs 3 --json --out {new}", "\n".join(TEXTS)),
     "sample": (
-        "sample --init {file} --chains 2 --sweeps 2 --json",
+        "sample --start {file} --chains 2 --sweeps 2 --json",
         "the cat sat on the mat\na dog ran under the tree\n",
     ),
     "check": ("check --data {file} --json", "\n".join(TEXTS)),

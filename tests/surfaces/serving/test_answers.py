@@ -423,7 +423,7 @@ def test_texts_of_a_decoder_are_those_of_unmask_generate(client, tiny, events, d
 
 
 def test_a_chain_starts_from_the_sentence(client, events):
-    body = {"template": "the [MASK] sat on the [MASK] .", "init": WHOLE, "sweeps": 1}
+    body = {"template": "the [MASK] sat on the [MASK] .", "start": WHOLE, "sweeps": 1}
     begun = events(client.post("/api/sample", json=body).text)[0][1]
     assert begun["tokens"] == [["[CLS]", *WHOLE.split(), "[SEP]"]]
     assert begun["free"] == [2, 6]

@@ -219,7 +219,7 @@ def test_defaults_are_left_out_and_the_model_goes_along():
 def test_a_start_is_passed_by_a_pipe():
     values = {
         "template": "A [MASK].",
-        "init": "It's.",
+        "start": "It's.",
         "kernel": "mh",
         "energy_temperature": 0.5,
         "chains": 2,
@@ -227,9 +227,9 @@ def test_a_start_is_passed_by_a_pipe():
     }
     copy = Copies(None, {}).of("sample", values)
     kernel = "kernel=unmask.MH(energy_temperature=0.5)"
-    assert f'{kernel}, chains=2, start=unmask.Start(init=["It\'s."])).to_frame()' in copy["python"]
+    assert f'start=["It\'s."], {kernel}, chains=2).to_frame()' in copy["python"]
     assert copy["command"].startswith(
-        "printf '%s\\n' 'It'\"'\"'s.' | unmask sample 'A [MASK].' --init -"
+        "printf '%s\\n' 'It'\"'\"'s.' | unmask sample 'A [MASK].' --start -"
     )
 
 

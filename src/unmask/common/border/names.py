@@ -40,6 +40,8 @@ FAMILIAR: dict[str, str | tuple[str, ...]] = {
     "max_new_tokens": "length",
     "temperature": "energy_temperature",
     "paper": "constructions",
+    "init": "start",
+    "random_start": "start",
 }
 """Names that other tools have for arguments of ours, or that ours had; used only where the function
 has ours and not theirs. Of several names of ours the first that the function has is meant. One may
@@ -70,7 +72,7 @@ OF_OTHER_VERBS: dict[tuple[str, str], str] = {
     },
     **{
         ("generate", name): "sample"
-        for name in ("burn_in", "energy", "init", "kernel", "random_start", "sweeps", "thin")
+        for name in ("burn_in", "energy", "init", "kernel", "start", "sweeps", "thin")
     },
     ("mutants", "measured"): "assay",
     ("mutants", "ranking"): "assay",

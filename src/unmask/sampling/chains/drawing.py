@@ -19,12 +19,20 @@ from unmask.sampling.chains.group_run import GroupRun
 from unmask.sampling.chains.groups import group_runs
 from unmask.sampling.chains.keeper import Keeper, Write
 from unmask.sampling.chains.sample_folder import SampleFolder, stored_sizes
-from unmask.sampling.chains.samples import sample_columns, samples_of_sweeps, samples_of_table
+from unmask.sampling.chains.samples import (
+    Samples,
+    SweepRows,
+    joined,
+    sample_columns,
+    samples_of_sweeps,
+    samples_of_table,
+)
 from unmask.sampling.chains.sharing import SharedChains
 from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.settings import SampleSettings
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
+FIRST_LOOK = 4  # sweeps of all groups together
 STREAM = "philox4x32-10"
 """The definition of the random numbers; a run of another one is not continued."""
 
@@ -38,6 +46,7 @@ def draw_samples(
     chains_at_once: int | None = None,
     energy: Energy | None = None,
     progress: Progress | None = None,
+    so_far: Callable[[ChainSamples], None] | None = None,
     seconds_between_checkpoints: float = SECONDS_BETWEEN_CHECKPOINTS,
     shared: SharedChains | None = None,
 ) -> ChainSamples:
@@ -48,6 +57,8 @@ def draw_samples(
                      the run
     chains_at_once   at most this many run side by side; by default as many as the memory holds
     energy           that of the settings, with terms of the user
+    so_far           called with the samples so far, after FIRST_LOOK sweeps, and then each time
+                     after twice as many
     shared           the workers that advance the chains, instead of this process
     """
     sizes: Sequence[int] | None = None
@@ -60,7 +71,8 @@ def draw_samples(
         energy=energy,
         workers=None if shared is None else shared.workers,
     )
-    whole_run = WholeRun(settings, runs, seconds_between_checkpoints, progress)
+    look = None if so_far is None else Look(settings, model, so_far)
+    whole_run = WholeRun(settings, runs, seconds_between_checkpoints, progress, look)
     if out is None:
         keepers = whole_run.advance(shared)
         samples = [rows for keeper in keepers for rows in keeper.samples]
@@ -92,6 +104,49 @@ def draw_samples(
     return run
 
 
+class Look:
+    """Gives what there is of a run to a function, from time to time.
+
+    give       the function
+    earlier    samples that an earlier run of the same folder has left
+    gathered   those of this run
+    """
+
+    def __init__(
+        self, settings: SampleSettings, model: MaskedLM, give: Callable[[ChainSamples], None]
+    ) -> None:
+        self.settings = settings
+        self.model = model
+        self.give = give
+        self.keepers: list[Keeper] = []
+        self.earlier: list[Samples] = []
+        self.gathered: list[SweepRows] = []
+        self.next_at = FIRST_LOOK
+
+    def follow(self, keeper: Keeper, earlier: Samples | None) -> None:
+        """Gather the samples of a group; `earlier` ones are there already."""
+        keeper.gathered = self.gathered
+        self.keepers.append(keeper)
+        if earlier is not None:
+            self.earlier.append(earlier)
+
+    def after(self, done: int, total: int) -> None:
+        """Look at the run after `done` sweeps of all groups together, if it is time; the end of
+        the run is no time for it.
+        """
+        if not self.next_at <= done < total:
+            return
+        parts = [part for part in self.earlier if len(part)]
+        if self.gathered:
+            parts.append(samples_of_sweeps(self.gathered, self.model))
+        if not parts:  # all sweeps so far are left out
+            return
+        self.next_at = 2 * done
+        snapshots = [keeper.last_snapshot() for keeper in self.keepers if keeper.done]
+        drawn = assemble(self.settings, joined(parts), snapshots, self.model.words.text)
+        self.give(drawn)
+
+
 class WholeRun:
     """All groups of a run; `advance` takes them to the end.
 
@@ -99,6 +154,7 @@ class WholeRun:
     seconds       between checkpoints
     sizes         the number of chains of each group
     sweeps_done   sweeps done of each group
+    look          looks at the run so far, if the user asks for it
     """
 
     def __init__(
@@ -107,11 +163,13 @@ class WholeRun:
         runs: list[GroupRun],
         seconds: float,
         progress: Progress | None,
+        look: Look | None = None,
     ) -> None:
         self.settings = settings
         self.runs = runs
         self.seconds = seconds
         self.progress = progress
+        self.look = look
         self.sizes = [len(run.group.chains) for run in runs]
         self.sweeps_done = [0] * len(runs)
 
@@ -130,13 +188,19 @@ class WholeRun:
 
         def keeper_of(number: int, run: GroupRun, restore: bool) -> Keeper:
             snapshot = None if folder is None else folder.checkpoint(number, run, restore)
-            return Keeper(
+            keeper = Keeper(
                 group=number,
                 sweeps=self.settings.sweeps,
                 write=write,
                 seconds=self.seconds,
                 snapshot=snapshot,
             )
+            if self.look is not None:
+                earlier = None
+                if folder is not None and snapshot is not None:
+                    earlier = folder.samples_of_group(number)
+                self.look.follow(keeper, earlier)
+            return keeper
 
         self._report(group=0, done=0)
         if shared is None:
@@ -190,3 +254,5 @@ class WholeRun:
         if self.progress is not None:
             total = len(self.sweeps_done) * self.settings.sweeps
             self.progress(sum(self.sweeps_done), total, "sweeps")
+        if self.look is not None:
+            self.look.after(sum(self.sweeps_done), len(self.sweeps_done) * self.settings.sweeps)

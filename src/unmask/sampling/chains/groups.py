@@ -52,7 +52,7 @@ def group_runs(
 
     Groups whose calls of the model have the same number of rows share their passes.
     """
-    starts = [torch.tensor(model.words.encode(text)) for text in settings.start.init]
+    starts = [torch.tensor(model.words.encode(text)) for text in settings.start_texts]
     templates = _templates(settings, model, starts)
     if form is None:
         texts_of_user = [ids.tolist() for ids in starts] or templates
@@ -102,7 +102,7 @@ def _templates(
         cloze = cloze_of(model.words, settings.template, max_length=model.max_length)
         return [cloze.ids]
     if starts:
-        texts = settings.start.init
+        texts = settings.start_texts
         return [
             template_of_start(ids, model, text) for ids, text in zip(starts, texts, strict=True)
         ]
@@ -137,22 +137,32 @@ def _refuse_too_many_samples(settings: SampleSettings, longest: int) -> None:
 def _allowed_tokens(
     settings: SampleSettings, model: MaskedLM, template: Sequence[int]
 ) -> dict[int, list[int]]:
-    """The token ids that are allowed at each restricted position: those of `allow` there, and of
-    the alphabet.
+    """The token ids that are allowed at each restricted position: those of `allow` in its blank,
+    and of the alphabet in every blank.
     """
-    allowed: dict[int, list[int]] = {}
-    for position, tokens in (settings.start.allow or {}).items():
-        allowed[position] = list(alphabet_ids(model.words, tokens, f"allow at position {position}"))
-    if not settings.start.alphabet:
-        return allowed
-    alphabet = alphabet_ids(model.words, settings.start.alphabet)
-    in_alphabet = set(alphabet)
-    # Blanks come first, in the order of the text: the first position that no token fits is named.
-    restricted = {
-        position: alphabet for position, token in enumerate(template) if token == model.mask_id
-    }
-    for position, ids in allowed.items():
-        restricted[position] = [i for i in ids if i in in_alphabet]
+    blanks = [position for position, token in enumerate(template) if token == model.mask_id]
+    restricted: dict[int, list[int]] = {}
+    if settings.alphabet:
+        alphabet = list(alphabet_ids(model.words, settings.alphabet))
+        restricted = {position: alphabet for position in blanks}
+    for number, tokens in (settings.allow or {}).items():
+        if not 1 <= number <= len(blanks):
+            raise InputError(
+                f"names blank {number}, and the text has {len(blanks)}",
+                argument="allow",
+                use="number them from 1",
+            )
+        position = blanks[number - 1]
+        ids = list(alphabet_ids(model.words, tokens, f"allow of blank {number}"))
+        if settings.alphabet:
+            ids = [i for i in ids if i in restricted[position]]
+            if not ids:
+                raise InputError(
+                    f"names no token of the alphabet for blank {number}",
+                    argument="allow",
+                    use="name one that the alphabet has",
+                )
+        restricted[position] = ids
     return restricted
 
 

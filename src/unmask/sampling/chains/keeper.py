@@ -21,6 +21,7 @@ class Keeper:
     write      writes to the folder; None without a folder
     snapshot   the latest; None before the first sweep
     samples    those that are not written
+    gathered   where further samples go, too, for a look at the run so far; None: nowhere
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Keeper:
         write: Write | None,
         seconds: float,
         snapshot: DeviceSnapshot | None = None,
+        gathered: list[SweepRows] | None = None,
     ) -> None:
         self.group = group
         self.sweeps = sweeps
@@ -37,6 +39,7 @@ class Keeper:
         self.seconds = seconds
         self.snapshot = snapshot
         self.samples: list[SweepRows] = []
+        self.gathered = gathered
         self._written_at = time.monotonic()
 
     @property
@@ -47,6 +50,8 @@ class Keeper:
     def add(self, samples: Sequence[SweepRows], snapshot: DeviceSnapshot) -> None:
         """Keep samples of further sweeps, and the snapshot after them."""
         self.samples += samples
+        if self.gathered is not None:
+            self.gathered += samples
         self.snapshot = snapshot
         seconds_since = time.monotonic() - self._written_at
         if seconds_since > self.seconds or self.done == self.sweeps:

@@ -30,7 +30,13 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings, refuse_foreign
 from unmask.sampling.chains.assembling import assemble
 from unmask.sampling.chains.chain_samples import ChainSamples
-from unmask.sampling.chains.samples import SweepRows, sample_columns, samples_of_table, table_of
+from unmask.sampling.chains.samples import (
+    Samples,
+    SweepRows,
+    sample_columns,
+    samples_of_table,
+    table_of,
+)
 from unmask.sampling.chains.snapshot import (
     OF_ALL_RUNS,
     DeviceSnapshot,
@@ -118,6 +124,10 @@ class SampleFolder(RunFolder):
             raise InputError(
                 f"checkpoint {str(path)!r} is damaged ({why}): {DELETE_CHECKPOINT}"
             ) from None
+
+    def samples_of_group(self, group: int) -> Samples:
+        """The samples of a group that are written."""
+        return samples_of_table(read_rows(read_parts(self.path, _series(group)), sample_columns()))
 
     def keep(
         self, model: MaskedLM, group: int, sweeps: Sequence[SweepRows], snapshot: DeviceSnapshot

@@ -109,45 +109,47 @@ class Samples:
 
 def samples_of_sweeps(sweeps: Sequence[SweepRows], model: MaskedLM) -> Samples:
     """The samples of several sweeps of several groups."""
-    parts = [_columns_of_sweep(rows, model) for rows in sweeps]
+    return joined([_samples_of_sweep(rows, model) for rows in sweeps])
+
+
+def joined(parts: Sequence[Samples]) -> Samples:
+    """The samples of all parts, ordered by chain and then by sweep."""
+    columns = [part.columns() for part in parts]
     names = [one.name for one in fields(Samples)]
-    return _in_order({name: np.concatenate([part[name] for part in parts]) for name in names})
+    whole = {name: np.concatenate([part[name] for part in columns]) for name in names}
+    order = np.lexsort((whole["sweep"], whole["chain"]))
+    return Samples(**whole).of(order)
 
 
 def samples_of_table(table: pyarrow.Table) -> Samples:
     """The samples that a table of `sample_columns` has."""
-    columns = {}
+    columns: dict[str, NDArray[Any]] = {}
     for one in fields(Samples):
         column = table[one.name]
         if one.name == "ids":
             columns[one.name] = _as_objects([np.array(ids, np.int32) for ids in column.to_pylist()])
         else:
             columns[one.name] = column.to_numpy()
-    return _in_order(columns)
+    return joined([Samples(**columns)])
 
 
-def _in_order(columns: dict[str, NDArray[Any]]) -> Samples:
-    order = np.lexsort((columns["sweep"], columns["chain"]))
-    return Samples(**{name: column[order] for name, column in columns.items()})
-
-
-def _columns_of_sweep(rows: SweepRows, model: MaskedLM) -> dict[str, NDArray[Any]]:
-    """The columns of `Samples` for one sweep of a group."""
+def _samples_of_sweep(rows: SweepRows, model: MaskedLM) -> Samples:
+    """The samples of one sweep of a group."""
     n = len(rows.chains)
     on_host = rows.on_host()
     ids = on_host.ids.numpy().astype(np.int32)
     energies = np.full(n, np.nan)
     if on_host.energies is not None:
         energies = on_host.energies.double().numpy()
-    return {
-        "chain": np.array(rows.chains, dtype=np.int32),
-        "sweep": np.full(n, rows.sweep, dtype=np.int32),
-        "text": spelled(ids, model),
-        "energy": energies,
-        "passes": on_host.passes.numpy().astype(np.int64),
-        "length": np.full(n, rows.length, dtype=np.int32),
-        "ids": _as_objects(list(ids)),
-    }
+    return Samples(
+        chain=np.array(rows.chains, dtype=np.int32),
+        sweep=np.full(n, rows.sweep, dtype=np.int32),
+        text=spelled(ids, model),
+        energy=energies,
+        passes=on_host.passes.numpy().astype(np.int64),
+        length=np.full(n, rows.length, dtype=np.int32),
+        ids=_as_objects(list(ids)),
+    )
 
 
 def _as_objects(arrays: Sequence[NDArray[np.int32]]) -> NDArray[np.object_]:

@@ -62,11 +62,11 @@ def drawn_starts(
     """Texts for `chains` to start from, and the passes that each took.
 
     Blanks are filled one by one, in a random order of each chain's own (ancestral sampling): a
-    pass for each of the F blanks. With `random_start` tokens are uniform, and take no pass.
+    pass for each of the F blanks. With `start` "random" tokens are uniform, and take no pass.
     """
     n = len(chains)
     rng = streams_of(settings.seed, chains, target.device).of(sweep=0, step=0)
-    if settings.start.random_start:
+    if settings.start == "random":
         no_passes = torch.zeros(n, dtype=torch.long, device=target.device)
         return random_texts(target, n, rng), no_passes
     assert isinstance(settings.kernel, Kernel)  # a decoder starts from blanks

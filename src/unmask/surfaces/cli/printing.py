@@ -31,6 +31,7 @@ from unmask.surfaces.cli import process, terminal
 from unmask.surfaces.cli.command import writer
 from unmask.surfaces.cli.show import print_heading, print_result
 from unmask.verbs import Unanswered
+from unmask.verbs import verb as declared_verb
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -178,7 +179,7 @@ def answers(verb: str, show: Callable[[Any, Console], None], options: dict[str, 
     """
     json = options.pop("json", False)
     function = getattr(unmask, verb)
-    name = listed(function)[0].name  # what the verb calls a text
+    name = listed(declared_verb(verb))[0].name  # what the verb calls a text
     words = [options.pop(name)] if name in options else []
     texts = _source(words, options)
     for output in {"figure", "save"} & options.keys():
@@ -266,7 +267,7 @@ def with_one_text(verb: str, options: dict[str, Any]) -> int:
     """Call a verb about one text, its first parameter, which may come from --file, and print its
     result.
     """
-    first, *others = listed(getattr(unmask, verb))
+    first, *others = listed(declared_verb(verb))
     file = options.pop("file", None)
     text = options.get(first.name)
     if file is not None and text is not None:
@@ -319,7 +320,7 @@ def sample(options: dict[str, Any]) -> None:
     if template is not None and file_name(template) == IS_NAMED:
         raise InputError(
             f"the text {shown(template)} {IS_NAMED}",
-            use=f"give {argument_name('init', template)} to start from its texts",
+            use=f"give {argument_name('start', template)} to start from its texts",
         )
     one_result("sample", options)
 

@@ -175,7 +175,7 @@ ENDPOINTS: dict[str, Endpoint] = {
         "sample",
         {
             "template": Text,
-            "init": Text,
+            "start": Text,
             "kernel": Name,
             "energy": Literal["norm", "raw"],
             "energy_temperature": Annotated[float, Interval(gt=0, le=100)],
@@ -191,7 +191,7 @@ ENDPOINTS: dict[str, Endpoint] = {
         },
         {
             "template": NEEDED,
-            "init": None,
+            "start": None,
             "energy_temperature": None,
             "chains": 1,
             "sweeps": None,

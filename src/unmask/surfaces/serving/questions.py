@@ -737,7 +737,7 @@ class Answers:
             steps, limits.MOST_STEPS, what, f"ask for fewer chains or sweeps, or {COMMAND}"
         )
         function, values = unmask.sample, _not_none(request)
-        values |= {"init": [values["init"]]} if "init" in values else {}
+        values |= {"start": (values["start"],)} if "start" in values else {}
         annotations = hints(function)
         made = arguments(function, values)
         return SampleSettings(
@@ -846,8 +846,8 @@ class Copies:
             python["positions"] = values["positions"] = "all"
         elif verb == "score":
             python["rows"] = "nested"
-        elif text := python.get("init"):
-            python["init"], values["init"], before = (
+        elif verb == "sample" and (text := python.get("start")):
+            python["start"], values["start"], before = (
                 [text],
                 "-",
                 f"printf '%s\\n' {shlex.quote(text)} | ",

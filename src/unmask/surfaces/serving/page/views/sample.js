@@ -70,7 +70,7 @@ export function open(root, about, values) {
 
   const body = () => ({
     template: template(),
-    init: state.start === "sentence" && !sentence.typed ? sentence.whole : null,
+    start: state.start === "sentence" && !sentence.typed ? sentence.whole : null,
     kernel: state.kernel,
     energy: state.energy,
     energy_temperature: uses("energy_temperature") ? state.energy_temperature : null,
