@@ -239,7 +239,7 @@ def test_what_is_not_among_the_candidates_is_said(english):
         "'zebra' is not among the candidates of blank 1: give more candidates"
     ]
     whole = unmask.fill("A zebra is here.", english, positions=[2], candidates=2)
-    assert whole.verdict()[0].startswith("the tokens given are not among the candidates: give more")
+    assert whole.verdict()[0].startswith("what stood in the blanks is not among the candidates: ")
     assert not any(completion.is_gold for completion in whole.completions)
 
 
