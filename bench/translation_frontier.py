@@ -34,7 +34,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -101,10 +101,10 @@ class Case:
         """What `unmask.translate` is given."""
         if self.bound is not None:
             return {
-                "kernel": METHODS[self.decoder](**{METHODS[self.decoder].limited_by: self.bound})
+                "decoder": METHODS[self.decoder](**{METHODS[self.decoder].limited_by: self.bound})
             }
         return {
-            "kernel": METHODS[GREEDY.get(self.decoder, self.decoder)].in_parts(
+            "decoder": METHODS[GREEDY.get(self.decoder, self.decoder)].in_parts(
                 self.passes or longest
             )
         }
@@ -225,23 +225,23 @@ def law_of(pairs: Pairs, case: Case, seed: int) -> dict[str, Any]:
 def translated(
     pair: PairModel, case: Case, sources: Sequence[str], references: Sequence[str], seed: int
 ) -> dict[str, Any]:
-    """Figures of the translations, their texts, and the passes that decoding one draft took."""
+    """Measures of the translations, their texts, and the passes that decoding one draft took."""
     made = unmask.translate(
         sources,
         reference=references,
         model=pair,
-        lengths=LENGTHS,
+        length_beam=LENGTHS,
         seed=seed,
         **case.options(pair.layout.longest_target),
     )
     drafts = pair.likely_lengths([ids for ids in pair.spelling.encode(sources) if ids], LENGTHS)
     scored = sum(length for likely in drafts for length, _ in likely)
-    assert made.figures is not None
+    assert made.measures is not None
     passes = (sum(row["passes"] for row in made.rows) - scored) / (LENGTHS * len(drafts))
     rows = [{"text": row["text"]} for row in made.rows]
     return {
-        **made.figures.to_dict(),
-        "all_passes": made.figures.passes,
+        **asdict(made.measures),
+        "all_passes": made.measures.passes,
         "passes": passes,
         "translations": rows,
     }
@@ -285,15 +285,15 @@ def in_rounds(
                     sources,
                     reference=references,
                     model=pair,
-                    lengths=1,
+                    length_beam=1,
                     seed=seed,
-                    kernel=kind.in_parts(n, **heat),
+                    decoder=kind.in_parts(n, **heat),
                 )
             texts = [row for row in made.rows if row["text"]]
             passes = sum(row["passes"] for row in texts) / len(texts)
             nats = -sum(row["log_prob"] for row in texts) / sum(row["length"] for row in texts)
             apart = bootstrap(references, {"translations": made.rows}, None)
-            assert made.figures is not None
+            assert made.measures is not None
             if name == "one by one":
                 alone[n] = made.texts
             equal = (
@@ -308,7 +308,7 @@ def in_rounds(
                     f"{sum(rounds) / len(texts) if rounds else passes:.1f}",
                     f"{passes:.1f}",
                     f"{nats:.3f}",
-                    f"{made.figures.bleu:.2f} [{apart['low']:.1f}, {apart['high']:.1f}]",
+                    f"{made.measures.bleu:.2f} [{apart['low']:.1f}, {apart['high']:.1f}]",
                     "" if equal is None else f"{equal} of {len(made.texts)}",
                 ]
             )

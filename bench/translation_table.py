@@ -25,14 +25,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-ONE_STEP = {"start": "mask-predict@1"}
+ONE_STEP = {"decoder": "mask-predict", "passes": 1}
 ROWS: dict[str, dict[str, Any]] = {
-    "mask-predict 10": {"kernel": "mask-predict", "passes": 10},
-    "one step": {"kernel": "mask-predict", "passes": 1},
-    "mask-predict 4": {"kernel": "mask-predict", "passes": 4},
-    "mask-predict 2": {"kernel": "mask-predict", "passes": 2},
-    "confidence 10": {"kernel": "confidence", "passes": 10},
-    "entropy-bound 0.5": {"kernel": "entropy-bound", "gamma": 0.5},
+    "mask-predict 10": {"decoder": "mask-predict", "passes": 10},
+    "one step": {"decoder": "mask-predict", "passes": 1},
+    "mask-predict 4": {"decoder": "mask-predict", "passes": 4},
+    "mask-predict 2": {"decoder": "mask-predict", "passes": 2},
+    "confidence 10": {"decoder": "confidence", "passes": 10},
+    "entropy-bound 0.5": {"decoder": "entropy-bound", "gamma": 0.5},
     "MH norm": {"kernel": "mh", "energy": "norm", "sweeps": 5, **ONE_STEP},
     "always-accept 1.0": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 1.0, **ONE_STEP},
     "MH norm from mask-predict 10": {"kernel": "mh", "energy": "norm", "sweeps": 5},
@@ -55,14 +55,17 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 """In the order in which they are made; every `workers`-th by one process."""
 REVISED: dict[str, dict[str, Any]] = {
-    "mask-predict 10": {"kernel": "mask-predict", "passes": 10},
-    "revise 10": {"kernel": "revise", "passes": 10},
-    "revise 2": {"kernel": "revise", "passes": 2},
-    "one step": {"kernel": "mask-predict", "passes": 1},
-    "revise 4": {"kernel": "revise", "passes": 4},
+    "mask-predict 10": {"decoder": "mask-predict", "passes": 10},
+    "revise 10": {"decoder": "revise", "passes": 10},
+    "revise 2": {"decoder": "revise", "passes": 2},
+    "one step": {"decoder": "mask-predict", "passes": 1},
+    "revise 4": {"decoder": "revise", "passes": 4},
 }
 """Of the model that learned to correct its own output."""
-AUTOREGRESSIVE = {"greedy": {"kernel": "beam", "beam": 1}, "beam 5": {"kernel": "beam", "beam": 5}}
+AUTOREGRESSIVE = {
+    "greedy": {"decoder": "beam", "beam": 1},
+    "beam 5": {"decoder": "beam", "beam": 5},
+}
 WAYS = {"causal": AUTOREGRESSIVE, "masked": ROWS, "distilled": ROWS, "refined": REVISED}
 """The models, and the ways that each translates."""
 ORDER = [(model, name) for model, ways in WAYS.items() for name in ways]
@@ -275,7 +278,7 @@ def train(given: argparse.Namespace, model: str, _: str) -> None:
     since = time.monotonic()
     if model == "distilled":
         teacher = unmask.translate(
-            corpus[0], model=_loaded(given, "causal"), kernel=unmask.Beam(beam=5)
+            corpus[0], model=_loaded(given, "causal"), decoder=unmask.Beam(beam=5)
         )
         corpus, options["tokenizer"] = (lines(corpus[0]), teacher.texts), given.work / "causal"
         options.pop("vocab")
@@ -286,7 +289,7 @@ def train(given: argparse.Namespace, model: str, _: str) -> None:
         "max_minutes": 1.35 * share / 60,
     }
     made = unmask.train(**arguments(unmask.train, options))
-    print(f"{made}, {time.monotonic() - since:.1f} s, {made.parameters:,} parameters", flush=True)
+    print(f"{made}, {time.monotonic() - since:.1f} s, {made.n_parameters:,} parameters", flush=True)
     keep(
         given,
         f"train-{model}",
@@ -328,7 +331,7 @@ def rows(given: argparse.Namespace, model: str, worker: str) -> None:
         del told["sources"]
         keep(given, f"row-{model}-{name}", told)
         longest = max(longest, time.monotonic() - since)
-        print(f"{model} {name}: {longest:.0f} s, {found.figures}", flush=True)
+        print(f"{model} {name}: {longest:.0f} s, {found.measures}", flush=True)
 
 
 def workers(model: str, given: argparse.Namespace) -> int:
@@ -342,7 +345,9 @@ def timing(given: argparse.Namespace, model: str, _: str) -> None:
     """
     loaded, found = _loaded(given, model), {}
     for name in (name for name in TIMED if name in WAYS[model]):
-        found[name] = [_translated(given, model, loaded, name)[0].figures.seconds for _ in range(2)]
+        found[name] = [
+            _translated(given, model, loaded, name)[0].measures.seconds for _ in range(2)
+        ]
         print(
             f"{model} {name}: {found[name][0]:.5f}, then {found[name][1]:.5f} s per sentence",
             flush=True,
@@ -395,7 +400,7 @@ def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:
     found = Drafting(pair, 0).energies(drafts, "norm")
     for one, energy in zip(told["translations"], found, strict=True):
         one["energy"] = energy
-    told["figures"]["energy"] = sum(found) / len(found)
+    told["measures"]["energy"] = sum(found) / len(found)
 
 
 def scores(given: argparse.Namespace, model: str, _: str) -> None:
@@ -570,7 +575,7 @@ def collect(given: argparse.Namespace, order: Sequence[tuple[str, str]]) -> None
             {
                 "model": model,
                 "row": name,
-                **found[key]["figures"],
+                **found[key]["measures"],
                 **bootstrap(references, found[key], baseline),
             }
         )
@@ -726,7 +731,7 @@ def ordering(given: argparse.Namespace, model: str, _: str) -> None:
             ]
         )
         texts.append([one["text"] for one in rows_])
-        bleu.append(told["figures"]["bleu"])
+        bleu.append(told["measures"]["bleu"])
     if len(bleu) < 2:
         return
     found: dict[str, Any] = {

@@ -70,7 +70,6 @@ from .studies.training.recipe import Shape as Shape
 from .studies.translation.recipe import Beam as Beam
 from .studies.translation.recipe import TranslatorSpec as TranslatorSpec
 from .studies.translation.recipe import load_translator as load_translator
-from .studies.translation.result import Translations as Translations
 from .studies.variants.assay_scores import ASSAY_SCORES as ASSAY_SCORES
 from .studies.variants.scores.chains import AnyOrderSites as AnyOrderSites
 from .tables.unary import Tables as Tables
@@ -110,6 +109,7 @@ from .verbs.score import score as score
 from .verbs.serve import serve as serve
 from .verbs.train import TrainingRun as TrainingRun
 from .verbs.train import train as train
+from .verbs.translate import Translations as Translations
 from .verbs.translate import translate as translate
 
 __version__: str

@@ -111,7 +111,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "device": "cpu",
     }
     pair_model = flat.train(**{**trains, **pairs, "steps": 1, "out": folder / "pairs"}).out
-    translated = unmask.translate(["the cat"], model=pair_model, lengths=1)
+    translated = unmask.translate(["the cat"], model=pair_model, length_beam=1)
     profile = folder / "profile.json"
     profile.write_text('{"by_distance": [0.2, 0.1], "fingerprint": "x", "n_texts": 9}')
     held_out = {

@@ -21,6 +21,7 @@ VALUES = {
     "construction": ("pseudo_gibbs", "pseudo_gibbs"),
     "constructions": ("all", "all"),
     "data": ("texts.txt", "texts.txt"),
+    "decoder": ("mask-predict", "mask-predict"),
     "epochs": (2.0, "2"),
     "field": ("text", "text"),
     "figure": ("map.png", "map.png"),
@@ -29,6 +30,7 @@ VALUES = {
     "format": ("csv", "csv"),
     "heads": (1, "1"),
     "init": ("start", "start"),
+    "kernel": ("mh", "mh"),
     "layers": (1, "1"),
     "length": (12, "12"),
     "mask_source": (0.1, "0.1"),
@@ -44,11 +46,14 @@ VALUES = {
     "scheme": ("random", "random"),
     "seed": (0, "0"),
     "size": ("mini", "mini"),
+    "start": ("random", "random"),
     "steps": (3, "3"),
+    "sweeps": (2, "2"),
     "support": ("regular", "regular"),
     "template": ("a [MASK]", "a [MASK]"),
     "text": ("a [MASK] [MASK]", "a [MASK] [MASK]"),
     "texts": (["a cat"], "a cat"),
+    "tolerance": (0.5, "0.5"),
     "tokenizer": ("tokenizer.json", "tokenizer.json"),
     "top": (20, "20"),
     "valid": ("held-out.txt", "held-out.txt"),
@@ -67,6 +72,7 @@ NEEDED = {
     "minimal_pairs": ("data",),
     "score": ("texts",),
     "train": ("out",),
+    "translate": ("data", "model"),
 }
 RIGHT = {
     "text": ("a [MASK] [MASK]", "a [MASK] [MASK]"),
@@ -74,6 +80,7 @@ RIGHT = {
     "data": ("texts.txt", "texts.txt"),
     "out": ("run", "run"),
     "texts": (["a cat"], "a cat"),
+    "model": ("folder", "folder"),
 }
 """What each verb needs, and right values of it."""
 
@@ -105,7 +112,13 @@ def given_of(name, culprit, others):
     """The values of a call, in Python and as typed."""
     needed = [one for one in NEEDED.get(name, ()) if one not in (culprit, *others)]
     values = {one: VALUES[one] for one in (culprit, *others)}
-    return {one: RIGHT[one] for one in needed} | values
+    listed = {option.name: option for option in options(verb(name))}
+    methods = {}
+    for one in (culprit, *others):
+        if listed[one].readers:  # an option of a method needs that method
+            reader = listed[one].readers[0]
+            methods[listed[one].parameter] = (reader, reader)
+    return {one: RIGHT[one] for one in needed} | methods | values
 
 
 def typed(option: Option, word):

@@ -1090,7 +1090,58 @@ class Starts61(Fillings61):
         return {**parts, "to_dict": {**parts["to_dict"], "settings": settings}}
 
 
+class Translation61(Starts61):
+    """Names of issue 61: `translate` has a decoder, and a kernel that moves what it wrote."""
+
+    KEYS: Mapping[str, str] = {**Starts61.KEYS, "length_beam": "lengths", "measures": "figures"}
+    WRITERS = ("beam", "confidence", "entropy-bound", "mask-predict", "revise")
+    """Decoders that calls name; they were kernels."""
+
+    def do_translate(
+        self, kernel: Any = "auto", start: str | None = None, **options: Any
+    ) -> Result:
+        """Translations; a decoder was a kernel, and what a kernel started from was its start."""
+        if "lengths" in options:
+            options["length_beam"] = options.pop("lengths")
+        is_kernel = kernel in ("mh", "gibbs", "block", "sequential-block")
+        if not is_kernel:
+            decoder = None if kernel == "auto" else kernel
+            return self.public("translate")(decoder=decoder, **options)
+        if start == "random":
+            return self.public("translate")(kernel=kernel, start=start, **options)
+        name, _, steps = (start or "mask-predict").partition("@")
+        assert name == "mask-predict"
+        decoder = self.public("MaskPredict")(passes=int(steps or 10))
+        return self.public("translate")(decoder=decoder, kernel=kernel, **options)
+
+    def do_command(
+        self, words: Sequence[str], standard_input: str = "", process: bool = False
+    ) -> Result:
+        """A command by its names now."""
+        now = list(words)
+        if now[0] == "translate":
+            now = self.translate_words(now)
+        return super().do_command(now, standard_input, process)
+
+    def translate_words(self, words: Sequence[str]) -> list[str]:
+        """The words of `translate` by their names now."""
+        now = ["--length-beam" if word == "--lengths" else word for word in words]
+        if "--kernel" in now:
+            place = now.index("--kernel")
+            if now[place + 1] == "auto":
+                del now[place : place + 2]
+            elif now[place + 1] in self.WRITERS:
+                now[place] = "--decoder"
+        if "--start" in now:
+            place = now.index("--start")
+            name, _, steps = now[place + 1].partition("@")
+            if name != "random":
+                now[place : place + 2] = ["--decoder", name, "--passes", steps or "10"]
+        return now
+
+
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask.verbs.translate:Translations", Translation61),
     ("unmask.sampling.settings:starts_of", Starts61),
     ("unmask.verbs.fill:FoundBySearch", Fillings61),
     ("unmask.verbs.train:TrainingRun", Training61),

@@ -1,16 +1,15 @@
 """One mechanism for results: a result is a dataclass that knows its sentences and tables, and the
 terminal, JSON, data frame, notebook and page follow from it.
 
-class Filling(Result):
-    KEYS = ("text", "construction", "gold=is_gold", "completions")
-            attributes in JSON, in this order; by default all fields.
-                                                                   gold=is_gold: JSON has the
-                                                                       attribute under another
-                                                                       name
-    OPTIONAL = ("warning",)
-            left out of JSON where they are None or an empty list
-    ROWS = "completions"
-            the attribute whose items are the rows of the data frame
+    class Filling(Result):
+        KEYS = ("text", "construction", "gold=is_gold", "completions")
+        OPTIONAL = ("warning",)
+        ROWS = "completions"
+
+    KEYS       attributes in JSON, in this order; by default all fields. `gold=is_gold`: JSON has
+               the attribute `is_gold` under the name `gold`
+    OPTIONAL   left out of JSON where they are None or an empty list
+    ROWS       the attribute whose items are the rows of the data frame
 
 What a person sees of a result, from top to bottom:
 
@@ -81,6 +80,12 @@ class Result:
     def complete(self) -> bool:
         """Whether nothing failed; the command ends with exit code 1 if something did."""
         return True
+
+    def stream(self) -> str | None:
+        """Lines for other programs, which the command prints on standard output; what a person
+        sees then goes to standard error. None for results without them.
+        """
+        return None
 
     @property
     def interrupted(self) -> bool:

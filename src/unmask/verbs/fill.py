@@ -169,6 +169,10 @@ class FoundBySearch(Result):
     stopped   why it ended; see `unmask.joints.filling_search.found.ChainSearch`
     exact     no order was left out; if some were, mass is an estimate, and so are the
               completions' probabilities
+
+    >>> filling = unmask.fill("A [WORD] sat.")
+    >>> filling.search.passes > 0 and filling.search.mass > filling.search.bound
+    True
     """
 
     mass: float

@@ -146,9 +146,7 @@ def reversed_pairs(count, seed=0):
 
 def share_right(model):
     sources, wanted = reversed_pairs(40, seed=1)
-    translated = flat.translate(
-        sources, model=model, lengths=1, kernel="mask-predict", passes=4, device="cpu"
-    ).texts
+    translated = flat.translate(sources, model=model, length_beam=1, passes=4, device="cpu").texts
     return sum(a == b for a, b in zip(translated, wanted, strict=True)) / len(wanted)
 
 

@@ -33,7 +33,7 @@ def sources(n: int) -> list[str]:
 
 @pytest.mark.parametrize(
     "options",
-    [{"kernel": "mh", "sweeps": 2, "seed": 3}, {"kernel": "ancestral"}, {"kernel": "beam"}],
+    [{"kernel": "mh", "sweeps": 2, "seed": 3}, {"decoder": "ancestral"}, {"decoder": "beam"}],
 )
 def test_shares_have_the_rows_of_one_process(
     masked: Path, causal: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch

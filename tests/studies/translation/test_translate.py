@@ -24,16 +24,16 @@ from unmask.common.border.options import arguments
 from unmask.common.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.decoders.decoder import DECODERS
 from unmask.sampling.decoders.revealing import Revealing
 from unmask.sampling.decoders.verified import Verified, VerifiedState
 from unmask.sampling.energies.norm import NormEnergy
-from unmask.sampling.methods import METHODS
+from unmask.sampling.kernels.kernel import KERNELS
 from unmask.studies.translation.drafts import Draft, Drafting
 from unmask.studies.translation.masked_pairs import PairModel
 from unmask.studies.translation.recipe import settle
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)
-MARKOV = [name for name, kernel in METHODS.items() if not kernel.decodes]
 
 
 def translated(model: Path | PairModel, **options: Any) -> unmask.Translations:
@@ -42,25 +42,31 @@ def translated(model: Path | PairModel, **options: Any) -> unmask.Translations:
 
 def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal: Path) -> None:
     result = translated(masked, reference=TARGETS)
-    assert result.figures is not None
-    assert result.figures.bleu > 95
+    assert result.measures is not None
+    assert result.measures.bleu > 95
     assert share_right(result.texts, TARGETS) > 0.9
-    assert "BLEU" in str(result.figures)
-    assert "tok:13a" in result.figures.bleu_signature
+    (table,) = result.tables()
+    assert table.shown()[0][0] == f"{result.measures.bleu:.2f}"
+    assert "tok:13a" in table.notes[0]
+    assert "24 texts translated by mask-predict at temperature 0" in result.summary()
     for beam in (1, 5):
-        assert share_right(translated(causal, kernel="beam", beam=beam).texts, TARGETS) > 0.9
-    assert translated(causal).settings.kernel == unmask.Beam(beam=5)
+        assert share_right(translated(causal, beam=beam).texts, TARGETS) > 0.9
+    assert translated(causal).settings.decoder == unmask.Beam(beam=5)
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, kernel in METHODS.items() if not getattr(kernel, "corrects", False)]
+    "name", [*KERNELS, *(name for name, decoder in DECODERS.items() if not decoder.corrects)]
 )
 def test_every_decoder_and_kernel_translates(masked: Path, name: str) -> None:
-    steps = {"passes": 2} if hasattr(METHODS[name], "passes") else {}
-    steps = {"sweeps": 2, "start": "mask-predict@1"} if name in MARKOV else steps
-    result = translated(masked, kernel=name, **steps, lengths=2)
+    if name in KERNELS:
+        options = {"kernel": name, "sweeps": 2, "passes": 1}
+    elif DECODERS[name].parts == "passes":
+        options = {"decoder": name, "passes": 2}
+    else:
+        options = {"decoder": name}
+    result = translated(masked, **options, length_beam=2)
     assert share_right(result.texts, TARGETS) > 0.6
-    assert bool(result.moves) == (name in MARKOV)
+    assert bool(result.moves) == (name in KERNELS)
     assert all(row["passes"] > 0 and row["length"] == len(row["tokens"]) for row in result.rows)
 
 
@@ -68,8 +74,8 @@ def test_a_model_that_learned_to_correct_its_own_output_revises_it_and_one_that_
     masked: Path, refined: Path
 ) -> None:
     with pytest.warns(UnmaskWarning, match="trained on blanks only"):
-        lost = translated(masked, kernel="revise", passes=4, lengths=2)
-    revised = translated(refined, kernel="revise", passes=4, lengths=2)
+        lost = translated(masked, decoder="revise", passes=4, length_beam=2)
+    revised = translated(refined, decoder="revise", passes=4, length_beam=2)
     assert share_right(revised.texts, TARGETS) > 0.9
     assert share_right(lost.texts, TARGETS) < 0.2
     assert share_right(translated(refined).texts, TARGETS) > 0.9
@@ -77,7 +83,7 @@ def test_a_model_that_learned_to_correct_its_own_output_revises_it_and_one_that_
 
 def test_what_stands_beside_a_translation_is_measured_on_it(masked: Path) -> None:
     pair = PairModel.load(masked, "cpu")
-    row = translated(pair, lengths=1).rows[0]
+    row = translated(pair, length_beam=1).rows[0]
     source = pair.spelling.encode(SOURCES[:1])[0]
     text = torch.tensor([[*pair.layout.room(source), *row["tokens"], pair.layout.end]])
     places = range(pair.layout.source_length, pair.layout.source_length + row["length"])
@@ -86,10 +92,10 @@ def test_what_stands_beside_a_translation_is_measured_on_it(masked: Path) -> Non
     )
     again = [
         r["tokens"]
-        for r in translated(pair, lengths=1, kernel="gibbs", sweeps=1, start="random").rows
+        for r in translated(pair, length_beam=1, kernel="gibbs", sweeps=1, start="random").rows
     ]
     alone = flat.translate(
-        SOURCES[:3], model=pair, lengths=1, kernel="gibbs", sweeps=1, start="random"
+        SOURCES[:3], model=pair, length_beam=1, kernel="gibbs", sweeps=1, start="random"
     )
     assert [r["tokens"] for r in alone.rows] == again[:3]
 
@@ -145,7 +151,7 @@ def test_a_room_no_larger_than_the_source_needs_changes_no_conditional(masked: P
 
 @pytest.mark.parametrize(
     "options",
-    [{"kernel": "mh", "sweeps": 2}, {"kernel": "block", "sweeps": 1}, {"kernel": "confidence"}],
+    [{"kernel": "mh", "sweeps": 2}, {"kernel": "block", "sweeps": 1}, {"decoder": "confidence"}],
 )
 def test_a_translation_does_not_depend_on_those_beside_it(
     masked: Path, options: dict[str, Any]
@@ -153,29 +159,29 @@ def test_a_translation_does_not_depend_on_those_beside_it(
     pair = PairModel.load(masked, "cpu")
     some = [*SOURCES[:4], f"{SOURCES[4]} {SOURCES[5]}"]
     assert len({pair.in_room(ids).layout.source_length for ids in pair.spelling.encode(some)}) == 2
-    together = flat.translate(some, model=pair, lengths=1, **options).rows
+    together = flat.translate(some, model=pair, length_beam=1, **options).rows
     assert [
-        row["tokens"] for row in flat.translate(some[:1], model=pair, lengths=1, **options).rows
+        row["tokens"] for row in flat.translate(some[:1], model=pair, length_beam=1, **options).rows
     ] == [together[0]["tokens"]]
     for part in (slice(0, 3), slice(3, None), slice(None, None, -1)):
-        alone = flat.translate(some[part], model=pair, lengths=1, **options).rows
+        alone = flat.translate(some[part], model=pair, length_beam=1, **options).rows
         assert [(row["tokens"], row["energy"]) for row in alone] == [
             (row["tokens"], row["energy"]) for row in together[part]
         ]
 
 
-@pytest.mark.parametrize("name", MARKOV)
+@pytest.mark.parametrize("name", KERNELS)
 def test_a_translation_of_one_token_is_no_reason_to_stop(masked: Path, name: str) -> None:
     pair = PairModel.load(masked, "cpu")
     source, tokens = tuple(pair.spelling.encode(SOURCES[:1])[0]), pair.model.regular_ids[-4:]
     drafts = [Draft(source, 1, 0.0, tokens[:1]), Draft(source, 4, 0.0, tokens)]
-    moved = Drafting(pair, 0).run(drafts, METHODS[name](), NormEnergy(), sweeps=2)
+    moved = Drafting(pair, 0).run(drafts, KERNELS[name](), NormEnergy(), sweeps=2)
     assert [len(draft.tokens) for draft in moved] == [1, 4]
     assert all(draft.passes > 0 for draft in moved)
 
 
 def test_another_seed_gives_other_translations(masked: Path) -> None:
-    options = {"kernel": "gibbs", "sweeps": 1, "proposal_temperature": 3.0, "lengths": 1}
+    options = {"kernel": "gibbs", "sweeps": 1, "proposal_temperature": 3.0, "length_beam": 1}
     first, second = (translated(masked, seed=seed, **options).texts for seed in (0, 1))
     assert first != second
     assert first == translated(masked, **options).texts
@@ -268,26 +274,53 @@ def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(
     assert "BLEU" in run.stdout
 
 
-def test_passes_without_a_kernel_are_those_of_mask_predict() -> None:
-    kernel = arguments(unmask.translate, {"data": [], "model": "x", "passes": 4})["kernel"]
-    assert settle(False, kernel, *[None] * 4, 0).kernel == unmask.MaskPredict(
-        passes=4, temperature=0.0
-    )
-    with pytest.raises(
-        InputError,
-        match="passes has no effect on beam, the usual kernel of a causal model",
-    ):
-        settle(True, kernel, *[None] * 4, 0)
+def test_options_without_a_decoder_are_those_of_mask_predict_or_of_the_only_one() -> None:
+    def decoder(**options: Any) -> Any:
+        return arguments(unmask.translate, {"data": [], "model": "x", **options})["decoder"]
+
+    four_steps = decoder(passes=4)
+    assert settle(False, four_steps).decoder == unmask.MaskPredict(passes=4, temperature=0.0)
+    with pytest.raises(InputError, match="mask-predict is not for this model, which is a causal"):
+        settle(True, four_steps)
+    assert decoder(beam=3) == unmask.Beam(beam=3)
+    assert decoder(sets=2) == unmask.Verified(sets=2)
+    with pytest.raises(InputError, match="gamma was given, and no method that uses it: give dec"):
+        decoder(gamma=0.5)  # two decoders have a bound
+
+
+@pytest.mark.parametrize(
+    "given", [{"seed": 0}, {"length_beam": 5}, {"energy": NormEnergy()}, {"kernel": unmask.MH()}]
+)
+def test_what_a_causal_model_does_not_use_is_refused(given: dict[str, Any]) -> None:
+    (name,) = given
+    with pytest.raises(InputError, match=f"{name} has no effect, as the model is causal"):
+        settle(True, unmask.Beam(), **given)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lengths": 400}, "lengths 400 is more than the 15 that the model takes"),
-        ({"kernel": "beam"}, "kernel beam is not for this model, which is a masked model"),
+        ({"sweeps": 10}, "sweeps is used only with kernel"),
+        ({"start": "random"}, "start is used only with kernel"),
+        ({"kernel": "mh", "start": "random", "decoder": "revise"}, "start is not used with decod"),
+        ({"kernel": "mask-predict"}, "mask-predict is a decoder, and no kernel"),
+        ({"decoder": "mh"}, "decoder 'mh' is unknown"),
+        ({"lengths": 3}, "did you mean length_beam"),
+    ],
+)
+def test_calls_that_mean_nothing_are_refused_before_a_model_is_loaded(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        unmask.translate(["a"], "no such folder", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"length_beam": 400}, "length_beam 400 is more than the 15 that the model takes"),
+        ({"decoder": "beam"}, "decoder beam is not for this model, which is a masked model"),
         ({"reference": ["one"]}, "reference has 1 texts, and data 24"),
-        ({"kernel": "mh", "start": "mh"}, "start 'mh' is not known: give one of ancestral"),
-        ({"kernel": "mh", "start": "ancestral@3"}, "start 'ancestral@3' is not known"),
     ],
 )
 def test_what_cannot_be_is_refused(masked: Path, options: dict[str, Any], message: str) -> None:
@@ -307,7 +340,7 @@ def test_other_models_and_sources_without_room_are_refused(
     masked: Path, causal: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match="for this model, which is a causal model"):
-        translated(causal, kernel="mask-predict")
+        translated(causal, decoder="mask-predict")
     with pytest.warns(UnmaskWarning, match="was trained to translate"):
         unmask.fill("ka [MASK] lo.", model=masked)
     with pytest.raises(InputError, match="does not translate"):
@@ -362,7 +395,7 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
             "parallel has 3 lines in .*s.de and 2 in .*t.en",
         ),
         ({"parallel": (tmp_path / "s.de", tmp_path / "no.en")}, "is not a file"),
-        ({}, "no text was given to train on: give corpus or parallel"),
+        ({}, "no text was given to train on: give data or parallel"),
         (
             {"data": ["a"], "mask_source": 0.1},
             "mask_source is used only with parallel: give parallel, or leave it out",
@@ -392,13 +425,17 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
 
 
 def test_a_temperature_that_is_given_is_the_temperature(masked: Path) -> None:
-    usual = translated(masked, lengths=2, seed=1)
-    assert usual.settings.to_dict()["temperature"] == 0.0
+    usual = translated(masked, length_beam=2, seed=1)
+    assert usual.settings.to_dict()["decoder"]["temperature"] == 0.0
     hot = [
-        translated(masked, kernel="mask-predict", temperature=t, lengths=2, seed=1)
+        translated(masked, decoder="mask-predict", temperature=t, length_beam=2, seed=1)
         for t in (0.0, 1.0, 3.0)
     ]
-    assert [result.settings.to_dict()["temperature"] for result in hot] == [0.0, 1.0, 3.0]
+    assert [result.settings.to_dict()["decoder"]["temperature"] for result in hot] == [
+        0.0,
+        1.0,
+        3.0,
+    ]
     assert hot[0].rows == usual.rows
     assert hot[2].texts != usual.texts
 
@@ -418,19 +455,19 @@ def test_verified_drafts_translate_as_one_token_per_pass_does_in_fewer_rounds(
 
     init = Verified.init
     monkeypatch.setattr(Verified, "init", recorded)
-    verified = translated(masked, kernel="verified", sets=2, lengths=2)
+    verified = translated(masked, decoder="verified", sets=2, length_beam=2)
     rounds, tokens = (
         sum(int(state.rounds.sum()) for state in states),
         sum(state.order.numel() for state in states),
     )
     monkeypatch.setattr(Verified, "step", Revealing.step)
-    one_by_one = translated(masked, kernel="verified", sets=2, lengths=2)
+    one_by_one = translated(masked, decoder="verified", sets=2, length_beam=2)
     assert verified.texts == one_by_one.texts
     assert share_right(verified.texts, TARGETS) > 0.6
     assert rounds < 0.8 * tokens, "one token per pass has as many rounds as tokens"
 
 
-@pytest.mark.parametrize("options", [{"kernel": "mh", "sweeps": 2}, {"kernel": "beam"}])
+@pytest.mark.parametrize("options", [{"kernel": "mh", "sweeps": 2}, {"decoder": "beam"}])
 def test_a_run_that_was_stopped_goes_on_from_its_folder(
     masked: Path,
     causal: Path,
@@ -461,7 +498,7 @@ def test_a_run_that_was_stopped_goes_on_from_its_folder(
         translated(
             model,
             out=tmp_path / "run",
-            **({"kernel": "beam", "beam": 2} if model == causal else {"kernel": "gibbs"}),
+            **({"beam": 2} if model == causal else {"kernel": "gibbs"}),
         )
 
 
@@ -509,26 +546,24 @@ def test_decoders_and_kernels_of_ones_own_translate(masked: Path, tmp_path: Path
     sources = pairs(3, words=3)[0]
 
     def by(**options: Any) -> unmask.Translations:
-        return flat.translate(sources, model=masked, lengths=2, device="cpu", **options)
+        return flat.translate(sources, model=masked, length_beam=2, device="cpu", **options)
 
-    own = by(kernel=f"{file}:Mine", passes=4)
-    assert own.rows == by(kernel="confidence", passes=4).rows
-    stored = own.settings.to_dict()
-    assert (stored["kernel"], stored["code"]) == ("mine", "mine.py:Mine")
+    own = by(decoder=f"{file}:Mine", passes=4)
+    assert own.rows == by(decoder="confidence", passes=4).rows
+    stored = own.settings.to_dict()["decoder"]
+    assert (stored["name"], stored["code"]) == ("mine", "mine.py:Mine")
     assert len(stored["sha256"]) == 16
-    ours = by(kernel="gibbs", sweeps=1, start="confidence@4")
-    moved = by(kernel=f"{file}:MyGibbs", sweeps=1, start=unmask.Confidence(passes=4))
+    ours = by(kernel="gibbs", sweeps=1, decoder="confidence", passes=4)
+    moved = by(kernel=f"{file}:MyGibbs", sweeps=1, decoder=f"{file}:Mine", passes=4)
     assert moved.rows == ours.rows
-    assert ours.settings.to_dict()["start"] == "confidence@4"
-    started = by(kernel="gibbs", sweeps=1, start=f"{file}:Mine")
-    assert started.rows == by(kernel="gibbs", sweeps=1, start="confidence").rows
-    assert started.settings.to_dict()["start"]["code"] == "mine.py:Mine"
+    assert ours.settings.to_dict()["decoder"]["passes"] == 4
+    assert moved.settings.to_dict()["kernel"]["code"] == "mine.py:MyGibbs"
     with pytest.raises(InputError, match="kernel wide redraws 1000 tokens in a step, and a trans"):
         by(kernel=f"{file}:Wide", sweeps=1)
-    with pytest.raises(InputError, match="mine is not for this model|kernel '.*' is unknown"):
-        by(kernel="mine")
+    with pytest.raises(InputError, match="decoder '.*' is unknown"):
+        by(decoder="mine")
     run = tmp_path / "run"
-    by(kernel=f"{file}:Mine", out=run)
+    by(decoder=f"{file}:Mine", out=run)
     file.write_text(OWN + "\n# another text\n")
     with pytest.raises(InputError, match="holds a run with .*sha256"):
-        by(kernel=f"{file}:Mine", out=run)
+        by(decoder=f"{file}:Mine", out=run)

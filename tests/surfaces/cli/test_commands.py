@@ -409,7 +409,10 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
         ("translate --model m", "DATA is missing: give DATA, see unmask translate --help"),
         ("evaluate", "no text was given to evaluate: give DATA, or --blocks"),
         ("evaluate --data {file}", "--data is not an option: give DATA without a name"),
-        ("evaluate {file} --paper", "--paper is not an option: did you mean --constructions?"),
+        (
+            "evaluate {file} --paper",
+            "--paper is not an option: did you mean --constructions paper?",
+        ),
         ("frontier", "DATA is missing: give DATA, see unmask frontier --help"),
         ("frontier {file} --sentences 8", "--sentences is not an option: did you mean --limit?"),
         ("frontier {file} --length 6 --passes 2,99", "--passes 99 is not below the length, 6"),

@@ -342,7 +342,7 @@ def test_a_decoder_of_a_file_on_the_frontier_whose_passes_are_an_option_of_the_c
 ):
     Path("decoder.py").write_text(DECODER)
     Path("texts.txt").write_text("the cat sat on the mat .\n")
-    words = ["frontier", "--data", "texts.txt", "--model", tiny_folder, "--length", "4", "--first"]
+    words = ["frontier", "texts.txt", "--model", tiny_folder, "--length", "4", "--first"]
     own = [*words, "--decoders", "decoder.py:LastFirst,interleaved", "--passes", "2"]
     done = invoke([*own, "--out", "run", "--json"])
     assert done.exit_code == 0, done.output

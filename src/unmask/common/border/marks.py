@@ -81,12 +81,15 @@ class TakesMethod:
                or raises InputError
     options    flat surfaces have the fields of the methods as options; else a method is named, or
                spelled with its options
+    usual      of a parameter that may be left out: the method whose options can be given without
+               its name, as can those that one method alone has
     """
 
     registry: str
     several: bool = False
     parse: str = ""
     options: bool = True
+    usual: str = ""
 
     @property
     def classes(self) -> dict[str, type]:
@@ -107,6 +110,19 @@ class TakesMethod:
     def names(self) -> tuple[str, ...]:
         """The names of the registry's own methods."""
         return tuple(resolved(self.registry))
+
+    def meant_by(self, names: Collection[str]) -> str | None:
+        """The method that is meant by options without its name; None if it has to be named."""
+        if not self.usual:
+            return None
+        having_all = []
+        for method, cls in self.classes.items():
+            known = {field.name for field in fields(cls)}
+            if known.issuperset(names):
+                having_all.append(method)
+        if self.usual in having_all:
+            return self.usual
+        return having_all[0] if len(having_all) == 1 else None
 
     def accepted(self, argument: str, value: Any) -> Any:
         """The method, or a tuple of the methods, that a value names or is."""

@@ -33,8 +33,8 @@ from unmask.models.encoder.bert import BertMaskedLM, KeyCache
 from unmask.models.pair_layout import PairLayout, read_layout
 from unmask.runs.devices import resolve_device
 from unmask.runs.fingerprint import fingerprint
+from unmask.studies.translation.one_translation import OneTranslation
 from unmask.studies.translation.recipe import PairTranslator
-from unmask.studies.translation.result import OneTranslation
 from unmask.studies.translation.spelling import Spelling
 
 

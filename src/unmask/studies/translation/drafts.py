@@ -25,6 +25,7 @@ from unmask.sampling.chains.group_run import Group, group_run
 from unmask.sampling.chains.snapshot import COUNTS
 from unmask.sampling.chains.starts import random_texts
 from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.energies.energy import ModelEnergy
 from unmask.sampling.energies.norm import NormEnergy
 from unmask.sampling.energies.raw import RawEnergy
@@ -219,7 +220,7 @@ def _narrowed(kernel: SampleMethod, sites: int) -> SampleMethod:
     """The kernel for short texts: a block is at most as long as the text, and one site instead of
     a pair is moved by itself.
     """
-    if kernel.decodes or kernel.sites_per_step <= sites:
+    if isinstance(kernel, Decoder) or kernel.sites_per_step <= sites:
         return kernel
     if isinstance(kernel, Block):
         return replace(kernel, block_size=sites)
@@ -237,38 +238,38 @@ def best_drafts(
     drafting: Drafting, settings: TranslateSettings, sources: Sequence[tuple[int, ...]]
 ) -> list[Draft]:
     """One draft per source: decoded at its likeliest lengths, the best chosen, and moved by the
-    kernel if it is a Markov one.
+    kernel if there is one.
     """
     drafts = []
-    likely_lengths = drafting.pair.likely_lengths(sources, settings.lengths)
+    likely_lengths = drafting.pair.likely_lengths(sources, settings.length_beam)
     for source, lengths in zip(sources, likely_lengths, strict=True):
         drafts += [Draft(source, length, log_length) for length, log_length in lengths]
-    if settings.first is None:
+    if settings.decoder is None:
         drafts = drafting.at_random(drafts)
     else:
+        assert not isinstance(settings.decoder, Beam)  # which is of causal models
         # A kernel and the decoder before it draw from streams of different seeds
-        later = 1 if settings.moves else 0
-        drafts = drafting.run(drafts, settings.first, settings.energy, later=later)
-    if settings.lengths > 1:
-        drafts = _best(drafting, settings.lengths, drafts)
-    if not settings.moves:
+        later = 0 if settings.kernel is None else 1
+        drafts = drafting.run(drafts, settings.decoder, settings.energy, later=later)
+    if settings.length_beam > 1:
+        drafts = _best(drafting, settings.length_beam, drafts)
+    if settings.kernel is None:
         return drafts
-    assert not isinstance(settings.kernel, Beam)  # which moves nothing
     return drafting.run(drafts, settings.kernel, settings.energy, settings.sweeps)
 
 
-def _best(drafting: Drafting, lengths: int, drafts: Sequence[Draft]) -> list[Draft]:
+def _best(drafting: Drafting, length_beam: int, drafts: Sequence[Draft]) -> list[Draft]:
     """Of each source's drafts the one with the lowest E_raw(y | s, n) - log p(n | s) per token,
     with the passes of all, and those of their energies: one for each token.
 
-    A source has as many drafts as `lengths`, and they follow each other.
+    A source has `length_beam` drafts, and they follow each other.
     """
     costs = []
     for energy, draft in zip(drafting.energies(drafts, RawEnergy()), drafts, strict=True):
         costs.append((energy - draft.log_length) / draft.length)
     best = []
-    for first in range(0, len(drafts), lengths):
-        of_source = range(first, first + lengths)
+    for first in range(0, len(drafts), length_beam):
+        of_source = range(first, first + length_beam)
         cheapest = min(of_source, key=lambda place: costs[place])
         passes = sum(drafts[place].passes + drafts[place].length for place in of_source)
         best.append(replace(drafts[cheapest], passes=passes))

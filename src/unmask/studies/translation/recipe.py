@@ -1,4 +1,4 @@
-"""How translations are made: the ways to translate, and the settings that decide what comes out.
+"""How translations are made: the models, and the settings that decide what comes out.
 
 This module loads neither torch nor transformers, so that signatures can name what it defines.
 """
@@ -17,7 +17,6 @@ from unmask.common.border.marks import Loaded, ShownType, Written
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, argument_name
 from unmask.common.methods.method import Method, method
-from unmask.common.methods.own_code import is_ours, names_code
 from unmask.common.methods.registry import Registry, Together
 from unmask.common.methods.stored import stored_form
 from unmask.models.loading_spec import LoadingSpec
@@ -25,8 +24,7 @@ from unmask.sampling.decoders.decoder import DECODERS, Decoder
 from unmask.sampling.decoders.mask_predict import MaskPredict
 from unmask.sampling.energies.energy import ModelEnergy, stored_energy
 from unmask.sampling.energies.norm import NormEnergy
-from unmask.sampling.kernels.kernel import KERNELS
-from unmask.sampling.methods import SampleMethod, decoder_class
+from unmask.sampling.kernels.kernel import Kernel
 
 if TYPE_CHECKING:
     from unmask.studies.translation.causal_pairs import CausalPairs
@@ -52,10 +50,8 @@ else:
     ]
 
 RANDOM = "random"  # A start: tokens drawn uniformly.
-STEPS = 10  # Of the decoder that a kernel starts from, unless the start names them
-MOST_STEPS = 10**6 - 1
 SWEEPS = 10  # Of a Markov kernel, unless they are given
-LENGTHS = 5  # That are decoded, unless they are given
+LENGTH_BEAM = 5  # Lengths that are decoded, unless their number is given
 
 
 PAIR_FOLDER = f"give a folder that `unmask train` wrote with {argument_name('parallel')}"
@@ -65,23 +61,15 @@ class PairTranslator:
     """Base of the models that `load_translator` returns."""
 
 
-WAYS = Registry("way to translate", folders=("unmask.studies.translation.recipe",))
+OF_CAUSAL = Registry("decoder of causal models", folders=("unmask.studies.translation.recipe",))
 
 
-class Way(Method, registry=WAYS):
-    """A way to translate that is neither a kernel nor a decoder of `sample`."""
-
-
-@method
-class Auto(Way, MaskPredict):
-    """The usual way: mask-predict, of a causal model beam search."""
-
-    name = "auto"
-    place = 2
+class CausalDecoder(Method, registry=OF_CAUSAL):
+    """What writes a translation with a causal model, token by token."""
 
 
 @method
-class Beam(Way):
+class Beam(CausalDecoder):
     """Of a causal model: beam search.
 
     Parameters:
@@ -96,8 +84,8 @@ class Beam(Way):
     beam: Annotated[int, Interval(ge=1, le=1000)] = 5
 
 
-METHODS = Together(KERNELS, DECODERS, WAYS)
-"""All ways to translate."""
+WRITERS = Together(DECODERS, OF_CAUSAL)
+"""All decoders that write translations."""
 
 
 @checked
@@ -210,188 +198,122 @@ def loader_on(model: Translator, device: str) -> Callable[[], PairModel | Causal
 class TranslateSettings:
     """The settings that decide the translations.
 
-    kernel    a decoder, or a Markov kernel, which moves what `start` begins with; of a causal
-              model beam search
-    start     of a Markov kernel: the decoder that fills the blanks first; None: tokens drawn
-              uniformly
-    lengths   how many of the likeliest lengths are decoded; the draft with the lowest raw
-              energy per token is taken
-    energy    of kernels, and of the output
+    decoder      writes a translation; of a causal model beam search; None: tokens drawn uniformly
+    kernel       a Markov kernel that moves what the decoder wrote, if any
+    sweeps       of the kernel
+    length_beam  how many of the likeliest lengths are decoded; the draft with the lowest raw
+                 energy per token is taken
+    energy       of the kernel, and of the output
     """
 
-    kernel: SampleMethod | Beam = field(default_factory=lambda: MaskPredict(temperature=0.0))
+    decoder: Decoder | Beam | None = field(default_factory=lambda: MaskPredict(temperature=0.0))
+    kernel: Kernel | None = None
     sweeps: int = SWEEPS
-    start: Decoder | None = field(default_factory=lambda: MaskPredict(temperature=0.0))
-    lengths: int = LENGTHS
+    length_beam: int = LENGTH_BEAM
     energy: ModelEnergy = field(default_factory=NormEnergy)
     seed: int = 0
 
-    @property
-    def moves(self) -> bool:
-        """Whether a Markov kernel moves the translations after they were started."""
-        return not isinstance(self.kernel, Beam) and not self.kernel.decodes
-
-    @property
-    def first(self) -> Decoder | None:
-        """The decoder that fills the blanks of a masked model; None where tokens are drawn
-        uniformly.
-        """
-        if self.moves:
-            return self.start
-        return self.kernel  # type: ignore[return-value]  # beams are of causal models
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        of_kernel = stored_form(self.kernel)
-        values = {"kernel": of_kernel.pop("name"), **of_kernel}
-        if isinstance(self.kernel, Beam):
-            return values
-        if self.moves:
-            values["start"] = _stored_start(self.start)
+        if isinstance(self.decoder, Beam):
+            return {"decoder": stored_form(self.decoder)}
+        values: dict[str, Any] = {}
+        if self.decoder is None:
+            values["start"] = RANDOM
+        else:
+            values["decoder"] = stored_form(self.decoder)
+        if self.kernel is not None:
+            values["kernel"] = stored_form(self.kernel)
             values["sweeps"] = self.sweeps
-        values["lengths"] = self.lengths
+        values["length_beam"] = self.length_beam
         values["energy"] = stored_energy(self.energy)
         values["seed"] = self.seed
         return values
 
+    def __plain__(self) -> dict[str, Any]:
+        """The settings inside the JSON of a result."""
+        return self.to_dict()
+
 
 def settle(
     causal: bool,
-    kernel: Any,
-    sweeps: int | None,
-    start: Decoder | str | None,
-    lengths: int | None,
-    energy: ModelEnergy | None,
-    seed: int,
+    decoder: Decoder | Beam | None = None,
+    kernel: Kernel | None = None,
+    sweeps: int | None = None,
+    start: str | None = None,
+    *,
+    length_beam: int | None = None,
+    energy: ModelEnergy | None = None,
+    seed: int | None = None,
     longest: int | None = None,
 ) -> TranslateSettings:
-    """The settings of a call.
+    """The settings of a call, whose arguments are None where they were left out.
 
-    Raises an error for a kernel that is not of the kind of the model, and for a setting that its
-    way of translating does not use.
+    Raises an error for a decoder that is not for this kind of model, and for a setting that the
+    model does not use.
 
     causal    whether the model is
-    longest   tokens of the longest translation that the model makes, if that bounds `lengths`
+    longest   tokens of the longest translation that the model makes, which bounds `length_beam`
     """
-    if isinstance(kernel, Auto):
-        kernel = _usual_kernel(kernel, causal)
-    _refuse_other_kind(kernel, causal)
-    moves = not causal and not kernel.decodes  # a Markov kernel
     if causal:
-        _refuse_given({"lengths": lengths, "energy": energy}, "the model is causal")
-    if not moves:
-        of_kernels = {"sweeps": sweeps, "start": start}
-        _refuse_given(of_kernels, f"{kernel.name} is no Markov kernel")
-    if lengths is None:
-        lengths = LENGTHS if longest is None else min(LENGTHS, longest)
-    elif longest is not None and lengths > longest:
-        raise InputError(
-            f"{lengths} is more than the {longest} that the model takes",
-            argument="lengths",
-            use="give fewer",
-        )
-    decodes = not causal and not moves
+        given = {"kernel": kernel, "length_beam": length_beam, "energy": energy, "seed": seed}
+        _refuse_given(given)
+        return TranslateSettings(decoder=_of_causal_model(decoder))
+    if isinstance(decoder, Beam):
+        raise _other_kind(decoder, "masked model", "another decoder")
+    first: Decoder | None = None
+    if start != RANDOM:
+        first = likeliest(decoder or MaskPredict())
     return TranslateSettings(
-        kernel=likeliest(kernel) if decodes else kernel,
+        decoder=first,
+        kernel=kernel,
         sweeps=sweeps or SWEEPS,
-        start=starting(start) if moves else None,
-        lengths=lengths,
+        length_beam=_length_beam(length_beam, longest),
         energy=energy or NormEnergy(),
-        seed=seed,
+        seed=seed or 0,
     )
 
 
-def _refuse_given(values: Mapping[str, object], why: str) -> None:
-    """Raise for the first of these settings that was given; `why` says why it has no effect."""
+def _refuse_given(values: Mapping[str, object]) -> None:
+    """Raise for the first of these settings that was given: a causal model uses none of them."""
     for name, value in values.items():
         if value is not None:
-            raise InputError(f"has no effect, as {why}", argument=name, use="leave it out")
-
-
-def _usual_kernel(auto: Auto, causal: bool) -> MaskPredict | Beam:
-    """The kernel that `auto` stands for: mask-predict with its options; of a causal model beam
-    search, which has none of them.
-    """
-    options = vars(auto)
-    if not causal:
-        return MaskPredict(**options)
-    defaults = vars(Auto())
-    for name, value in options.items():
-        if value != defaults[name]:
             raise InputError(
-                "has no effect on beam, the usual kernel of a causal model",
-                argument=name,
-                use="leave it out",
+                "has no effect, as the model is causal", argument=name, use="leave it out"
             )
-    return Beam()
 
 
-def _refuse_other_kind(kernel: SampleMethod | Beam, causal: bool) -> None:
-    """Raise for a beam with a masked model, and for any other kernel with a causal one."""
-    if causal == isinstance(kernel, Beam):
-        return
-    if causal:
-        kind = "causal model"
-        remedy = "beam"
-    else:
-        kind = "masked model"
-        remedy = "a decoder or a Markov kernel"
-    raise InputError(
-        f"{kernel.name} is not for this model, which is a {kind}",
-        argument="kernel",
+def _of_causal_model(decoder: Decoder | Beam | None) -> Beam:
+    """The decoder of a causal model: beam search unless another beam was given."""
+    if decoder is None:
+        return Beam()
+    if not isinstance(decoder, Beam):
+        raise _other_kind(decoder, "causal model", Beam.name)
+    return decoder
+
+
+def _other_kind(decoder: Decoder | Beam, kind: str, remedy: str) -> InputError:
+    """The error of a decoder that is not for the model, which is of this kind."""
+    return InputError(
+        f"{decoder.name} is not for this model, which is a {kind}",
+        argument="decoder",
         use=f"use {remedy}, or leave it out",
     )
 
 
-def starting(start: Decoder | str | None) -> Decoder | None:
-    """The decoder that a kernel starts from: an object, NAME, NAME@STEPS, or own code such as
-    my.py:Mine; None for tokens drawn uniformly.
-    """
-    if start == RANDOM:
-        return None
-    if isinstance(start, Decoder):
-        return likeliest(start)
-    if start is not None and names_code(start):
-        own: Decoder = DECODERS.taken("start", start)
-        return likeliest(own)
-    name, at, steps = (start or MaskPredict.name).partition("@")
-    decoder = decoder_class(name) if name in DECODERS else None
-    takes_steps = decoder is not None and decoder.parts != ""
-    understood = not at or (takes_steps and _is_number_of_steps(steps))
-    if decoder is None or not understood:
-        known = ", ".join([*DECODERS, RANDOM])
+def _length_beam(given: int | None, longest: int | None) -> int:
+    """How many lengths are decoded: no more than the model has."""
+    if longest is None:
+        return LENGTH_BEAM if given is None else given
+    if given is None:
+        return min(LENGTH_BEAM, longest)
+    if given > longest:
         raise InputError(
-            f"{start!r} is not known",
-            argument="start",
-            use=f"give one of {known}, with steps as mask-predict@4",
+            f"{given} is more than the {longest} that the model takes",
+            argument="length_beam",
+            use="give fewer",
         )
-    if takes_steps:
-        return likeliest(decoder.in_parts(int(steps or STEPS)))
-    return likeliest(decoder())
-
-
-def _stored_start(start: Decoder | None) -> Any:
-    """A start for settings: its name, with its steps if they are not STEPS; of a decoder with other
-    options, or of own code, all of it.
-    """
-    if start is None:
-        return RANDOM
-    for name in (start.name, f"{start.name}@{start.number}"):
-        if is_ours(type(start)) and _spells(name, start):
-            return name
-    return stored_form(start)
-
-
-def _spells(text: str, start: Decoder) -> bool:
-    """Whether `text` names this start."""
-    try:
-        return starting(text) == start
-    except InputError:
-        return False
-
-
-def _is_number_of_steps(text: str) -> bool:
-    return text.isdecimal() and 1 <= int(text) <= MOST_STEPS
+    return given
 
 
 def likeliest(decoder: Decoder) -> Decoder:

@@ -26,19 +26,18 @@ from unmask.runs.progress import Progress
 from unmask.runs.unpacking import source_name
 from unmask.sampling.chains.convergence import stutters
 from unmask.sampling.chains.snapshot import COUNTS
+from unmask.sampling.decoders.decoder import Decoder
 from unmask.studies.translation.causal_pairs import CausalPairs, beam_search
 from unmask.studies.translation.drafts import Drafting, best_drafts
 from unmask.studies.translation.masked_pairs import PairModel
+from unmask.studies.translation.one_translation import OneTranslation
 from unmask.studies.translation.recipe import Beam, TranslateSettings, Translator, loader_on
-from unmask.studies.translation.result import OneTranslation, Translations, figures
 from unmask.studies.translation.spelling import Spelling
 
 if TYPE_CHECKING:
     import pyarrow
 
 KIND = "translate"  # Of the folder of a run
-BEGINNING = {"": (b'{"text": ',)}
-"""How files of translations begin, whatever their ending; see `formats` of `output_file`."""
 SOURCES_PER_ITEM = {"cpu": 32, "cuda": 1024}
 """Sources of an item for workers, at most, by device. An item is translated by one call; if its
 worker dies, another one translates all of it again.
@@ -101,8 +100,8 @@ def warn_of_misfit(model: PairModel | CausalPairs, settings: TranslateSettings) 
     """Warn of a decoder that asks for what the model was not trained on."""
     if not isinstance(model, PairModel):
         return
-    decoder = settings.first
-    if decoder is not None and decoder.corrects and not model.corrects:
+    decoder = settings.decoder
+    if isinstance(decoder, Decoder) and decoder.corrects and not model.corrects:
         warn(
             f"{decoder.name} asks the model to correct tokens that it sees, and"
             f" {model.model.name!r} was trained on blanks only: train one with"
@@ -185,8 +184,8 @@ def shares(
     on the others of its item. Its items are the same with and without workers, and so are passes.
     """
     by_length = sorted(range(len(sources)), key=lambda place: len(sources[place]))
-    if isinstance(settings.kernel, Beam):
-        size = max(1, BEAM_ROWS[device] // settings.kernel.beam)
+    if isinstance(settings.decoder, Beam):
+        size = max(1, BEAM_ROWS[device] // settings.decoder.beam)
     elif workers:
         even_share = ceil(len(by_length) / (ITEMS_PER_WORKER * workers))
         size = max(1, min(SOURCES_PER_ITEM[device], even_share))
@@ -203,8 +202,8 @@ def translated(
     """
     began = time.monotonic()
     if isinstance(model, CausalPairs):
-        assert isinstance(settings.kernel, Beam)  # `settle` refuses all others
-        made = beam_search(model, sources, settings.kernel.beam)
+        assert isinstance(settings.decoder, Beam)  # `settle` refuses all others
+        made = beam_search(model, sources, settings.decoder.beam)
         of_all = {"seconds": time.monotonic() - began, **dict.fromkeys(COUNTS, 0)}
     else:
         drafting = Drafting(model, settings.seed)
@@ -228,14 +227,15 @@ def translated(
     return rows
 
 
-def collected(
-    settings: TranslateSettings,
-    spelling: Spelling,
-    ids: Sequence[Source],
-    made: Sequence[Row],
-    references: Sequence[str] | None,
-) -> Translations:
-    """The translations of all sources: `made` has a row for each that is not empty."""
+def in_order(
+    spelling: Spelling, ids: Sequence[Source], made: Sequence[Row]
+) -> list[dict[str, Any]]:
+    """What a user sees of each translation: text, energy, log_prob, passes, stutter, tokens,
+    length.
+
+    ids    the sources' tokens; an empty source has an empty translation
+    made   a row for each source that is not empty
+    """
     made_in_order = iter(made)
     rows = []
     for source in ids:
@@ -258,14 +258,11 @@ def collected(
                 "length": len(tokens),
             }
         )
-    seconds = sum(row["seconds"] for row in made)
-    moves = {}
-    if settings.moves:
-        for name in COUNTS:
-            moves[name] = sum(row[name] for row in made)
-    measured = None
-    if references is not None:
-        measured = figures(rows, references, seconds, moves)
-    return Translations(
-        settings=settings, rows=rows, seconds=seconds, moves=moves, figures=measured
-    )
+    return rows
+
+
+def moves_of(settings: TranslateSettings, made: Sequence[Row]) -> dict[str, int]:
+    """What the kernel did, all translations together; empty without one."""
+    if settings.kernel is None:
+        return {}
+    return {name: sum(row[name] for row in made) for name in COUNTS}

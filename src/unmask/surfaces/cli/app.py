@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import partial
 from inspect import signature
 from os import PathLike
 from typing import Annotated, Any, NamedTuple
@@ -59,8 +58,8 @@ TEXT = Option(
     parameter="text_",
 )
 SEVERAL_TEXTS = Annotated[list[str] | None, Written(metavar="TEXT", repeat=True)]
-WITHOUT_JSON = ("translate", "serve")
-"""They print JSON lines, or nothing that JSON could hold."""
+WITHOUT_JSON = ("serve",)
+"""They print nothing that JSON could hold."""
 
 
 def command_name(verb: str) -> str:
@@ -139,11 +138,11 @@ def verb_command(name: str, words: Sequence[str] = ()) -> App:
         if FORMAT in signature(one.function).parameters:
             return printing.rows_or_result(name, typed)
         if hasattr(one.function, "of_text"):
-            write = writer([*options(one.function), *one.extra])
-            show = partial(printing.show_answer, write=write)
-            return printing.answers(name, show, typed)
+            return printing.answers(name, typed)
         if FILE_OF_ONE in one.extra:
             return printing.with_one_text(name, typed)
+        if options(one.function)[0].name == printing.TEMPLATE:
+            return printing.with_template(name, typed)
         return printing.one_result(name, typed)
 
     return command(one.name, one.function, prints, one.extra)

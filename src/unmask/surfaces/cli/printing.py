@@ -13,11 +13,10 @@ from functools import partial
 from inspect import signature
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import unmask
 from unmask.common.border.declarations import hints
-from unmask.common.border.options import options as listed
 from unmask.common.border.options import options as options_of
 from unmask.common.border.values import accepted
 from unmask.common.checks import shown
@@ -33,13 +32,12 @@ from unmask.surfaces.cli.show import print_heading, print_result
 from unmask.verbs import Unanswered
 from unmask.verbs import verb as declared_verb
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-SHOWN = 5
-"""Texts printed at the end of a run."""
 TEXTS = "texts"
 """The argument of a verb that takes texts by place or from a file, and gives a row for each."""
+TEMPLATE = "template"
+"""The argument of a verb that draws texts."""
+START = "start"
+"""The argument of a verb whose texts may start from those of a file."""
 
 
 def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None]) -> Any:
@@ -65,15 +63,21 @@ def _message(line: str) -> None:
 
 
 def show_result(result: Result, write: NameWriter = in_python) -> None:
-    """Print a result on standard output.
+    """Print a result on standard output; of one that has lines for other programs, these, and the
+    result on standard error.
 
     write   writes the arguments that sentences name
     """
-    print_result(terminal.console(at_least=terminal.USUAL), result, write)
+    lines = result.stream()
+    if lines is None:
+        print_result(terminal.console(at_least=terminal.USUAL), result, write)
+    else:
+        print(lines, end="")
+        print_result(terminal.messages(), result, write)
 
 
 def one_result(verb: str, options: dict[str, Any]) -> int:
-    """Call a verb that no function below calls, and print its result; 1 if a part failed."""
+    """Call a verb and print its result; 1 if a part failed."""
     write = writer(options_of(attrgetter(verb)(unmask)))
     result = answered(verb, options, partial(show_result, write=write))
     if result is None:  # a server has none
@@ -160,17 +164,10 @@ def _not_empty(texts: list[str]) -> list[str]:
     return texts
 
 
-# ---- one text, or many: fill, compare, dependence, mutants ----
+# ---- one text, or many ----
 
 
-def show_answer(answer: Result, console: Console, write: NameWriter = in_python) -> None:
-    """Print one of several results."""
-    print_result(console, answer, write)
-    for notice in answer.notices():
-        _message(written_by(write, notice))
-
-
-def answers(verb: str, show: Callable[[Any, Console], None], options: dict[str, Any]) -> int:
+def answers(verb: str, options: dict[str, Any]) -> int:
     """Print the answers to the texts as they are ready; JSON of many texts has a line for each.
     1 if a text has no answer.
 
@@ -179,13 +176,15 @@ def answers(verb: str, show: Callable[[Any, Console], None], options: dict[str, 
     """
     json = options.pop("json", False)
     function = getattr(unmask, verb)
-    name = listed(declared_verb(verb))[0].name  # what the verb calls a text
+    declared = options_of(declared_verb(verb))
+    name = declared[0].name  # what the verb calls a text
     words = [options.pop(name)] if name in options else []
     texts = _source(words, options)
     for output in {"figure", "save"} & options.keys():
         output_file(output, options[output], [texts])
     many = isinstance(texts, Path)
     missing: dict[int, str] = {}
+    write = writer(declared)
     console = terminal.console(at_least=terminal.USUAL)
     with ExitStack() as bar:
         report = bar.enter_context(terminal.progress(quiet=many and terminal.is_terminal()))
@@ -211,7 +210,8 @@ def answers(verb: str, show: Callable[[Any, Console], None], options: dict[str, 
                 terminal.print_json(ready, indent=None if many else 2)
             else:
                 console.print(end="\n" if place else "")
-                show(answer, console)
+                print_result(console, answer, write)
+                finished(verb, answer)
     return _report_missing(missing, "text lacks an answer", "texts lack an answer", "text")
 
 
@@ -267,7 +267,7 @@ def with_one_text(verb: str, options: dict[str, Any]) -> int:
     """Call a verb about one text, its first parameter, which may come from --file, and print its
     result.
     """
-    first, *others = listed(declared_verb(verb))
+    first, *others = options_of(declared_verb(verb))
     file = options.pop("file", None)
     text = options.get(first.name)
     if file is not None and text is not None:
@@ -290,44 +290,12 @@ def with_one_text(verb: str, options: dict[str, Any]) -> int:
     return one_result(verb, options)
 
 
-# ---- a corpus: translate ----
-
-
-def translate(options: dict[str, Any]) -> None:
-    """Print translations as JSON lines, and figures where there are references."""
-    with terminal.progress() as report:
-        translations = unmask.translate(**options, progress=report)
-    files = [
-        options.get("save"),
-        Path(options["out"]) / "translations.jsonl" if "out" in options else None,
-    ]
-    places = [file for file in files if file is not None]
-    if not places:
-        print(translations.lines(), end="")
-    if translations.figures is not None:
-        screen = terminal.console() if places else terminal.messages()
-        screen.print(str(translations.figures), soft_wrap=True)
-    if places:
-        _message(f"translations are in {' and '.join(map(str, places))}")
-
-
-# ---- texts that are drawn: sample, generate, diagnose ----
-
-
-def sample(options: dict[str, Any]) -> None:
-    """Draw samples and print their diagnosis."""
-    template = options.get("template")
+def with_template(verb: str, options: dict[str, Any]) -> int:
+    """Call a verb that draws texts over a template, its first parameter, and print its result."""
+    template = options.get(TEMPLATE)
     if template is not None and file_name(template) == IS_NAMED:
-        raise InputError(
-            f"the text {shown(template)} {IS_NAMED}",
-            use=f"give {argument_name('start', template)} to start from its texts",
-        )
-    one_result("sample", options)
-
-
-def generate(options: dict[str, Any]) -> None:
-    """Draw texts by a decoder and print them with their law."""
-    template = options.get("template")
-    if template is not None and file_name(template) == IS_NAMED:
-        raise InputError(f"the text {shown(template)} {IS_NAMED}", use="give a text with [MASK]")
-    one_result("generate", options)
+        use = "give a text with [MASK]"
+        if START in signature(getattr(unmask, verb)).parameters:
+            use = f"give {argument_name(START, template)} to start from its texts"
+        raise InputError(f"the text {shown(template)} {IS_NAMED}", use=use)
+    return one_result(verb, options)
