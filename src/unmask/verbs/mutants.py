@@ -380,6 +380,7 @@ def mutants(
         force=force,
         progress=progress,
         drawn=figure_file is not None,
+        rank_by=rank_by,
     )
     for found in scanned:
         answer = _answer(found, top, rank_by)
