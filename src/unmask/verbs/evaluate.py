@@ -126,7 +126,7 @@ class Evaluation(Result):
         """Whether no pair failed."""
         return not any(one.failed for one in self._by_scheme)
 
-    @property
+    @cached_property
     def _by_scheme(self) -> list[Evaluation]:
         """This evaluation, and that of contiguous pairs if there is one."""
         if self.contiguous is None:
@@ -184,10 +184,33 @@ class Evaluation(Result):
         return Table(columns, rows)
 
     def verdict(self) -> list[str]:
-        """How to read the numbers, how compatible the conditionals are, and what is approximate."""
+        """Which construction predicts the pairs best, how to read the numbers, how compatible the
+        conditionals are, and what is approximate.
+        """
         if not self.tables():
             return []
-        return [*self._reading(), *self._doubts()]
+        best = [one._best(self._scheme_in_words(one)) for one in self._by_scheme if one.rows]
+        return [*best, *self._reading(), *self._doubts()]
+
+    def _scheme_in_words(self, one: Evaluation) -> str:
+        """Which pairs a sentence is about, where there are those of two schemes."""
+        if self.contiguous is None:
+            return ""
+        return f" of {one.pairs_in_words}"
+
+    def _best(self, of_pairs: str) -> str:
+        """Which construction has the lowest P-PPL, and whether it is lower than the product's.
+
+        of_pairs   which pairs these are, in words
+        """
+        best = min(self.numbers["constructions"], key=lambda row: row["p_ppl"]["value"])
+        sentence = f"Lowest P-PPL{of_pairs}: {label_of(best['construction'])}"
+        difference = best.get("difference")
+        if difference is None or difference["high"] is None:  # the product itself, or one pair
+            return f"{sentence}."
+        if difference["high"] < 0:
+            return f"{sentence}, significantly lower than the product's."
+        return f"{sentence}, not significantly lower than the product's."
 
     def _reading(self) -> list[str]:
         sentences = [
@@ -197,7 +220,7 @@ class Evaluation(Result):
         for one in self._by_scheme:
             if not one.rows:
                 continue
-            of_scheme = f" of {one.pairs_in_words}" if self.contiguous is not None else ""
+            of_scheme = self._scheme_in_words(one)
             incompatibility = cell(one.numbers["incompatibility"], "incompatibility")
             sentences.append(
                 f"Incompatibility of the conditionals{of_scheme} in nats, root mean square"
@@ -274,7 +297,7 @@ class Evaluation(Result):
         return {
             **self.numbers,
             "settings": self.settings,
-            "failed": len(self.failed),
+            "n_failed": len(self.failed),
             "skipped_texts": dict(self.skipped),
             "median_seconds_a_pair": self._median_seconds(),
             **self.provenance,
