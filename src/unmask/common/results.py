@@ -137,7 +137,7 @@ class Result:
 
     def to_frame(self) -> pandas.DataFrame:
         """A data frame: one row per item of the list in JSON, or one row in all."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         described = self.to_dict()
         rows = described[self.ROWS] if self.ROWS else [described]

@@ -109,8 +109,7 @@ class Evaluation(Result):
         """
         if not self.rows:
             return {"n_pairs": 0, "incompatibility": None, "constructions": []}
-        import pandas
-
+        from unmask.common.lazy import pandas
         from unmask.studies.evaluation.summary import summarise
 
         seed = self.settings.get("seed") or 0  # of the bootstrap; given blocks have none

@@ -67,7 +67,7 @@ def frame_of(
     """The columns `names`, three for each measure (its value, and its interval `_low` to
     `_high`), and those `after`.
     """
-    import pandas
+    from unmask.common.lazy import pandas
 
     flat = pandas.json_normalize(rows, sep="_")
     flat = flat.rename(columns=lambda name: name.removesuffix("_value"))
@@ -93,7 +93,7 @@ def write_study(
     elif ending == ".jsonl":
         write_atomically(file, "".join(as_json(row, indent=None) + "\n" for row in rows))
     elif ending == ".csv":
-        import pandas
+        from unmask.common.lazy import pandas
 
         write_atomically(file, pandas.DataFrame(rows).to_csv(index=False))
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from unmask.common.border.marks import Written
+from unmask.common.errors import InputError
 from unmask.common.lazy import torch
 from unmask.common.methods.method import method
 from unmask.common.warn import warn
@@ -93,6 +94,12 @@ class LeastDependent(Profiled, Bounded):
             given: DependenceProfile = self.profile
             return given
         profile = DependenceProfile.of(on.target.model)
+        if profile is None and self.gamma is not None:
+            raise InputError(
+                f"bounds what a dependence profile estimates, and {on.target.model.name} has none",
+                argument="gamma",
+                use=f"{MEASURE}, or leave it out",
+            )
         if profile is None:
             warn(
                 f"{on.target.model.name} has no dependence profile: blanks are interleaved;"

@@ -303,7 +303,7 @@ def measured(texts: TextsToMeasure, run: RunFolder | None, progress: Progress | 
 
 
 def _columns() -> pyarrow.Schema:
-    import pyarrow
+    from unmask.common.lazy import pyarrow
 
     return pyarrow.schema([*COLUMNS.items()])
 
