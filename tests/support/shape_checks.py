@@ -35,8 +35,7 @@ CHECKED = [
     "unmask.tables.profile_measurement",
     "unmask.tables.conditionals",
     "unmask.joints.kept_fillings",
-    "unmask.joints.filling_search",
-    "unmask.models.text.constraints",
+    "unmask.joints.filling_search.text_search",
     "unmask.verbs.blanked_texts",
     "unmask.studies.evaluation.summary",
     *(

@@ -53,6 +53,7 @@ VALUES = {
     "template": ("a [MASK]", "a [MASK]"),
     "text": ("a [MASK] [MASK]", "a [MASK] [MASK]"),
     "texts": (["a cat"], "a cat"),
+    "tolerance": (0.5, "0.5"),
     "tokenizer": ("tokenizer.json", "tokenizer.json"),
     "top": (20, "20"),
     "valid": ("held-out.txt", "held-out.txt"),
@@ -111,7 +112,13 @@ def given_of(name, culprit, others):
     """The values of a call, in Python and as typed."""
     needed = [one for one in NEEDED.get(name, ()) if one not in (culprit, *others)]
     values = {one: VALUES[one] for one in (culprit, *others)}
-    return {one: RIGHT[one] for one in needed} | values
+    listed = {option.name: option for option in options(verb(name))}
+    methods = {}
+    for one in (culprit, *others):
+        if listed[one].readers:  # an option of a method needs that method
+            reader = listed[one].readers[0]
+            methods[listed[one].parameter] = (reader, reader)
+    return {one: RIGHT[one] for one in needed} | methods | values
 
 
 def typed(option: Option, word):

@@ -1,16 +1,15 @@
 """One mechanism for results: a result is a dataclass that knows its sentences and tables, and the
 terminal, JSON, data frame, notebook and page follow from it.
 
-class Filling(Result):
-    KEYS = ("text", "construction", "gold=is_gold", "completions")
-            attributes in JSON, in this order; by default all fields.
-                                                                   gold=is_gold: JSON has the
-                                                                       attribute under another
-                                                                       name
-    OPTIONAL = ("warning",)
-            left out of JSON where they are None or an empty list
-    ROWS = "completions"
-            the attribute whose items are the rows of the data frame
+    class Filling(Result):
+        KEYS = ("text", "construction", "gold=is_gold", "completions")
+        OPTIONAL = ("warning",)
+        ROWS = "completions"
+
+    KEYS       attributes in JSON, in this order; by default all fields. `gold=is_gold`: JSON has
+               the attribute `is_gold` under the name `gold`
+    OPTIONAL   left out of JSON where they are None or an empty list
+    ROWS       the attribute whose items are the rows of the data frame
 
 What a person sees of a result, from top to bottom:
 
@@ -138,7 +137,7 @@ class Result:
 
     def to_frame(self) -> pandas.DataFrame:
         """A data frame: one row per item of the list in JSON, or one row in all."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         described = self.to_dict()
         rows = described[self.ROWS] if self.ROWS else [described]

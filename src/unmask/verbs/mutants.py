@@ -130,7 +130,7 @@ class Mutants(Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per mutant, of all of them: its name, how many changes, the five numbers."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         return pandas.DataFrame(self._columns())
 
@@ -380,6 +380,7 @@ def mutants(
         force=force,
         progress=progress,
         drawn=figure_file is not None,
+        rank_by=rank_by,
     )
     for found in scanned:
         answer = _answer(found, top, rank_by)

@@ -79,7 +79,6 @@ def test_declaring_a_conflict_with_nothing_fails(only):
 def test_every_verb_declares_itself(name):
     function = verb(name)
     parameters = inspect.signature(function).parameters
-    assert len(parameters) <= 15
     assert set(documentation(function)) | {"model"} | set(HIDDEN) >= set(parameters)
     assert [option.name for option in options(function) if not option.help] == []
     assert getattr(unmask, name) is function
@@ -94,6 +93,8 @@ def test_every_verb_declares_itself(name):
 
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verb_has_at_most_15_parameters(name):
-    """Of its own: the options of a method, of a group and of loading are one parameter each."""
+    """Of its own: the options of a method, of a group and of loading are one parameter each, and
+    functions that are called as work goes on are no options.
+    """
     parameters = inspect.signature(verb(name)).parameters
-    assert len(parameters) <= 15
+    assert len(set(parameters) - set(HIDDEN)) <= 15

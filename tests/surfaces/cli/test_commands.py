@@ -161,6 +161,18 @@ def test_fill_answers_and_constraints(tiny, model):
     assert "dog ran" in shown
 
 
+def test_a_word_is_given_on_the_command_line(tiny, model):
+    options = ["--given", "1=cat", "--candidates", "all", "--top", 3]
+    printed = json.loads(run("fill", TWO, *model, *options, "--json").stdout)
+    filling = unmask.fill(TWO, model=tiny, given={1: "cat"}, candidates="all", top=3)
+    assert printed == json.loads(json.dumps(filling.to_dict()))
+    assert printed["given"] == {"1": "cat"}
+    assert {c["tokens"][0] for c in printed["completions"]} == {"cat"}
+    message = refused(["fill", TWO, "--given", "1=cat", "--given", "1=dog"])
+    assert "--given has two texts for 1" in message
+    assert "give BLANK=WORD" in refused(["fill", TWO, "--given", "cat"])
+
+
 TEXTS = ["cat", "cat.", "cat.s", "the cat/dog sat", "MKTAYIAKQR", "1.5", "...", "a [MASK]/[MASK]"]
 LIKE_FILES = [
     "cat/dog",
@@ -397,7 +409,10 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
         ("translate --model m", "DATA is missing: give DATA, see unmask translate --help"),
         ("evaluate", "no text was given to evaluate: give DATA, or --blocks"),
         ("evaluate --data {file}", "--data is not an option: give DATA without a name"),
-        ("evaluate {file} --paper", "--paper is not an option: did you mean --constructions?"),
+        (
+            "evaluate {file} --paper",
+            "--paper is not an option: did you mean --constructions paper?",
+        ),
         ("frontier", "DATA is missing: give DATA, see unmask frontier --help"),
         ("frontier {file} --sentences 8", "--sentences is not an option: did you mean --limit?"),
         ("frontier {file} --length 6 --passes 2,99", "--passes 99 is not below the length, 6"),

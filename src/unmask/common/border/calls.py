@@ -58,8 +58,9 @@ def checked(function: Function, declared: Declared | None = None) -> Function:
                     f"{shown(value)} is a model", argument=name, use="give it as model="
                 )
             bound.arguments[name] = accepted(name, value, annotation)
-        given = _given(annotations, bound.arguments, in_call, signature.parameters)
-        _refuse_conflicts(given, of_group=isinstance(annotated, type))
+        of_group = isinstance(annotated, type)
+        given = _given(annotations, bound.arguments, in_call, signature.parameters, of_group)
+        _refuse_conflicts(given, of_group)
         return function(*bound.args, **bound.kwargs)
 
     call.__doc__ = with_shared_help(function)
@@ -140,12 +141,15 @@ def _given(
     values: Mapping[str, Any],
     in_call: Collection[str],
     parameters: Mapping[str, inspect.Parameter],
+    of_group: bool,
 ) -> dict[str, Only | None]:
     """The arguments that were given, each with its mark `Only`; of a group of options, or a
     method, the fields that were.
 
-    values    of all arguments, checked
-    in_call   the names of those that the call has; others have their defaults
+    values     of all arguments, checked
+    in_call    the names of those that the call has; others have their defaults
+    of_group   the arguments are the fields of a group: those that have their defaults were not
+               given
     """
     given: dict[str, Only | None] = {}
     for name, value in values.items():
@@ -153,6 +157,8 @@ def _given(
             continue
         annotation = annotations.get(name)
         default = parameters[name].default
+        if of_group and _equal(value, default):  # `replace` passes all fields
+            continue
         fields_given = _fields_given(annotation, value, default)
         given |= fields_given
         if group_of(annotation) is None:

@@ -27,7 +27,7 @@ from unmask.common.border.marks import (
     mark,
     marks,
 )
-from unmask.common.border.names import OF_OTHER_METHODS, nearest, verb_that_has
+from unmask.common.border.names import OF_OTHER_METHODS, Meant, meant_by
 from unmask.common.errors import InputError, argument_name
 
 HIDDEN = ("progress", "partial", "ready", "sink")
@@ -295,6 +295,18 @@ def _methods_with_fields(
     return tuple(changed) if method.several else changed[0]
 
 
+def refuse_conflicts_of_fields(function: Declared, values: Mapping[str, Any]) -> None:
+    """Raise for the first field of a group that its mark `Only` rules out beside the other options.
+
+    `checked` does this too, but it reads the fields from an object, which does not show whether a
+    field has its default because it was left out, or because the default was typed.
+    """
+    given = [name for name, value in values.items() if value is not None and value is not False]
+    for option in options(function):
+        if option.name in given and option.owner is not None and option.only is not None:
+            option.only.refuse(option.name, given)
+
+
 def unknown_argument(declared: Declared, name: str) -> InputError:
     """The error that names what was meant: a field of a group or method, another verb, a familiar
     argument, or the nearest.
@@ -311,13 +323,30 @@ def unknown_argument(declared: Declared, name: str) -> InputError:
             f"{name} is not an argument of {title}: give {option.parameter}=unmask.{owner}"
             f"({name}=...)"
         )
-    meant = verb_that_has(title, name)
-    if meant is not None:
-        return InputError(f"{name} is not an argument of {title}: use unmask.{meant}")
-    near = nearest(name, [*parameters, *flat])
-    if near is not None:
-        return InputError(f"{name} is not an argument of {title}: did you mean {near}?")
-    return InputError(f"{name} is not an argument of {title}: use {', '.join(parameters)}")
+    meant = meant_by(title, name, [*parameters, *flat])
+    problem = f"{name} is not an argument of {title}"
+    if meant is None:
+        return InputError(f"{problem}: use {', '.join(parameters)}")
+    return InputError(problem, use=_in_python(meant, name, flat))
+
+
+def _in_python(meant: Meant, name: str, flat: Mapping[str, Option]) -> str:
+    """What to give in the place of an argument `name`, in Python.
+
+    flat   the options of the function that was called, by name
+    """
+    if meant.advice:
+        return meant.advice
+    if meant.verb and meant.argument in ("", name):
+        return f"use unmask.{meant.verb}"
+    if meant.verb:
+        return f"use {meant.argument} of unmask.{meant.verb}"
+    value = "" if meant.value is None else f"={meant.value!r}"
+    option = flat.get(meant.argument)
+    if option is not None and option.owner is not None and not option.readers:
+        group = f"{option.parameter}=unmask.{option.owner.__name__}"
+        return f"did you mean {group}({meant.argument}{value or '=...'})?"
+    return f"did you mean {meant.argument}{value}?"
 
 
 def title_of(declared: Declared) -> str:

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from annotated_types import Interval
 
+from unmask.common.border.marks import Only
 from unmask.common.checks import real
 from unmask.common.errors import InputError
 from unmask.common.methods.method import method
@@ -78,7 +79,7 @@ class NearCompatible(Construction):
 
     _: KW_ONLY
     steps: Annotated[int, Interval(ge=1, le=MAX_STEPS)] | None = None
-    tolerance: Share = TOLERANCE
+    tolerance: Annotated[Share, Only(without=("steps",))] = TOLERANCE
 
     @property
     @abstractmethod

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
     from unmask.sampling.on_target import DecoderOnTarget
 
-PARTS, ROUNDS = 32, 4  # Of the search for the least bound
+PARTS = 32
+"""Into how many parts a round of the search for the least bound cuts what is left."""
+ROUNDS = 4
+"""Rounds of that search: it ends with 1 / 32^4 of the sum of the entropies, one in a million."""
 
 
 @method
@@ -60,12 +63,11 @@ def under_bound(entropy: Float[Tensor, "n F"], gamma: Float[Tensor, "n 1"]) -> B
     infinite ones are never in it.
     """
     rising, order = entropy.sort(dim=1, stable=True)
-    before = (
-        rising.cumsum(1).roll(1, 1).index_fill(1, torch.tensor([0], device=entropy.device), 0.0)
-    )
-    return torch.zeros_like(entropy, dtype=torch.bool).scatter(
-        1, order, (before <= gamma) & rising.isfinite()
-    )
+    before = rising.cumsum(1).roll(1, 1)  # the sum of those that are lower,
+    before[:, 0] = 0.0  # and of none for the lowest
+    chosen = (before <= gamma) & rising.isfinite()
+    nowhere = torch.zeros_like(entropy, dtype=torch.bool)
+    return nowhere.scatter(1, order, chosen)
 
 
 def least_bound(entropy: Float[Tensor, "n F"], passes: int) -> Float[Tensor, "n 1"]:
@@ -80,14 +82,13 @@ def least_bound(entropy: Float[Tensor, "n F"], passes: int) -> Float[Tensor, "n 
     high = torch.where(finite, rising, 0.0).sum(1, keepdim=True)
     shares = torch.arange(1, PARTS, dtype=rising.dtype, device=rising.device) / PARTS
     for _ in range(ROUNDS):
-        tried = torch.cat(
-            [low + (high - low) * shares, high], 1
-        )  # `high` itself, which fits, not rounded
-        first = (_sets(rising, finite, tried) <= passes).byte().argmax(1, keepdim=True)
-        low, high = (
-            torch.where(first > 0, tried.gather(1, (first - 1).clamp(min=0)), low),
-            tried.gather(1, first),
-        )
+        between = low + (high - low) * shares
+        tried = torch.cat([between, high], 1)  # `high` itself, which fits, not rounded
+        fits = _sets(rising, finite, tried) <= passes
+        first = fits.byte().argmax(1, keepdim=True)  # the smallest that fits
+        one_before = tried.gather(1, (first - 1).clamp(min=0))
+        low = torch.where(first > 0, one_before, low)
+        high = tried.gather(1, first)
     return high
 
 
@@ -95,9 +96,11 @@ def _sets(
     rising: Float[Tensor, "n F"], finite: Bool[Tensor, "n F"], gamma: Float[Tensor, "n g"]
 ) -> Float[Tensor, "n g"]:
     """Into how many sets each bound parts the entropies, lowest first."""
-    spent, sets = torch.full_like(gamma, torch.inf), torch.zeros_like(gamma)
+    spent = torch.full_like(gamma, torch.inf)  # by the set, before the entropy that comes next
+    sets = torch.zeros_like(gamma)
     for column in range(rising.shape[1]):
-        new = (spent > gamma) & finite[:, column : column + 1]
-        sets = sets + new
-        spent = torch.where(new, 0.0, spent) + rising[:, column : column + 1]
+        is_finite = finite[:, column : column + 1]
+        begins = (spent > gamma) & is_finite
+        sets = sets + begins
+        spent = torch.where(begins, 0.0, spent) + rising[:, column : column + 1]
     return sets

@@ -54,5 +54,7 @@ def offsets(passes: int) -> list[int]:
     passes - 1 has.
     """
     bits = (passes - 1).bit_length()
-    reversed_bits = (int(f"{r:0{bits}b}"[::-1], 2) if bits else 0 for r in range(2**bits))
+    if bits == 0:  # of a single pass
+        return [0]
+    reversed_bits = [int(f"{number:0{bits}b}"[::-1], 2) for number in range(2**bits)]
     return [offset for offset in reversed_bits if offset < passes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from unmask.common.border.marks import Written
+from unmask.common.errors import InputError
 from unmask.common.lazy import torch
 from unmask.common.methods.method import method
 from unmask.common.warn import warn
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
     from unmask.sampling.on_target import DecoderOnTarget
     from unmask.tables.profile import DependenceProfile
 
-USUAL_PASSES = 10  # Without a profile
-FALL = 0.85  # The weight by which a plan prefers later sets
-TIES = 64  # How much more dependence counts than entropy in sets that are verified
+USUAL_PASSES = 10
+"""Passes, where neither a profile nor a number of passes is given."""
+FALL = 0.85
+"""The weight by which a plan prefers later sets."""
+TIES = 64
+"""How much more dependence counts than entropy in sets that are verified."""
 
 
 @method
@@ -90,6 +94,12 @@ class LeastDependent(Profiled, Bounded):
             given: DependenceProfile = self.profile
             return given
         profile = DependenceProfile.of(on.target.model)
+        if profile is None and self.gamma is not None:
+            raise InputError(
+                f"bounds what a dependence profile estimates, and {on.target.model.name} has none",
+                argument="gamma",
+                use=f"{MEASURE}, or leave it out",
+            )
         if profile is None:
             warn(
                 f"{on.target.model.name} has no dependence profile: blanks are interleaved;"
@@ -146,9 +156,13 @@ def set_under_bound(
 ) -> Bool[Tensor, "n F"]:
     """Blank sites of each text, least dependent next, while the terms sum to gamma at most."""
     rows = torch.arange(len(entropy), device=entropy.device)
-    free, chosen, near = blank.clone(), torch.zeros_like(blank), torch.zeros_like(entropy)
-    site = torch.where(free, (information * free.unsqueeze(1)).sum(2), -torch.inf).argmax(1)
-    going, spent = free.any(1), torch.zeros_like(entropy[:, 0])
+    free = blank.clone()
+    chosen = torch.zeros_like(blank)
+    near = torch.zeros_like(entropy)  # of each site, the sum of I over the chosen ones
+    sums = (information * free.unsqueeze(1)).sum(2)
+    site = torch.where(free, sums, -torch.inf).argmax(1)
+    going = free.any(1)  # texts whose next term may still be spent
+    spent = torch.zeros_like(entropy[:, 0])
     while bool(going.any()):
         chosen[rows, site] |= going
         free[rows, site] = False
@@ -170,11 +184,10 @@ def surest_and_least_dependent(
     Next is the blank i of least H_i + TIES min(H_i, sum_{j in K} I_ij): of those that hardly
     depend on K, the surest.
     """
-    rows, free = torch.arange(len(entropy), device=entropy.device), blank.clone()
-    near, places = (
-        torch.zeros_like(entropy),
-        torch.full_like(blank, blank.shape[1], dtype=torch.long),
-    )
+    rows = torch.arange(len(entropy), device=entropy.device)
+    free = blank.clone()
+    near = torch.zeros_like(entropy)  # of each site, the sum of I over K
+    places = torch.full_like(blank, blank.shape[1], dtype=torch.long)
     for place in range(int(size.max())):
         cost = torch.where(free, entropy + TIES * torch.minimum(near, entropy), torch.inf)
         site = cost.argmin(1)
@@ -196,23 +209,24 @@ def first_of_plan(
     sums = torch.where(blank, (information * blank.unsqueeze(1)).sum(2), -torch.inf)
     order = sums.argsort(dim=1, descending=True, stable=True)
     across = order.unsqueeze(1).expand_as(information)
-    information, ordered = (
-        information.gather(1, across.mT).gather(2, across),
-        entropy.gather(1, order),
-    )
+    information = information.gather(1, across.mT).gather(2, across)  # both axes in the order
+    ordered = entropy.gather(1, order)
     sets = torch.arange(passes, device=blank.device)
     count = blank.sum(1, keepdim=True)
-    room, weight = (count + sets) // passes, FALL ** sets.double()
+    room = (count + sets) // passes  # blanks that each set can still take
+    weight = FALL ** sets.double()
+    # of each set, the sum of I of every site over the blanks in it
     near = torch.zeros((*room.shape, blank.shape[1]), dtype=entropy.dtype, device=blank.device)
-    places, one_less = torch.zeros_like(order), torch.full_like(count, -1)
+    places = torch.zeros_like(order)  # the set of each site, in the order
+    one_less = torch.full_like(count, -1)
     for place in range(int(count.max())):  # blanks come first in the order
-        term = torch.minimum(near[:, :, place], ordered[:, place : place + 1]) * weight
+        of_site = slice(place, place + 1)
+        term = torch.minimum(near[:, :, place], ordered[:, of_site]) * weight
         chosen = term.masked_fill_(room <= 0, torch.inf).argmin(1, keepdim=True)
         room.scatter_add_(1, chosen, one_less)
-        near.scatter_add_(
-            1, chosen.unsqueeze(2).expand(-1, -1, near.shape[2]), information[:, place : place + 1]
-        )
-        places[:, place : place + 1] = chosen
+        whole_set = chosen.unsqueeze(2).expand(-1, -1, near.shape[2])
+        near.scatter_add_(1, whole_set, information[:, of_site])
+        places[:, of_site] = chosen
     number = torch.zeros_like(order).scatter(1, order, places)
     first = torch.where(blank, entropy, torch.inf).argmin(1, keepdim=True)
     return blank & (number == number.gather(1, first))

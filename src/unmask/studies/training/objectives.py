@@ -1,10 +1,9 @@
 """Objectives: what the model sees, where it answers, and what the right answer is.
 
-    masked   K is drawn by a scheme and hidden; at i in K the model predicts x_i given the rest
-             q(x_i | x_-K)
-    causal   at every position except a segment's last the model predicts the next token given those
-             before
-             p(x_t | x_<t)
+    masked   q(x_i | x_-K)   K is drawn by a scheme and hidden; at each i in K the model predicts
+                             x_i, given the rest
+    causal   p(x_t | x_<t)   at every position except a segment's last the model predicts the next
+                             token, given those before
 
 Both are weighted sums of -log q over positions of packed rows, computed by one encoder: a
 causal model is the same network whose attention does not look ahead. A segment's start token is
@@ -21,18 +20,16 @@ is one of
     factorised      sum_{i in K} -log q(x_i | x_{-K}).
                     Its optimum is the block loss plus E[TC(X_K | X_{-K})].
     block           -log p(x_K | x_{-K}) by the chain rule along a uniformly random order s of K:
-                    sum_j -log q(x_{s_j} | x_{-K}, x_{s_1..s_{j-1}}).  One pass estimates it
-                                                                       without bias: draw j
-                                                                       uniform
-                    on 0..k-1, show j random positions of K, and weigh each of the k - j that
-                        stay masked by k / (k - j).
+                    sum_j -log q(x_{s_j} | x_{-K}, x_{s_1..s_{j-1}}).
+                    One pass estimates it without bias: draw j uniform on 0..k-1, show j random
+                    positions of K, and weigh each of the k - j that stay masked by k / (k - j).
 
 In a parallel corpus both objectives ask for the translation only, given its source. A masked
 model may also be asked for source tokens that are hidden, at a rate of their own. Refinement is
 learning to correct one's own output (Savinov et al. 2022):
 
-    y ~ prod_i q(. | x_-K) at the masked set K, in one step;   loss
-            sum_{i in K} -log q(x_i | y_K, x_-K)
+    y ~ prod_i q(. | x_-K) at the masked set K, in one step
+    loss = sum_{i in K} -log q(x_i | y_K, x_-K)
 
 The second pass sees the tokens that the first one put in place of the masks, all drawn
 independently of each other, and is asked for the right ones. What is drawn carries no gradient.

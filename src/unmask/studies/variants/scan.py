@@ -23,6 +23,7 @@ from unmask.common.texts import for_each
 from unmask.joints.constructions.construction import Construction
 from unmask.joints.deriving import derived
 from unmask.joints.joint import Joint
+from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.first_look import look_at_first
 from unmask.models.load import Model, as_model
 from unmask.runs.progress import Enough, Progress
@@ -43,6 +44,8 @@ MOST_CHANGES = 4
 """The largest number of changes of a mutant."""
 MOST_ROWS = 5_000_000
 """The largest number of mutants of a scan, without `force`."""
+OF_SEVERAL = ("epistasis", "interaction")
+"""Numbers that are 0 for a mutant of one change."""
 PASSES = "passes of the model"
 """The unit of progress."""
 
@@ -79,10 +82,12 @@ def scans(
     force: bool,
     progress: Progress | None,
     drawn: bool = False,
+    rank_by: str | None = None,
 ) -> Iterator[ScannedMutants]:
     """The mutants of each sequence, named or by position; everything is checked before the first.
 
-    drawn   a figure is wanted of each
+    drawn     a figure is wanted of each
+    rank_by   the number by which they will be ranked, if the user named one
     """
     if mutations is None and positions is None:
         raise InputError(
@@ -102,6 +107,9 @@ def scans(
         return ChosenMutants.of_positions(parent, positions, changes, force)
 
     chosen = for_each(sequences, read)
+    changes_together = [len(places) for of_sequence in chosen for places in of_sequence.sets]
+    if max(changes_together) == 1:
+        refuse_without_joints(construction, rank_by)
     if drawn:
         for of_sequence in chosen:
             refuse_undrawable([len(places) for places in of_sequence.sets])
@@ -113,6 +121,25 @@ def scans(
         yield of_sequence.measure(construction, None)
         if progress:
             progress(number, len(chosen), "sequences")
+
+
+def refuse_without_joints(construction: Construction, rank_by: str | None) -> None:
+    """Raise for what only joints of several residues decide, where every mutant has one change:
+    its log-probability is the model's own conditional, and its epistasis 0.
+    """
+    more = f"or give {argument_name('changes', 2)}"
+    if construction != named(DEFAULT_OF_MUTANTS):
+        raise InputError(
+            "says how joints of several residues are derived, and every mutant has one change",
+            argument="construction",
+            use=f"leave it out, {more}",
+        )
+    if rank_by in OF_SEVERAL:
+        raise InputError(
+            f"{rank_by} is 0 where every mutant has one change",
+            argument="rank_by",
+            use=f"rank by another number, {more}",
+        )
 
 
 def refuse_undrawable(changes: Sequence[int]) -> None:

@@ -17,7 +17,12 @@ from cyclopts import App, Group, Parameter
 
 from unmask.common.border.declarations import description, summary
 from unmask.common.border.marks import TakesMethod, kinds, mark
-from unmask.common.border.options import Option, arguments, options
+from unmask.common.border.options import (
+    Option,
+    arguments,
+    options,
+    refuse_conflicts_of_fields,
+)
 from unmask.common.errors import NameWriter, in_python, written_by
 from unmask.surfaces.cli import process
 from unmask.surfaces.cli.words import is_kind_of, item_type, parsing
@@ -76,6 +81,7 @@ def command(
         process.begins(given.get("out"))
         flat = {name: value for name, value in given.items() if name not in of_extra}
         beside = {name: value for name, value in given.items() if name in of_extra}
+        refuse_conflicts_of_fields(function, flat)
         return run(arguments(function, flat) | beside)
 
     # A text that has a place may also come from the extra option --file.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cyclopts import CycloptsError, exceptions
 
-from unmask.common.border.names import nearest, verb_that_has
+from unmask.common.border.names import Meant, meant_by
 from unmask.common.border.options import Option
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, argument_name
 from unmask.surfaces.cli import process
+from unmask.surfaces.cli.command import long_name
 from unmask.surfaces.cli.words import as_typed
 
 
@@ -70,17 +71,28 @@ def _unknown_option(
     word, _, _ = typed.partition("=")
     name = word.lstrip("-").replace("-", "_")
     known = {option.name: option for option in listed}
-    meant = verb_that_has(command.replace("-", "_"), name)
-    near, _, value = (nearest(name, known) or "").partition("=")
+    meant = meant_by(command.replace("-", "_"), name, known)
     help_of_command = f"see unmask {command} --help"
-    use = help_of_command
-    if meant is not None:
-        use = f"use unmask {meant.replace('_', '-')}"
-    elif near and known[near].positional:
-        use = f"give {argument_name(near)} without a name, {help_of_command}"
-    elif near:
-        use = f"did you mean {argument_name(near, value or None)}?"
+    if meant is None:
+        return InputError(f"{word} is not an option", use=help_of_command)
+    use = _on_the_command_line(meant, name, help_of_command, known)
     return InputError(f"{word} is not an option", use=use)
+
+
+def _on_the_command_line(
+    meant: Meant, name: str, help_of_command: str, known: Mapping[str, Option]
+) -> str:
+    """What to give in the place of an option `name`, on the command line."""
+    if meant.advice:
+        return meant.advice
+    if meant.verb:
+        command = meant.verb.replace("_", "-")
+        if meant.argument in ("", name):
+            return f"use unmask {command}"
+        return f"use {long_name(meant.argument)} of unmask {command}"
+    if known[meant.argument].positional:
+        return f"give {argument_name(meant.argument)} without a name, {help_of_command}"
+    return f"did you mean {argument_name(meant.argument, meant.value)}?"
 
 
 def _missing(
