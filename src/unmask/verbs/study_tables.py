@@ -71,7 +71,9 @@ def frame_of(
 
     flat = pandas.json_normalize(rows, sep="_")
     flat = flat.rename(columns=lambda name: name.removesuffix("_value"))
-    measured = [measure + end for measure in measures for end in ENDS]
+    measured = []
+    for measure in measures:
+        measured += [measure + end for end in ENDS]
     return flat.reindex(columns=[*names, *measured, *after])
 
 
