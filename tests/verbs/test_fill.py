@@ -190,3 +190,18 @@ def test_texts_of_a_table_are_filled(tiny, tiny_folder, tmp_path):
     )
     rows = [json.loads(line) for line in printed.stdout.splitlines()]
     assert [row["text"] for row in rows] == ["the [MASK] sat .", "a [MASK] sat ."]
+
+
+def test_a_first_look_has_fewer_candidates_and_the_answer_stays(english):
+    text = "She plays the [MASK] [MASK] in a band."
+    looks = []
+    filling = unmask.fill(text, english, top=5, forbid=["the"], partial=looks.append)
+    (look,) = looks
+    assert look.joint.shape == (48, 48)
+    few = unmask.fill(text, english, top=5, forbid=["the"], candidates=48)
+    assert look.to_dict() == few.to_dict()
+    assert filling.to_dict() == unmask.fill(text, english, top=5, forbid=["the"]).to_dict()
+    for no_look in ({"candidates": 64}, {"search": unmask.Search()}):
+        unmask.fill(text, english, partial=looks.append, **no_look)
+    unmask.fill("A [MASK].", english, partial=looks.append)
+    assert len(looks) == 1

@@ -87,8 +87,9 @@ class KeptFillings:
             of_tile, places = tile.flatten().topk(min(n, tile.numel()))
             places = places + cells_before
             cells_before += tile.numel()
-            if best is None:
-                best, cells = of_tile, places
+            if best is None:  # the first tile
+                best = of_tile
+                cells = places
                 continue
             best = torch.cat([best, of_tile])
             cells = torch.cat([cells, places])
@@ -142,10 +143,13 @@ class KeptFillings:
 
 
 def log_mass_of(joint: Joint, given: Mapping[int, int]) -> float | None:
-    """log mu of all fillings with given tokens at some axes; None if one is no candidate.
+    """log mu of all fillings with given tokens at some axes; None if one is no candidate, and 0
+    without any.
 
     given   the token of each such axis, counted from 0
     """
+    if not given:
+        return 0.0
     index = [slice(0, size) for size in joint.shape]
     for axis, token in given.items():
         found = (joint.tables.candidates[axis] == token).nonzero().flatten()
@@ -153,4 +157,6 @@ def log_mass_of(joint: Joint, given: Mapping[int, int]) -> float | None:
             return None
         place = int(found[0])
         index[axis] = slice(place, place + 1)
-    return float(joint.log_tile(tuple(index)).double().logsumexp(tuple(range(joint.sites))))
+    every_axis = tuple(range(joint.sites))
+    log_mu = joint.log_tile(tuple(index)).double()
+    return float(log_mu.logsumexp(every_axis))

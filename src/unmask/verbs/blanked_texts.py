@@ -28,7 +28,6 @@ MOST_TOGETHER = 64  # Texts of a group
 CELLS_TOGETHER = 2**26  # Cells of the tables of a group
 FEW = 0.5  # Candidates that hold less than this share of the product joint are reported as few
 GOLD_MARK = " *"  # After a filling with the tokens that stood in the blanks
-ABOUT_GOLD = "* the tokens given"
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,10 @@ def kept_candidates(
         return None
     kept: list[Tensor | None] = []
     for mask, tokens in zip(masks, candidates, strict=True):
-        kept.append(None if mask is None else mask[tokens.cpu()])
+        if mask is None:
+            kept.append(None)
+        else:
+            kept.append(mask[tokens.cpu()])
     return kept
 
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from unmask.tables.unary import Tables
     from unmask.verbs.blanked_texts import BlankedText
 
+ABOUT_GOLD = "* the tokens given"
+
 
 @dataclass(frozen=True)
 class ComparedCompletion(Result):
@@ -235,7 +237,7 @@ class Comparison(Result):
 
     def _table_of_completions(self) -> Table:
         from unmask.joints.registry import heading_of
-        from unmask.verbs.blanked_texts import ABOUT_GOLD, GOLD_MARK
+        from unmask.verbs.blanked_texts import GOLD_MARK
 
         head = "completion"
         columns = [Column(head, text=True, least=len(head))]
@@ -296,7 +298,7 @@ class Comparison(Result):
         """One row per completion, one column of probabilities per construction, then that of
         the chain rule over all orders.
         """
-        import pandas
+        from unmask.common.lazy import pandas
 
         rows = []
         for one in self.completions:

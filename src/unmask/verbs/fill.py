@@ -18,7 +18,7 @@ Then `given` conditions the joint on words in some blanks. Last come the filters
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import exp, inf
@@ -61,7 +61,9 @@ if TYPE_CHECKING:
     from unmask.tables.unary import Tables
     from unmask.verbs.blanked_texts import BlankedText
 
+ABOUT_GOLD = "* what stood in the blanks"
 MANY = 3  # Texts with so many blanks are searched, if no option asks for a table
+FIRST_LOOK = 48  # Candidates of each blank in the first look at a text
 PASSES = 1000  # Of a search: a few seconds of the bundled model on a CPU
 WHY_FEWER = {
     "passes": "give more passes",
@@ -331,7 +333,7 @@ class Filling(Result):
 
     def tables(self) -> list[Table]:
         """The completions, and the answers that were given."""
-        from unmask.verbs.blanked_texts import ABOUT_GOLD, GOLD_MARK
+        from unmask.verbs.blanked_texts import GOLD_MARK
 
         columns = [Column("probability", percent), Column("nats", in_form(".2f"))]
         has_product = self.table is not None and self.joint.sites > 1
@@ -382,7 +384,7 @@ class Filling(Result):
         """One row per completion: text, one column per blank, log_prob, of a search
         standard_error, product_log_prob, gold.
         """
-        import pandas
+        from unmask.common.lazy import pandas
 
         rows = []
         for one in self.completions:
@@ -441,6 +443,7 @@ def fill(
     top: Top = 10,
     force: Force = False,
     progress: Progress | None = None,
+    partial: Callable[[Filling], None] | None = None,
 ) -> Iterator[Filling]:
     """Fill the blanks of a text by their joint probability, beside what independent blanks
     would give.
@@ -467,6 +470,8 @@ def fill(
             have a word each, or parts with " / " between them.
         allow: The only words of a blank that are listed, such as 2=red,green.
         forbid: Words that are listed in no blank, whatever their case.
+        partial: Called with a first look at each text whose table is larger, unless a number of
+            candidates is given: the answer over 48 candidates of each blank.
 
     Returns:
         A `Filling`; of a list of texts, or of a file, a list of them.
@@ -497,7 +502,7 @@ def fill(
     texts = for_each(text, question.read)
     question.refuse_without_effect(texts)
     look_at_first(lm, (one.cloze.ids for one in texts))
-    yield from _answered(question, texts, progress)
+    yield from _answered(question, texts, progress, partial)
 
 
 @dataclass(frozen=True)
@@ -547,17 +552,23 @@ class _Question(NamedTuple):
             return PASSES
         return self.search.max_passes
 
+    @property
+    def mass(self) -> float | None:
+        """The probability that a search is to find; None if it has no such aim."""
+        if self.search is None:
+            return None
+        return self.search.mass
+
     def read(self, text: str) -> _ReadText:
         """Read a text; every bad request raises here, before any pass."""
         import torch
 
-        from unmask.common.cloze import cloze_of_ids
         from unmask.joints.filling_search.text_search import TextSearch
         from unmask.models.text.answers import read_answer
         from unmask.models.text.blanks import has_several_lengths
         from unmask.models.text.constraints import Constraints
         from unmask.tables.conditionals import regular_tokens
-        from unmask.verbs.blanked_texts import BlankedText, refuse_all_of_alphabet
+        from unmask.verbs.blanked_texts import refuse_all_of_alphabet
 
         model = self.model
         has_lengths = has_several_lengths(text)
@@ -591,12 +602,17 @@ class _Question(NamedTuple):
         constraints.fillable(readings, support)
         if self.construction is not None or len(blanks) < MANY:  # without `all` a table, too
             refuse_all_of_alphabet(self.candidates, self.letters, len(blanks))
-        (reading,) = readings
-        cloze = cloze_of_ids(reading.cloze.ids, reading.cloze.block)  # gold ones are no candidates
-        blanked = BlankedText.of(
-            model, text, cloze, self.candidates, letters=self.letters, force=self.force
+        return replace(read, blanked=self.read_blanked(text, readings[0]))
+
+    def read_blanked(self, text: str, reading: TextReading) -> BlankedText:
+        """How the candidates of a text are found. Gold tokens are none for their own sake."""
+        from unmask.common.cloze import cloze_of_ids
+        from unmask.verbs.blanked_texts import BlankedText
+
+        cloze = cloze_of_ids(reading.cloze.ids, reading.cloze.block)
+        return BlankedText.of(
+            self.model, text, cloze, self.candidates, letters=self.letters, force=self.force
         )
-        return replace(read, blanked=blanked)
 
     def _blanks_and_readings(
         self, text: str, has_lengths: bool
@@ -656,9 +672,7 @@ class _Question(NamedTuple):
         """Raise if the search is to find a mass, and can only estimate it."""
         from unmask.joints.chain_search import samples_orders
 
-        if self.search is None or self.search.mass is None:
-            return
-        if samples_orders(searched.most_sites, self.max_passes):
+        if self.mass is not None and samples_orders(searched.most_sites, self.max_passes):
             raise InputError(
                 f"cannot be found: {searched.most_sites} tokens in blanks have so many orders that"
                 " they are sampled",
@@ -738,7 +752,10 @@ def is_searched(
 
 
 def _answered(
-    question: _Question, texts: Sequence[_ReadText], progress: Progress | None
+    question: _Question,
+    texts: Sequence[_ReadText],
+    progress: Progress | None,
+    partial: Callable[[Filling], None] | None,
 ) -> Iterator[Filling]:
     """The answers to the texts, in order. Neighbours that have tables share their passes."""
     from unmask.verbs.blanked_texts import with_tables
@@ -756,20 +773,42 @@ def _answered(
     of_one_kind = len({is_searched(one) for one in texts}) == 1
     for searched, group in groupby(texts, is_searched):
         members = list(group)
-        if searched:
+        if searched and len(texts) == 1:
+            yield _searched(question, members[0], progress)
+        elif searched:
             for number, one in enumerate(members, 1):
-                yield _searched(question, one, progress if len(texts) == 1 else None)
-                if len(texts) > 1:
-                    of_all(number, len(members), "texts")
+                yield _searched(question, one, None)
+                of_all(number, len(members), "texts")
         else:
             report: Progress | None = of_all
             if of_one_kind or progress is None:
                 report = progress
+            if partial is not None:
+                _give_first_looks(question, members, partial)
             blanked = [one.blanked for one in members if one.blanked is not None]
             all_tables = with_tables(question.model, blanked, report, of_one_kind)
             for one, (_, tables) in zip(members, all_tables, strict=True):
                 yield _from_table(question, one, tables)
         before += len(members)
+
+
+def _give_first_looks(
+    question: _Question, texts: Sequence[_ReadText], partial: Callable[[Filling], None]
+) -> None:
+    """Call `partial` with the answer over a few candidates, of each text whose user gave no number
+    of them (or asked for all) and whose table is larger.
+    """
+    from unmask.verbs.blanked_texts import with_tables
+
+    if question.candidates not in (None, "all"):
+        return
+    quick = question._replace(candidates=FIRST_LOOK)
+    for one in texts:
+        if one.blanked is None or len(one.cloze.block) == 1 or one.blanked.plan.size <= FIRST_LOOK:
+            continue
+        looked_at = quick.read_blanked(one.text, one.readings[0])
+        ((_, tables),) = with_tables(question.model, [looked_at], None)
+        partial(_from_table(question, one, tables))
 
 
 def _from_table(question: _Question, one: _ReadText, tables: Tables) -> Filling:
@@ -783,7 +822,9 @@ def _from_table(question: _Question, one: _ReadText, tables: Tables) -> Filling:
     joint = derived(tables, rule)
     product = derived(tables, named(INDEPENDENT))
     condition = one.constraints.given_ids
-    log_given = log_mass_of(joint, condition) if condition else 0.0
+    log_given = log_mass_of(joint, condition)
+    log_product_given = log_mass_of(product, condition)
+    cloze = one.readings[0].cloze
     answer = Filling(
         text=one.text,
         model=question.model,
@@ -793,18 +834,18 @@ def _from_table(question: _Question, one: _ReadText, tables: Tables) -> Filling:
         given=dict(question.words.given) or None,
         alphabet=question.letters is not None,
         table=(joint, product),
-        cloze=one.readings[0].cloze,
+        cloze=cloze,
     )
     if log_given is None or log_given == -inf:
         return replace(answer, notes=[_about_given(question, joint)])
     masks = one.constraints.allowed(one.readings[0])
     listed = _TableFillings(
         model=question.model,
-        cloze=one.readings[0].cloze,
+        cloze=cloze,
         kept=KeptFillings(joint, kept_candidates(masks, tables.candidates)),
         product=product,
         log_given=log_given,
-        log_product_given=(log_mass_of(product, condition) or 0.0) if condition else 0.0,
+        log_product_given=log_product_given or 0.0,  # None only where log_given is
     )
     completions = listed.completions(question.top, one.gold)
     answers = _with_odds([listed.scored(one_answer) for one_answer in one.answers])
@@ -816,7 +857,7 @@ def _from_table(question: _Question, one: _ReadText, tables: Tables) -> Filling:
         be = "is" if len(missing) == 1 else "are"
         notes.append(f"{', '.join(missing)} {be} not among the candidates: {_more(question)}")
     if one.gold is not None and not any(completion.is_gold for completion in completions):
-        notes.append(f"the tokens given are not among the candidates: {_more(question)}")
+        notes.append(f"what stood in the blanks is not among the candidates: {_more(question)}")
     return replace(answer, completions=completions, answers=answers, notes=notes)
 
 
@@ -909,13 +950,18 @@ class _TableFillings:
         """An answer with its probability and its place in the table."""
         filled = self._filled(answer.tokens)
         place = self.kept.place_of(answer.tokens)
+        log_prob = None
+        rank = None
+        if place is not None:
+            log_prob = place.log_prob - self.log_given
+            rank = (place.first, place.last)
         return ScoredAnswer(
             answer=answer.answer,
             tokens=filled.tokens,
             text=filled.text,
-            log_prob=None if place is None else place.log_prob - self.log_given,
+            log_prob=log_prob,
             standard_error=0.0,
-            rank=None if place is None else (place.first, place.last),
+            rank=rank,
         )
 
     def _filled(self, tokens: Sequence[int]) -> FilledText:
@@ -932,19 +978,21 @@ def _searched(question: _Question, one: _ReadText, progress: Progress | None) ->
     assert search is not None  # the caller's choice
     model = question.model
     states = [search.state(answer.parts) for answer in one.answers]
-    state_of_gold = None
+    states_of_gold = []  # one, or none
     if one.gold is not None:
-        state_of_gold = search.state([(token,) for token in one.gold])
+        states_of_gold.append(search.state([(token,) for token in one.gold]))
     found = search.run(
         top=question.top,
         passes=question.max_passes,
-        mass=None if question.search is None else question.search.mass,
-        wanted=states if state_of_gold is None else [*states, state_of_gold],
+        mass=question.mass,
+        wanted=[*states, *states_of_gold],
         progress=progress,
     )
     result = found.search
     by_state = {(filling.variant, *filling.tokens): filling for filling in result.fillings}
-    of_gold = None if state_of_gold is None else by_state.get(state_of_gold)
+    of_gold = None
+    for state in states_of_gold:
+        of_gold = by_state.get(state)
     shown = [
         filling for filling in result.fillings if filling.log_prob > -inf or filling is of_gold
     ]
@@ -956,19 +1004,17 @@ def _searched(question: _Question, one: _ReadText, progress: Progress | None) ->
     listed = list(best)
     if of_gold is not None and of_gold not in best:
         listed.append(of_gold)
-    scored = [
-        _scored_by_search(model, search, found, answer, by_state[state])
-        for answer, state in zip(one.answers, states, strict=True)
-        if state in by_state
-    ]
+    scored: list[ScoredAnswer] = []
+    for answer, state in zip(one.answers, states, strict=True):
+        if state in by_state:  # not if the model gave up before
+            scored.append(_scored_by_search(search, found, answer, by_state[state]))
     return Filling(
         text=one.text,
         model=model,
         construction=SEARCHED,
         top=question.top,
         completions=[
-            _completion_by_search(model, search, filling, is_gold=filling is of_gold)
-            for filling in listed
+            _completion_by_search(search, filling, is_gold=filling is of_gold) for filling in listed
         ],
         answers=_with_odds(scored),
         alphabet=len(search.support) < len(model.regular_ids),
@@ -983,13 +1029,11 @@ def _searched(question: _Question, one: _ReadText, progress: Progress | None) ->
     )
 
 
-def _completion_by_search(
-    model: MaskedLM, search: TextSearch, filling: ScoredFilling, is_gold: bool
-) -> Completion:
+def _completion_by_search(search: TextSearch, filling: ScoredFilling, is_gold: bool) -> Completion:
     from unmask.models.text.filled_text import filled_text
 
     reading = search.readings[filling.variant]
-    filled = filled_text(model.words, reading.cloze, filling.tokens)
+    filled = filled_text(search.model.words, reading.cloze, filling.tokens)
     parts = enumerate(search.parts(filling))
     return Completion(
         tokens=filled.tokens,
@@ -1005,17 +1049,14 @@ def _completion_by_search(
 
 
 def _scored_by_search(
-    model: MaskedLM,
-    search: TextSearch,
-    found: FoundInText,
-    answer: ReadAnswer,
-    filling: ScoredFilling,
+    search: TextSearch, found: FoundInText, answer: ReadAnswer, filling: ScoredFilling
 ) -> ScoredAnswer:
     """An answer with its probability, and with its rank if no order was left out."""
     from unmask.joints.filling_search.ranks import rank_bounds
     from unmask.models.text.filled_text import filled_text
 
-    filled = filled_text(model.words, search.readings[filling.variant].cloze, filling.tokens)
+    reading = search.readings[filling.variant]
+    filled = filled_text(search.model.words, reading.cloze, filling.tokens)
     rank = None
     if found.search.exact:
         rank = rank_bounds(filling, found.search, found.fillings)

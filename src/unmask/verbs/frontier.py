@@ -314,20 +314,23 @@ def frontier(
     from unmask.runs.folder import RunFolder, output_folder
     from unmask.studies.evaluation.frontier import KIND, measured, points_of, texts_to_measure
 
-    points = points_of(decoders, passes, sets, length)  # type: ignore[arg-type]  # names are objects
+    objects: Any = decoders  # `checked` made objects of names
+    points = points_of(objects, passes, sets, length)
     folder = None if out is None else output_folder(out, KIND)
     texts = texts_to_measure(
         data, model, points, length=length, first=first, limit=limit, seed=seed
     )
     if folder is None:
-        return _of(texts, measured(texts, None, progress), None)
+        rows = measured(texts, None, progress)
+        return _result(texts, rows, folder=None)
     with RunFolder(folder, KIND, texts.settings) as run:
-        result = _of(texts, measured(texts, run, progress), run.path)
+        rows = measured(texts, run, progress)
+        result = _result(texts, rows, run.path)
         _write(result, run.path)
     return result
 
 
-def _of(texts: TextsToMeasure, rows: list[dict[str, Any]], folder: Path | None) -> Frontier:
+def _result(texts: TextsToMeasure, rows: list[dict[str, Any]], folder: Path | None) -> Frontier:
     """The result of texts that were measured."""
     return Frontier(
         settings=texts.settings,

@@ -161,6 +161,18 @@ def test_fill_answers_and_constraints(tiny, model):
     assert "dog ran" in shown
 
 
+def test_a_word_is_given_on_the_command_line(tiny, model):
+    options = ["--given", "1=cat", "--candidates", "all", "--top", 3]
+    printed = json.loads(run("fill", TWO, *model, *options, "--json").stdout)
+    filling = unmask.fill(TWO, model=tiny, given={1: "cat"}, candidates="all", top=3)
+    assert printed == json.loads(json.dumps(filling.to_dict()))
+    assert printed["given"] == {"1": "cat"}
+    assert {c["tokens"][0] for c in printed["completions"]} == {"cat"}
+    message = refused(["fill", TWO, "--given", "1=cat", "--given", "1=dog"])
+    assert "--given has two texts for 1" in message
+    assert "give BLANK=WORD" in refused(["fill", TWO, "--given", "cat"])
+
+
 TEXTS = ["cat", "cat.", "cat.s", "the cat/dog sat", "MKTAYIAKQR", "1.5", "...", "a [MASK]/[MASK]"]
 LIKE_FILES = [
     "cat/dog",

@@ -92,8 +92,10 @@ def accepted(name: str, value: Any, annotation: Any) -> Any:
         return _validator(annotation).validate_python(value)
     except ValidationError as error:
         problems = error.errors(include_url=False)
-    choices = [choice for kind in kinds(annotation) for choice in _choices(kind)]
-    if choices and not isinstance(value, int | float):
+    others = [kind for kind in kinds(annotation) if kind is not type(None)]
+    choices = [choice for kind in others for choice in _choices(kind)]
+    takes_choices_alone = all(_choices(kind) for kind in others)
+    if takes_choices_alone and not isinstance(value, int | float):
         one_of(name, value, choices)
     raise _refused(name, value, problems)
 

@@ -16,8 +16,12 @@ def number_of_fillings(variants: Sequence[Variant], support: int) -> int:
     """
     total = 0
     for variant in variants:
-        masks = variant.allowed or (None,) * variant.sites
-        sizes = [support if mask is None else min(support, int(mask.sum())) for mask in masks]
+        sizes: list[int] = []
+        for mask in variant.allowed or (None,) * variant.sites:
+            size = support
+            if mask is not None:
+                size = min(support, int(mask.sum()))
+            sizes.append(size)
         total += prod(sizes)
     return total
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from jaxtyping import Int
 from torch import Tensor
@@ -83,8 +84,7 @@ class TextSearch:
         """The state of a filling with these tokens at each blank."""
         lengths = tuple(len(part) for part in parts)
         (number,) = [n for n, reading in enumerate(self.readings) if reading.lengths == lengths]
-        tokens = [token for part in parts for token in part]
-        return (number, *tokens)
+        return (number, *chain.from_iterable(parts))
 
     def parts(self, filling: ScoredFilling) -> list[tuple[int, ...]]:
         """The tokens of each blank."""

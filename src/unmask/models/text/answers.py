@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from unmask.common.errors import InputError
 from unmask.models.text.blanks import Blank, TextReading
@@ -37,7 +38,7 @@ class ReadAnswer:
     @property
     def tokens(self) -> tuple[int, ...]:
         """The tokens of all blanks, in order."""
-        return tuple(i for part in self.parts for i in part)
+        return tuple(chain.from_iterable(self.parts))
 
 
 def read_answer(
