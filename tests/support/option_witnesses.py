@@ -77,7 +77,6 @@ WITNESSES = {
                 **MODEL,
             },
             "length": {"chains": 2, "sweeps": 2, "length": 3, **MODEL},
-            "neither": {"chains": 2, "sweeps": 2, **MODEL},
         },
         values={
             **LOADING,
