@@ -1,5 +1,4 @@
-"""Functions named like the verbs: each calls `unmask.<verb>` with the arguments that were
-typed, and prints what it returns.
+"""Calls a verb with the arguments that were typed, and prints the result by what it states.
 
 Results go to standard output, everything else (progress, what was left out, where files are) to
 standard error. A function that returns 1 says that a part of the work failed.
