@@ -156,7 +156,8 @@ class TakesMethod:
             return
         parameter, place = self.other
         others = resolved(place)
-        if value in tuple(others) or others.is_method(value):
+        is_name = isinstance(value, str) and value in others
+        if is_name or others.is_method(value):
             name = value if isinstance(value, str) else value.name
             raise InputError(
                 f"{name} is a {parameter}",
