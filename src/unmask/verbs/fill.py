@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from unmask.joints.kept_fillings import KeptFillings
     from unmask.models.masked_lm import MaskedLM
     from unmask.models.text.answers import ReadAnswer
-    from unmask.models.text.blanks import Blank, TextReading
+    from unmask.models.text.blanks import TextReading
     from unmask.models.text.constraints import Constraints, NamedWords
     from unmask.models.text.filled_text import FilledText
     from unmask.tables import candidates as candidate_sets
@@ -565,14 +565,16 @@ class _Question(NamedTuple):
 
         from unmask.joints.filling_search.text_search import TextSearch
         from unmask.models.text.answers import read_answer
-        from unmask.models.text.blanks import has_several_lengths
+        from unmask.models.text.blanks import blanks_and_readings, has_several_lengths
         from unmask.models.text.constraints import Constraints
         from unmask.tables.conditionals import regular_tokens
         from unmask.verbs.blanked_texts import refuse_all_of_alphabet
 
         model = self.model
         has_lengths = has_several_lengths(text)
-        blanks, readings = self._blanks_and_readings(text, has_lengths)
+        blanks, readings = blanks_and_readings(
+            model.words, text, positions=self.positions, max_length=model.max_length
+        )
         searches = is_searched(
             has_lengths,
             blanks=len(blanks),
@@ -586,12 +588,11 @@ class _Question(NamedTuple):
             support = torch.tensor(self.letters, device=model.device)
         constraints = Constraints(model, blanks, self.words)
         answers = [read_answer(model.words, blanks, readings, answer) for answer in self.answers]
-        self._refuse_impossible_answers(answers, constraints, set(support.tolist()))
+        for answer in answers:
+            constraints.refuse_impossible(answer, support)
         gold = readings[0].cloze.gold
-        if gold is not None:
-            is_in_support = set(gold) <= set(support.tolist())
-            if not is_in_support or constraints.broken([(token,) for token in gold]):
-                gold = None
+        if gold is not None and not constraints.allows_tokens(gold, support):
+            gold = None
         read = _ReadText(
             text=text, readings=readings, constraints=constraints, answers=answers, gold=gold
         )
@@ -613,60 +614,6 @@ class _Question(NamedTuple):
         return BlankedText.of(
             self.model, text, cloze, self.candidates, letters=self.letters, force=self.force
         )
-
-    def _blanks_and_readings(
-        self, text: str, has_lengths: bool
-    ) -> tuple[Sequence[Blank], list[TextReading]]:
-        """The blanks of a text and its readings: one reading, unless it has [WORD] or [GAP]."""
-        from unmask.models.text.blanks import (
-            Blank,
-            TextReading,
-            cloze_of,
-            read_blanks,
-            readings_of,
-        )
-
-        words = self.model.words
-        longest = self.model.max_length
-        if has_lengths:
-            if self.positions is not None:
-                raise InputError(
-                    "name tokens of a whole text, and this one has [WORD] or [GAP]",
-                    argument="positions",
-                    use="leave them out",
-                )
-            blanks = read_blanks(words, text)
-            return blanks, readings_of(words, text, blanks, longest)
-        cloze = cloze_of(words, text, positions=self.positions, max_length=longest)
-        one_each = TextReading(cloze, (1,) * len(cloze.block))
-        if self.positions is None:
-            return read_blanks(words, text), [one_each]
-        first = len(words.around()[0])  # the place of the text's first token
-        blanks = [
-            Blank(
-                kind="token", least=1, most=1, at_start=place == first, after_space=place != first
-            )
-            for place in cloze.block
-        ]
-        return blanks, [one_each]
-
-    def _refuse_impossible_answers(
-        self, answers: Sequence[ReadAnswer], constraints: Constraints, support: set[int]
-    ) -> None:
-        """Raise for an answer outside the alphabet, or one that a constraint leaves out."""
-        for answer in answers:
-            for token in answer.tokens:
-                if token not in support:
-                    shown = self.model.words.token(token)
-                    raise InputError(
-                        f"the answer {answer.answer!r} has {shown!r}, which is not in the"
-                        " alphabet: add it, or choose another"
-                    )
-            why = constraints.broken(answer.parts)
-            if why:
-                raise InputError(
-                    f"the answer {answer.answer!r} {why}: leave it out, or loosen the constraints"
-                )
 
     def _refuse_mass_of_sampled_orders(self, searched: TextSearch) -> None:
         """Raise if the search is to find a mass, and can only estimate it."""

@@ -57,7 +57,7 @@ from unmask.verbs.dependence import _candidates_of, dependences
 from unmask.verbs.fill import Completion, completions_of_table, is_searched
 from unmask.verbs.pair_plots import dependence_in_words, pair_map
 
-BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
+BLANKS_AS_TYPED = r"\[MASK\]|\[WORD(?::[\d\s-]*)?\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """The blanks of the page; the verbs take the first three of them and the model's own mask token."""
 CACHED_CELLS = 160_000_000
 """Cells of cached tables, 640 MB: an exact pair of 8,000 tokens, and many small ones."""
