@@ -22,7 +22,8 @@ from support.command_runner import invoke
 from unmask.common.border.marks import Loaded, TakesMethod, kinds, mark, marks
 from unmask.common.border.options import Option, arguments, options
 from unmask.common.errors import NAME
-from unmask.surfaces.cli.app import command_name
+from unmask.surfaces.cli.app import called, command_name
+from unmask.surfaces.cli.command import options_of_command
 from unmask.surfaces.cli.words import is_kind_of
 from unmask.verbs import VERBS, verb
 
@@ -238,7 +239,12 @@ def _wrong_name(name: str, option: Option) -> Iterator[WrongCall]:
 
 
 def _conflict(name: str, option: Option, listed: Sequence[Option]) -> Iterator[WrongCall]:
-    """An option beside one that excludes it, or without those that it needs."""
+    """An option beside one that excludes it, or without those that it needs, on the command line,
+    where an option may have a further use.
+    """
+    command = called([command_name(name)])
+    typed = {one.name: one for one in options_of_command(command.function, command.extra)}
+    option = typed[option.name]
     if option.only is None:
         return
     word = right_word(option)

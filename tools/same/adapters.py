@@ -796,7 +796,12 @@ class Studies61(Variants61):
     of the paper is `constructions="paper"`, and numbers of results are `n_pairs` and `n_texts`.
     """
 
-    KEYS: Mapping[str, str] = {**Variants61.KEYS, "n_pairs": "pairs", "n_texts": "texts"}
+    KEYS: Mapping[str, str] = {
+        **Variants61.KEYS,
+        "n_pairs": "pairs",
+        "n_texts": "texts",
+        "n_failed": "failed",
+    }
     OF_CORPORA = ("evaluate", "frontier")
     """Verbs whose data have a place on the command line."""
     ATTRIBUTES: Mapping[str, Sequence[str]] = {

@@ -118,6 +118,17 @@ class ModelError(UnmaskError):
     """
 
 
+class MissingLibrary(UnmaskError):
+    """A library that this part of unmask needs, and that is not installed.
+
+    name    of the library
+    extra   of unmask, which has it
+    """
+
+    def __init__(self, name: str, extra: str) -> None:
+        super().__init__(f"{name} is not installed: pip install 'unmask[{extra}]'")
+
+
 class UnmaskWarning(_Message, UserWarning):
     """Something that is not an error and may not be what was meant; the command line prints it
     in one line.

@@ -15,6 +15,9 @@ from contextlib import suppress
 from io import BytesIO
 from typing import Any
 
+from unmask.common.errors import MissingLibrary
+from unmask.common.lazy import STUDIES
+
 
 def _import_matplotlib() -> None:
     """Import matplotlib as it is imported elsewhere, except that an unknown MPLBACKEND is no
@@ -25,6 +28,8 @@ def _import_matplotlib() -> None:
     backend = os.environ.pop("MPLBACKEND", None)  # matplotlib reads it as it is imported
     try:
         import matplotlib
+    except ModuleNotFoundError:
+        raise MissingLibrary("matplotlib", STUDIES) from None
     finally:
         if backend is not None:
             os.environ["MPLBACKEND"] = backend

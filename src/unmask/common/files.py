@@ -292,8 +292,8 @@ def write_table(
     """Rows as Parquet with checksums; `about` is kept in the file, as JSON under the key
     `unmask`.
     """
-    import pyarrow as pa
-    from pyarrow import parquet
+    from unmask.common.lazy import parquet
+    from unmask.common.lazy import pyarrow as pa
 
     if isinstance(rows, Sequence):
         rows = pa.Table.from_pylist(list(rows), schema=columns)
@@ -359,7 +359,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def read_table(path: Path, remedy: str = AGAIN) -> pyarrow.Table:
     """The rows of a Parquet file."""
-    from pyarrow import parquet
+    from unmask.common.lazy import parquet
 
     with reading(path, remedy):
         return parquet.ParquetFile(

@@ -137,31 +137,21 @@ class Result:
 
     def to_frame(self) -> pandas.DataFrame:
         """A data frame: one row per item of the list in JSON, or one row in all."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         described = self.to_dict()
         rows = described[self.ROWS] if self.ROWS else [described]
         return pandas.DataFrame([dict(row) for row in rows])
 
-    @property
-    def headline(self) -> str:
-        """One line above the table of a notebook."""
-        return type(self).__name__
-
     def _repr_html_(self) -> str:
-        if not shows_itself(self):
-            return f"<p>{escape(self.headline)}</p>{self.to_frame().to_html(index=False)}"
         heading = around_blanks(self.heading, LONGEST_HEADING)
         parts = [f"<p><b>{escape(heading)}</b></p>"] if heading else []
         parts += _paragraphs(self.about())
         parts += [table.to_html() for table in self.tables()]
         parts += _paragraphs(self.verdict())
+        if not parts:  # a part of another result, such as one completion
+            parts = [f"<pre>{escape(repr(self))}</pre>"]
         return "".join(parts)
-
-
-def shows_itself(result: Result) -> bool:
-    """Whether the result states its own tables; some results are still shown by their surface."""
-    return type(result).tables is not Result.tables
 
 
 def _paragraphs(sentences: Sequence[str]) -> list[str]:

@@ -49,7 +49,7 @@ class Distribution(Tensor):
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per candidate, in their order: token, prob."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         return pandas.DataFrame({"token": self.tokens, "prob": self.tolist()})
 

@@ -355,7 +355,7 @@ class Joint:
         return self._frame(top)
 
     def _frame(self, top: int) -> pandas.DataFrame:
-        import pandas
+        from unmask.common.lazy import pandas
 
         ids, log_probs = self._most_probable(top)
         rows = []

@@ -86,7 +86,7 @@ class BlockMetrics:
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per construction; `unary_nll` has one column per site, numbered from 1."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         rows = pandas.DataFrame([vars(of_joint) for of_joint in self.joints])
         names = rows.pop("construction")

@@ -288,7 +288,7 @@ def read_rows(
     parts: Sequence[Path], columns: pyarrow.Schema, remedy: str = DELETE_PART
 ) -> pyarrow.Table:
     """The rows of the parts, which must have `columns`."""
-    import pyarrow
+    from unmask.common.lazy import pyarrow
 
     tables = [columns.empty_table()]
     for part in parts:

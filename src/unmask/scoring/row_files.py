@@ -21,7 +21,7 @@ def write_rows(path: Path, tables: Iterable[pyarrow.Table], columns: pyarrow.Sch
     format = path.suffix.removeprefix(".")
     with atomic_path(path) as temporary:
         if format == "parquet":
-            from pyarrow import parquet
+            from unmask.common.lazy import parquet
 
             with parquet.ParquetWriter(temporary, columns, write_page_checksum=True) as writer:
                 for table in tables:

@@ -144,7 +144,7 @@ class RowShape:
     @cached_property
     def columns(self) -> pyarrow.Schema:
         """The columns of the rows, in files."""
-        import pyarrow as pa
+        from unmask.common.lazy import pyarrow as pa
 
         return pa.schema([(name, _arrow_type(kind)) for name, kind in self.types.items()])
 
@@ -154,7 +154,7 @@ class RowShape:
         self, words: TextTokenizer, chunk: Sequence[Prepared], scored: TextScores
     ) -> pyarrow.Table:
         """The rows of texts as a table; `rows` says which."""
-        import pyarrow as pa
+        from unmask.common.lazy import pyarrow as pa
 
         try:
             if self.kind != "texts":
@@ -248,7 +248,7 @@ class RowShape:
 
 def _arrow_type(kind: Type) -> pyarrow.DataType:
     """The type of a column in files."""
-    import pyarrow as pa
+    from unmask.common.lazy import pyarrow as pa
 
     if isinstance(kind, str):
         return pa.type_for_alias(kind)

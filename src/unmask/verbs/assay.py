@@ -123,7 +123,7 @@ class Assay(Result):
         """One row per variant: its name, how many changes, the measured value, every score
         minus that of the sequence.
         """
-        import pandas
+        from unmask.common.lazy import pandas
 
         columns = {
             "mutant": self.names,

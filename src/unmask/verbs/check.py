@@ -127,7 +127,7 @@ class Check(Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """The facts of the model, one row per item, and the concerns after them."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         item, found = self.HEADS
         rows = [*self.rows]

@@ -125,7 +125,7 @@ class Dependence(Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """The matrix with rows and columns named by position and token."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         names = self.names()
         return pandas.DataFrame(self.matrix.numpy(), index=names, columns=names)

@@ -154,7 +154,7 @@ class Diagnoses(Result):
         """One row per run: how its chains moved, the largest R-hat and the smallest ESS of its
         functionals, its texts.
         """
-        import pandas
+        from unmask.common.lazy import pandas
 
         pairs = zip(self.names, self.runs, strict=True)
         return pandas.DataFrame([{"run": name, **diagnosis.row()} for name, diagnosis in pairs])

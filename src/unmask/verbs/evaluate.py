@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     import pandas
 
     from unmask.common.figures import Figure
-    from unmask.runs.folder import RunFolder
     from unmask.studies.evaluation.plan import ChosenPairs, GivenPairs, Plan
     from unmask.studies.evaluation.run import MeasuredPairs, Measuring
 
@@ -109,8 +108,7 @@ class Evaluation(Result):
         """
         if not self.rows:
             return {"n_pairs": 0, "incompatibility": None, "constructions": []}
-        import pandas
-
+        from unmask.common.lazy import pandas
         from unmask.studies.evaluation.summary import summarise
 
         seed = self.settings.get("seed") or 0  # of the bootstrap; given blocks have none
@@ -128,7 +126,7 @@ class Evaluation(Result):
         """Whether no pair failed."""
         return not any(one.failed for one in self._by_scheme)
 
-    @property
+    @cached_property
     def _by_scheme(self) -> list[Evaluation]:
         """This evaluation, and that of contiguous pairs if there is one."""
         if self.contiguous is None:
@@ -186,10 +184,33 @@ class Evaluation(Result):
         return Table(columns, rows)
 
     def verdict(self) -> list[str]:
-        """How to read the numbers, how compatible the conditionals are, and what is approximate."""
+        """Which construction predicts the pairs best, how to read the numbers, how compatible the
+        conditionals are, and what is approximate.
+        """
         if not self.tables():
             return []
-        return [*self._reading(), *self._doubts()]
+        best = [one._best(self._scheme_in_words(one)) for one in self._by_scheme if one.rows]
+        return [*best, *self._reading(), *self._doubts()]
+
+    def _scheme_in_words(self, one: Evaluation) -> str:
+        """Which pairs a sentence is about, where there are those of two schemes."""
+        if self.contiguous is None:
+            return ""
+        return f" of {one.pairs_in_words}"
+
+    def _best(self, of_pairs: str) -> str:
+        """Which construction has the lowest P-PPL, and whether it is lower than the product's.
+
+        of_pairs   which pairs these are, in words
+        """
+        best = min(self.numbers["constructions"], key=lambda row: row["p_ppl"]["value"])
+        sentence = f"Lowest P-PPL{of_pairs}: {label_of(best['construction'])}"
+        difference = best.get("difference")
+        if difference is None or difference["high"] is None:  # the product itself, or one pair
+            return f"{sentence}."
+        if difference["high"] < 0:
+            return f"{sentence}, significantly lower than the product's."
+        return f"{sentence}, not significantly lower than the product's."
 
     def _reading(self) -> list[str]:
         sentences = [
@@ -199,7 +220,7 @@ class Evaluation(Result):
         for one in self._by_scheme:
             if not one.rows:
                 continue
-            of_scheme = f" of {one.pairs_in_words}" if self.contiguous is not None else ""
+            of_scheme = self._scheme_in_words(one)
             incompatibility = cell(one.numbers["incompatibility"], "incompatibility")
             sentences.append(
                 f"Incompatibility of the conditionals{of_scheme} in nats, root mean square"
@@ -276,7 +297,7 @@ class Evaluation(Result):
         return {
             **self.numbers,
             "settings": self.settings,
-            "failed": len(self.failed),
+            "n_failed": len(self.failed),
             "skipped_texts": dict(self.skipped),
             "median_seconds_a_pair": self._median_seconds(),
             **self.provenance,
@@ -326,7 +347,9 @@ class Evaluation(Result):
         head = ["construction", *HEADINGS.values()]
         if has_differences:
             head.append("P-NLL per token, minus product")
-        lowest = {measure: min(row[measure]["value"] for row in rows) for measure in HEADINGS}
+        lowest = {}
+        for measure in HEADINGS:
+            lowest[measure] = min(row[measure]["value"] for row in rows)
         cells = []
         for row in rows:
             of_row = [label_of(row["construction"])]
@@ -345,7 +368,9 @@ class Evaluation(Result):
         """Write one file, by its ending: the table as .md or .json, or the rows as .parquet, .csv
         or .jsonl.
         """
-        rows = [row for one in self._by_scheme for row in one.rows]
+        rows = []
+        for one in self._by_scheme:
+            rows += one.rows
         return write_study(path, self.to_markdown(), self.to_dict(), rows)
 
 
@@ -404,9 +429,8 @@ def evaluate(
     2
     """
     from unmask.models.text.alphabet import alphabet_tokens
-    from unmask.runs.folder import output_folder
     from unmask.studies.evaluation.plan import ChosenPairs, GivenPairs
-    from unmask.studies.evaluation.run import KIND, Measuring
+    from unmask.studies.evaluation.run import Measuring
 
     as_published = constructions == PAPER
     rules = _rules(constructions)
@@ -420,32 +444,48 @@ def evaluate(
     if scheme is None:
         scheme = "both" if as_published else "random"
 
-    sets_of_pairs: list[ChosenPairs | GivenPairs] = []
-    folders: list[Path | None] = []
     if blocks is not None:
-        sets_of_pairs.append(GivenPairs(blocks))
-        folders.append(None if out is None else output_folder(out, KIND))
+        runs = [_Run(GivenPairs(blocks), _run_folder(out))]
     else:
         texts = _texts(data)
         schemes = BOTH if scheme == "both" else (scheme,)
+        runs = []
         for one in schemes:
-            sets_of_pairs.append(ChosenPairs(data=texts, scheme=one, count=pairs, seed=seed))
-            place = out
-            if out is not None and len(schemes) > 1:
-                place = user_path(out, "out") / one
-            folders.append(None if place is None else output_folder(place, KIND))
+            part = one if len(schemes) > 1 else ""
+            chosen = ChosenPairs(data=texts, scheme=one, count=pairs, seed=seed)
+            runs.append(_Run(chosen, _run_folder(out, part)))
 
     measuring = Measuring(model, rules, settings, engine)
     evaluations = []
-    for one_set, folder in zip(sets_of_pairs, folders, strict=True):
-        plan = measuring.plan(one_set)
-        if plan.first_try and measuring.workers is None:
+    for run in runs:
+        plan = measuring.plan(run.pairs)
+        if plan.first_try:
             warn(_first_try(plan))
-        evaluations.append(_evaluated(measuring, plan, folder, progress))
+        evaluations.append(_evaluated(measuring, plan, run.folder, progress))
     if len(evaluations) == 1:
         return evaluations[0]
     random, contiguous = evaluations
     return replace(random, contiguous=contiguous)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Pairs that are measured together, and the folder that keeps them, if one does."""
+
+    pairs: ChosenPairs | GivenPairs
+    folder: Path | None
+
+
+def _run_folder(out: PathLike | None, part: str = "") -> Path | None:
+    """The folder of a run: `out`, or a part of it where `out` holds several; it is refused if it
+    holds anything else.
+    """
+    if out is None:
+        return None
+    from unmask.runs.folder import output_folder
+    from unmask.studies.evaluation.run import KIND
+
+    return output_folder(user_path(out, "out") / part, KIND)
 
 
 def _rules(constructions: Any) -> tuple[Construction, ...]:
@@ -505,24 +545,26 @@ def _evaluated(
     table and figures there.
     """
     if folder is None:
-        return _of(measuring.measured(plan, None, progress), None)
+        in_memory = measuring.measured(plan, None, progress)
+        return _result(in_memory, folder=None)
     from unmask.runs.folder import RunFolder
     from unmask.studies.evaluation.run import KIND
 
     with RunFolder(folder, KIND, plan.settings) as run:
-        evaluation = _of(measuring.measured(plan, run, progress), run)
+        measured = measuring.measured(plan, run, progress)
+        evaluation = _result(measured, run.path)
         _write(evaluation, run.path)
     return evaluation
 
 
-def _of(measured: MeasuredPairs, run: RunFolder | None) -> Evaluation:
+def _result(measured: MeasuredPairs, folder: Path | None) -> Evaluation:
     """The result of pairs that were measured."""
     return Evaluation(
         settings=measured.settings,
         rows=measured.rows,
         failed=measured.failed,
         skipped=measured.skipped,
-        folder=None if run is None else run.path,
+        folder=folder,
     )
 
 

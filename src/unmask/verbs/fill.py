@@ -384,7 +384,7 @@ class Filling(Result):
         """One row per completion: text, one column per blank, log_prob, of a search
         standard_error, product_log_prob, gold.
         """
-        import pandas
+        from unmask.common.lazy import pandas
 
         rows = []
         for one in self.completions:
@@ -470,8 +470,8 @@ def fill(
             have a word each, or parts with " / " between them.
         allow: The only words of a blank that are listed, such as 2=red,green.
         forbid: Words that are listed in no blank, whatever their case.
-        partial: Called with a first look at each text whose default table is larger: the answer
-            over 48 candidates of each blank.
+        partial: Called with a first look at each text whose table is larger, unless a number of
+            candidates is given: the answer over 48 candidates of each blank.
 
     Returns:
         A `Filling`; of a list of texts, or of a file, a list of them.
@@ -571,18 +571,10 @@ class _Question(NamedTuple):
         from unmask.verbs.blanked_texts import refuse_all_of_alphabet
 
         model = self.model
-        has_lengths = has_several_lengths(text)
         blanks, readings = blanks_and_readings(
             model.words, text, positions=self.positions, max_length=model.max_length
         )
-        searches = is_searched(
-            has_lengths,
-            blanks=len(blanks),
-            construction=self.construction,
-            candidates=self.candidates,
-            search=self.search,
-            given=self.words.given,
-        )
+        is_searched = self._is_searched(has_several_lengths(text), len(blanks))
         support = regular_tokens(model)
         if self.letters is not None:
             support = torch.tensor(self.letters, device=model.device)
@@ -596,7 +588,7 @@ class _Question(NamedTuple):
         read = _ReadText(
             text=text, readings=readings, constraints=constraints, answers=answers, gold=gold
         )
-        if searches:
+        if is_searched:
             searched = TextSearch.of(model, readings, constraints, support)
             self._refuse_mass_of_sampled_orders(searched)
             return replace(read, searched=searched)
@@ -614,6 +606,44 @@ class _Question(NamedTuple):
         return BlankedText.of(
             self.model, text, cloze, self.candidates, letters=self.letters, force=self.force
         )
+
+    def _is_searched(self, has_lengths: bool, blanks: int) -> bool:
+        """Whether the fillings of a text are searched, or its joint is a table; raises if it
+        would need both.
+
+        has_lengths   it has [WORD] or [GAP]
+        blanks        how many it has
+        """
+        from unmask.joints.registry import SEARCHED
+
+        given_for_table = {
+            "construction": self.construction is not None,
+            "candidates": self.candidates is not None,
+            "given": bool(self.words.given),
+        }
+        if has_lengths:
+            for name, is_given in given_for_table.items():
+                if is_given:
+                    raise InputError(
+                        "is not used with [WORD] or [GAP], whose fillings are searched over the"
+                        f" whole vocabulary by {SEARCHED}",
+                        argument=name,
+                        use="leave one of the two out",
+                    )
+            return True
+        if self.search is not None:
+            return True
+        if self.construction is not None or self.candidates is not None:
+            return False
+        if blanks < MANY:
+            return False
+        if self.words.given:
+            raise InputError(
+                f"needs a table, and {blanks} blanks are searched",
+                argument="given",
+                use=f"give {argument_name('candidates')} or {argument_name('construction')}, too",
+            )
+        return True
 
     def _refuse_mass_of_sampled_orders(self, searched: TextSearch) -> None:
         """Raise if the search is to find a mass, and can only estimate it."""
@@ -646,53 +676,6 @@ class _Question(NamedTuple):
         for name, is_given in given.items():
             if is_given:
                 raise InputError(why, argument=name, use="leave it out")
-
-
-def is_searched(
-    has_lengths: bool,
-    *,
-    blanks: int,
-    construction: Construction | None,
-    candidates: candidate_sets.Candidates,
-    search: Search | None,
-    given: Mapping[int, str],
-) -> bool:
-    """Whether the fillings of a text are searched, or its joint is a table; raises if it would
-    need both.
-
-    has_lengths   it has [WORD] or [GAP]
-    blanks        how many it has
-    """
-    from unmask.joints.registry import SEARCHED
-
-    given_for_table = {
-        "construction": construction is not None,
-        "candidates": candidates is not None,
-        "given": bool(given),
-    }
-    if has_lengths:
-        for name, is_given in given_for_table.items():
-            if is_given:
-                raise InputError(
-                    "is not used with [WORD] or [GAP], whose fillings are searched over the whole"
-                    f" vocabulary by {SEARCHED}",
-                    argument=name,
-                    use="leave one of the two out",
-                )
-        return True
-    if search is not None:
-        return True
-    if construction is not None or candidates is not None:
-        return False
-    if blanks < MANY:
-        return False
-    if given:
-        raise InputError(
-            f"needs a table, and {blanks} blanks are searched",
-            argument="given",
-            use=f"give {argument_name('candidates')} or {argument_name('construction')}, too",
-        )
-    return True
 
 
 # ---- from texts to answers ----
@@ -743,11 +726,11 @@ def _give_first_looks(
     question: _Question, texts: Sequence[_ReadText], partial: Callable[[Filling], None]
 ) -> None:
     """Call `partial` with the answer over a few candidates, of each text whose user gave no number
-    of them and whose default is larger.
+    of them (or asked for all) and whose table is larger.
     """
     from unmask.verbs.blanked_texts import with_tables
 
-    if question.candidates is not None:
+    if question.candidates not in (None, "all"):
         return
     quick = question._replace(candidates=FIRST_LOOK)
     for one in texts:
@@ -806,26 +789,6 @@ def _from_table(question: _Question, one: _ReadText, tables: Tables) -> Filling:
     if one.gold is not None and not any(completion.is_gold for completion in completions):
         notes.append(f"what stood in the blanks is not among the candidates: {_more(question)}")
     return replace(answer, completions=completions, answers=answers, notes=notes)
-
-
-def completions_of_table(
-    model: MaskedLM, cloze: Cloze, joint: Joint, product: Joint, top: int
-) -> list[Completion]:
-    """The `top` most probable fillings of a joint, and the gold one after them if it is known.
-
-    product   the joint of independent blanks over the same tables
-    """
-    from unmask.joints.kept_fillings import KeptFillings
-
-    listed = _TableFillings(
-        model=model,
-        cloze=cloze,
-        kept=KeptFillings(joint),
-        product=product,
-        log_given=0.0,
-        log_product_given=0.0,
-    )
-    return listed.completions(top, cloze.gold)
 
 
 def _more(question: _Question) -> str:

@@ -136,11 +136,27 @@ class Frontier(Result):
         return [Table(columns, rows)]
 
     def verdict(self) -> list[str]:
-        """How to read the numbers."""
-        return [
+        """Which decoders are as good as one token per pass, and how to read the numbers."""
+        reading = (
             "In brackets: 95 % bootstrap intervals over texts; differences are paired by text."
             " Lower is better."
-        ]
+        )
+        return [*self._as_good_as_best(), reading]
+
+    def _as_good_as_best(self) -> list[str]:
+        """The decoders of several tokens per pass that are not significantly worse than `best`;
+        nothing without intervals.
+        """
+        points = [point for point in self.points if point["asked"] is not None]
+        if any(point["difference"]["low"] is None for point in points):  # of one text
+            return []
+        as_good = []
+        for point in points:
+            if point["difference"]["low"] <= 0:
+                as_good.append(f"{self.name_of(point)} in {_count(point['rounds'])} rounds")
+        if not as_good:
+            return [f"All are significantly worse than one token per pass ({self.best})."]
+        return [f"Not significantly worse than {self.best}: {', '.join(as_good)}."]
 
     def notices(self) -> list[str]:
         """Where the files are, and which texts were skipped."""
@@ -314,20 +330,23 @@ def frontier(
     from unmask.runs.folder import RunFolder, output_folder
     from unmask.studies.evaluation.frontier import KIND, measured, points_of, texts_to_measure
 
-    points = points_of(decoders, passes, sets, length)  # type: ignore[arg-type]  # names are objects
+    objects: Any = decoders  # `checked` made objects of names
+    points = points_of(objects, passes, sets, length)
     folder = None if out is None else output_folder(out, KIND)
     texts = texts_to_measure(
         data, model, points, length=length, first=first, limit=limit, seed=seed
     )
     if folder is None:
-        return _of(texts, measured(texts, None, progress), None)
+        rows = measured(texts, None, progress)
+        return _result(texts, rows, folder=None)
     with RunFolder(folder, KIND, texts.settings) as run:
-        result = _of(texts, measured(texts, run, progress), run.path)
+        rows = measured(texts, run, progress)
+        result = _result(texts, rows, run.path)
         _write(result, run.path)
     return result
 
 
-def _of(texts: TextsToMeasure, rows: list[dict[str, Any]], folder: Path | None) -> Frontier:
+def _result(texts: TextsToMeasure, rows: list[dict[str, Any]], folder: Path | None) -> Frontier:
     """The result of texts that were measured."""
     return Frontier(
         settings=texts.settings,

@@ -72,7 +72,7 @@ class Generation(Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """The texts, with log_prob (NaN where there is none), passes and length."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         frame = pandas.DataFrame(self.rows)
         return frame.astype({"log_prob": "float64"})

@@ -130,7 +130,7 @@ class Mutants(Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per mutant, of all of them: its name, how many changes, the five numbers."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         return pandas.DataFrame(self._columns())
 

@@ -83,7 +83,7 @@ class Profile(DependenceProfile, Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per distance."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         return pandas.DataFrame(self.rows)
 

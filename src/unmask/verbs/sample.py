@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 import unmask
 from unmask.common.border.calls import checked, trusted
 from unmask.common.border.marks import Only, ShownType, TakesMethod, Written
-from unmask.common.errors import InputError, argument_name
+from unmask.common.errors import InputError, MissingLibrary, argument_name
 from unmask.common.formats import in_form
 from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
@@ -53,6 +53,26 @@ else:
 TEXTS_SHOWN = 5  # last texts, of as many chains
 
 
+@dataclass(frozen=True)
+class NotDiagnosed(Result):
+    """What stands in the place of a diagnosis that could not be measured.
+
+    reason   why not
+    """
+
+    chains: int
+    samples: int
+    reason: str
+
+    def about(self) -> list[str]:
+        """How many chains and samples there are."""
+        return [f"{self.chains} chains, {self.samples:,} samples"]
+
+    def verdict(self) -> list[str]:
+        """Nothing is known of how far to trust the samples."""
+        return [f"Whether the chains have mixed was not measured: {self.reason}"]
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class SampleRun(ChainSamples, Result):
     """The result of `unmask.sample`.
@@ -70,7 +90,7 @@ class SampleRun(ChainSamples, Result):
     ('mh', 2, 6)
     """
 
-    KEYS: ClassVar[tuple[str, ...]] = ("settings", "samples=last", "diagnosis")
+    KEYS: ClassVar[tuple[str, ...]] = ("settings", "samples=last", "diagnosis=_trust")
     ROWS: ClassVar[str] = "samples"
 
     @cached_property
@@ -107,19 +127,27 @@ class SampleRun(ChainSamples, Result):
 
         return chain_figure(self)
 
+    @property
+    def _trust(self) -> Result:
+        """The diagnosis, or why it could not be measured: R-hat needs a library of its own."""
+        try:
+            return self.diagnosis
+        except MissingLibrary as error:
+            return NotDiagnosed(self.settings.chains, len(self.samples), error.marked)
+
     def about(self) -> list[str]:
         """How many samples and passes there are, and how often chains moved."""
-        return self.diagnosis.about()
+        return self._trust.about()
 
     def tables(self) -> list[Table]:
         """The functionals of the texts, and the last texts of some chains."""
         last = [[row["energy"], row["text"]] for row in self.last[:TEXTS_SHOWN]]
         columns = [Column("energy", in_form(".2f")), Column("text", text=True)]
-        return [*self.diagnosis.tables(), Table(columns, last)]
+        return [*self._trust.tables(), Table(columns, last)]
 
     def verdict(self) -> list[str]:
         """How far to trust the samples."""
-        return self.diagnosis.verdict()
+        return self._trust.verdict()
 
     def notices(self) -> list[str]:
         """Where the samples are, or how to keep them."""

@@ -291,7 +291,7 @@ class Scores(OfScores):
         """One row per text, word or token; half of a surrogate pair, which pandas cannot hold,
         is escaped.
         """
-        import pandas
+        from unmask.common.lazy import pandas
 
         names = list(self.shape.types)
         try:

@@ -67,11 +67,13 @@ def frame_of(
     """The columns `names`, three for each measure (its value, and its interval `_low` to
     `_high`), and those `after`.
     """
-    import pandas
+    from unmask.common.lazy import pandas
 
     flat = pandas.json_normalize(rows, sep="_")
     flat = flat.rename(columns=lambda name: name.removesuffix("_value"))
-    measured = [measure + end for measure in measures for end in ENDS]
+    measured = []
+    for measure in measures:
+        measured += [measure + end for end in ENDS]
     return flat.reindex(columns=[*names, *measured, *after])
 
 
@@ -93,7 +95,7 @@ def write_study(
     elif ending == ".jsonl":
         write_atomically(file, "".join(as_json(row, indent=None) + "\n" for row in rows))
     elif ending == ".csv":
-        import pandas
+        from unmask.common.lazy import pandas
 
         write_atomically(file, pandas.DataFrame(rows).to_csv(index=False))
     else:

@@ -127,8 +127,7 @@ class TrainingRun(Result):
         """The log, one row per note: step, loss, lr, tokens_per_second, valid_loss,
         valid_accuracy, seconds.
         """
-        import pandas
-
+        from unmask.common.lazy import pandas
         from unmask.studies.training.log import read_log
 
         return pandas.DataFrame(read_log(self.out / "training" / "log.jsonl"))

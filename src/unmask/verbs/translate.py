@@ -27,6 +27,8 @@ from unmask.verbs import Engine, Out, PathLike, Seed
 if TYPE_CHECKING:
     from unmask.studies.translation.measures import Measures
 
+KERNELS = "unmask.sampling.kernels.kernel:KERNELS"
+WRITERS = "unmask.studies.translation.recipe:WRITERS"
 TextFile = Annotated[PathLike | Sequence[str], Written(metavar="FILE")]
 OF_KERNEL = Only(beside=("kernel",))
 """Marks what means something for a Markov kernel alone."""
@@ -167,11 +169,9 @@ def translate(
     *,
     decoder: Annotated[
         Decoder | Beam | str | None,
-        TakesMethod("unmask.studies.translation.recipe:WRITERS", usual="mask-predict"),
+        TakesMethod(WRITERS, usual="mask-predict", other=("kernel", KERNELS)),
     ] = None,
-    kernel: Annotated[
-        Kernel | str | None, TakesMethod("unmask.sampling.kernels.kernel:KERNELS")
-    ] = None,
+    kernel: Annotated[Kernel | str | None, TakesMethod(KERNELS, other=("decoder", WRITERS))] = None,
     sweeps: Annotated[Annotated[int, Interval(ge=1, le=10**6)] | None, OF_KERNEL] = None,
     start: Annotated[
         Literal["random"] | None, Only(beside=("kernel",), without=("decoder",))
@@ -249,17 +249,20 @@ def translate(
         loaded = loader_on(model, "cpu")()
     else:
         loaded = as_translator(model)
-    causal = isinstance(loaded, CausalPairs)
+    # `checked` made objects of the names of methods
+    assert not isinstance(decoder, str)
+    assert not isinstance(kernel, str)
+    assert not isinstance(energy, str)
     settings = settle(
-        causal,
-        decoder,  # type: ignore[arg-type]  # `checked` made objects of names
-        kernel,  # type: ignore[arg-type]
-        sweeps,
-        start,
+        causal=isinstance(loaded, CausalPairs),
+        decoder=decoder,
+        kernel=kernel,
+        sweeps=sweeps,
+        start=start,
         length_beam=length_beam,
-        energy=energy,  # type: ignore[arg-type]
+        energy=energy,
         seed=seed,
-        longest=None if causal else loaded.layout.longest_target,
+        longest=loaded.layout.longest_target,
     )
     translating.warn_of_misfit(loaded, settings)
     ids = translating.encoded(loaded.spelling, loaded.layout, sources)
@@ -273,19 +276,30 @@ def translate(
     }
     run = None if folder is None else RunFolder(folder, translating.KIND, decided)
     with run or nullcontext() as stored:
-        made = translating.translations(model, loaded, settings, full, workers, stored, progress)
+        made = translating.translations(
+            model,
+            loaded,
+            settings,
+            sources=full,
+            workers=workers,
+            folder=stored,
+            progress=progress,
+        )
     rows = translating.in_order(loaded.spelling, ids, made)
     seconds = sum(row["seconds"] for row in made)
     moves = translating.moves_of(settings, made)
     files = [] if file is None else [file]
     if folder is not None:
         files.append(folder / LINES_FILE)
+    measures = None
+    if references is not None:
+        measures = measured(rows, references, seconds, moves)
     result = Translations(
         settings=settings,
         rows=rows,
         seconds=seconds,
         moves=moves,
-        measures=None if references is None else measured(rows, references, seconds, moves),
+        measures=measures,
         files=tuple(files),
     )
     for one in files:

@@ -47,7 +47,7 @@ def numbers(out) -> dict:
     whole = json.loads((out / "table.json").read_text())
     return {
         key: whole[key]
-        for key in ("n_pairs", "incompatibility", "constructions", "settings", "failed")
+        for key in ("n_pairs", "incompatibility", "constructions", "settings", "n_failed")
     }
 
 

@@ -39,7 +39,7 @@ def test_an_evaluation_is_a_table_a_frame_and_plain_values(tmp_path):
     assert (table["p_ppl_low"] < table["p_ppl"]).all()
     assert np.isnan(table.loc["product", "difference"])
     plain = json.loads(json.dumps(evaluation.to_dict(), allow_nan=False))
-    assert (plain["n_pairs"], plain["failed"], plain["median_seconds_a_pair"]) == (6, 2, 0.5)
+    assert (plain["n_pairs"], plain["n_failed"], plain["median_seconds_a_pair"]) == (6, 2, 0.5)
     assert plain["settings"] == settings
     assert plain["constructions"] == evaluation.numbers["constructions"]
     assert "<table" in evaluation._repr_html_()
@@ -100,6 +100,16 @@ def test_the_verdict_names_what_is_approximate_and_the_table_what_is_lowest():
     assert table.columns[0].head == "5 random pairs"
     assert table.shown()[1][2] == "13,359.73"
     assert "Not converged" not in settled.summary()
+    numbers = {row["construction"]: row for row in settled.numbers["constructions"]}
+    best = min(numbers, key=lambda name: numbers[name]["p_ppl"]["value"])
+    assert best == "balanced"
+    assert numbers[best]["difference"]["high"] > 0
+    said = "Lowest P-PPL: balanced, not significantly lower than the product's."
+    assert said in settled.summary()
+    better = frame.copy()
+    better.loc[better["construction"] == "balanced", "pair_nll"] = 0.1
+    certain = Evaluation(settings, records(better))
+    assert "balanced, significantly lower than the product's." in certain.summary()
     frame["converged"] = [
         None if c != "balanced" else p > 1
         for p, c in zip(frame["pair"], frame["construction"], strict=True)

@@ -303,8 +303,9 @@ def test_what_a_causal_model_does_not_use_is_refused(given: dict[str, Any]) -> N
         ({"sweeps": 10}, "sweeps is used only with kernel"),
         ({"start": "random"}, "start is used only with kernel"),
         ({"kernel": "mh", "start": "random", "decoder": "revise"}, "start is not used with decod"),
-        ({"kernel": "mask-predict"}, "mask-predict is a decoder, and no kernel"),
-        ({"decoder": "mh"}, "decoder 'mh' is unknown"),
+        ({"kernel": "mask-predict"}, "kernel mask-predict is a decoder: give decoder=mask-predict"),
+        ({"decoder": "mh"}, "decoder mh is a kernel: give kernel=mh"),
+        ({"decoder": unmask.MH()}, "decoder mh is a kernel: give kernel=mh"),
         ({"lengths": 3}, "did you mean length_beam"),
     ],
 )

@@ -79,4 +79,4 @@ def test_a_run_goes_on_with_the_same_lines_and_refuses_others(tiny_folder, tmp_p
     assert told(run(line, tiny_folder, "\n".join(TEXTS)).stdout) == told(first.stdout)
     other = run(line, tiny_folder, "\n".join(TEXTS[:2]))
     assert other.exit_code == 2
-    assert "holds a run with --data" in other.stderr
+    assert "holds a run with DATA" in other.stderr

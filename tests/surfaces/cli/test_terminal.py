@@ -1,6 +1,6 @@
-"""What the terminal shows of numbers and long texts."""
+"""What the terminal shows while work goes on."""
 
-from io import BytesIO, StringIO, TextIOWrapper
+from io import StringIO
 
 from rich.console import Console
 
@@ -56,16 +56,3 @@ def test_what_is_not_a_terminal_gets_no_bar(monkeypatch):
     with terminal.progress() as report:
         report(1, 2, "passes")
     assert shown.getvalue() == ""
-
-
-def test_a_table_without_box_characters_has_one_line_and_the_same_columns():
-    tables = []
-    for encoding in ("utf-8", "cp1252"):
-        file = TextIOWrapper(BytesIO(), encoding)
-        terminal.print_table(
-            Console(file=file, width=40), ["nats"], [["1.0", "a cat"], ["20.0", "dog"]], last="text"
-        )
-        file.flush()
-        tables.append(file.buffer.getvalue().decode(encoding))
-    assert tables[1].isascii()
-    assert tables[1] == tables[0].replace("─", "-")

@@ -83,6 +83,8 @@ class TakesMethod:
                spelled with its options
     usual      of a parameter that may be left out: the method whose options can be given without
                its name, as can those that one method alone has
+    other      another parameter of the function, and the registry of its methods: a method of that
+               kind is led there
     """
 
     registry: str
@@ -90,6 +92,7 @@ class TakesMethod:
     parse: str = ""
     options: bool = True
     usual: str = ""
+    other: tuple[str, str] | None = None
 
     @property
     def classes(self) -> dict[str, type]:
@@ -141,10 +144,25 @@ class TakesMethod:
         return methods
 
     def _one(self, argument: str, value: Any) -> Any:
+        self._refuse_method_of_other(argument, value)
         registry = resolved(self.registry)
         if hasattr(registry, "taken"):
             return registry.taken(argument, value)
         return self._of_mapping(argument, value, registry)
+
+    def _refuse_method_of_other(self, argument: str, value: Any) -> None:
+        """Refuse a method that the other parameter takes."""
+        if self.other is None:
+            return
+        parameter, place = self.other
+        others = resolved(place)
+        if value in tuple(others) or others.is_method(value):
+            name = value if isinstance(value, str) else value.name
+            raise InputError(
+                f"{name} is a {parameter}",
+                argument=argument,
+                use=f"give {argument_name(parameter, name)}",
+            )
 
     def _of_mapping(self, argument: str, value: Any, classes: Mapping[str, type]) -> Any:
         """An object of the mapping's classes as it is; a new object of the class of a name."""

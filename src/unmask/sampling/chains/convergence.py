@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask.common.lazy import arviz_base
 from unmask.sampling.chains.chain_samples import ChainSamples
 from unmask.sampling.chains.chain_statistics import ENOUGH, FEWEST_DRAWS, NAN, NEARLY, Functional
 from unmask.sampling.chains.samples import Samples
@@ -140,9 +141,7 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
 
 def _convergence(draws: NDArray[np.float64]) -> tuple[float, float, float]:
     """R-hat, bulk ESS and tail ESS, NaN where they mean nothing."""
-    from arviz_stats import base
-
-    stats: Any = base.array_stats  # type: ignore[attr-defined,unused-ignore]
+    stats = arviz_base.array_stats
     axes = {"chain_axis": 0, "draw_axis": 1}
     r_hat = NAN  # of a single chain
     with np.errstate(divide="ignore", invalid="ignore"):  # chains that do not move: R-hat is inf

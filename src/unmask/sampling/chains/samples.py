@@ -102,7 +102,7 @@ class Samples:
 
     def to_frame(self) -> pandas.DataFrame:
         """A data frame with a row for each sample."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         return pandas.DataFrame(self.columns())
 
@@ -162,7 +162,7 @@ def _as_objects(arrays: Sequence[NDArray[np.int32]]) -> NDArray[np.object_]:
 
 def sample_columns() -> pyarrow.Schema:
     """The columns of samples.parquet."""
-    import pyarrow as pa
+    from unmask.common.lazy import pyarrow as pa
 
     return pa.schema(
         {
@@ -180,7 +180,7 @@ def sample_columns() -> pyarrow.Schema:
 
 def table_of(sweeps: Sequence[SweepRows], model: MaskedLM) -> pyarrow.Table:
     """The samples of several sweeps as samples.parquet has them."""
-    import pyarrow as pa
+    from unmask.common.lazy import pyarrow as pa
 
     tables = [sample_columns().empty_table()]  # the columns are there without any sweep, too
     for rows in sweeps:
@@ -189,7 +189,7 @@ def table_of(sweeps: Sequence[SweepRows], model: MaskedLM) -> pyarrow.Table:
 
 
 def _table_of_sweep(rows: SweepRows, model: MaskedLM) -> pyarrow.Table:
-    import pyarrow as pa
+    from unmask.common.lazy import pyarrow as pa
 
     n = len(rows.chains)
     ids = rows.ids.cpu().numpy()

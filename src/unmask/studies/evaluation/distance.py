@@ -62,9 +62,8 @@ def distance_figure(
     with_distance = [row for row in rows if row[column] is not None]
     if not with_distance:
         return None
-    import pandas
-
     from unmask.common.figures import Figure
+    from unmask.common.lazy import pandas
 
     known = pandas.DataFrame(with_distance)
 

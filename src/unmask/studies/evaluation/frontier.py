@@ -18,7 +18,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -292,7 +291,8 @@ def measured(texts: TextsToMeasure, run: RunFolder | None, progress: Progress | 
     again.
     """
     if run is None:
-        return list(chain.from_iterable(_measured(texts, set(), progress)))
+        batches = _measured(texts, set(), progress)
+        return [row for batch in batches for row in batch]
     columns = _columns()
     stored = run.rows(columns).to_pylist()
     done = {(row["decoder"], row["asked"], row["text"]) for row in stored}
@@ -303,7 +303,7 @@ def measured(texts: TextsToMeasure, run: RunFolder | None, progress: Progress | 
 
 
 def _columns() -> pyarrow.Schema:
-    import pyarrow
+    from unmask.common.lazy import pyarrow
 
     return pyarrow.schema([*COLUMNS.items()])
 

@@ -62,7 +62,7 @@ class StoredRows:
     """
 
     def __init__(self, folder: RunFolder | None) -> None:
-        import pyarrow
+        from unmask.common.lazy import pyarrow
 
         self.folder = folder
         self.columns: Any = pyarrow.schema([*COLUMNS.items()])
@@ -96,7 +96,7 @@ class StoredRows:
 
     def rows(self, constructions: Sequence[str]) -> list[Row]:
         """All rows, in the order of the pairs and, within a pair, of these constructions."""
-        import pyarrow
+        from unmask.common.lazy import pyarrow
 
         stored: list[Row] = pyarrow.concat_tables(self.tables).to_pylist()
         place_of = {name: place for place, name in enumerate(constructions)}
@@ -110,6 +110,6 @@ class StoredRows:
 
 def write_rows(path: Path, rows: Sequence[Row]) -> None:
     """Write rows as one Parquet file."""
-    import pyarrow
+    from unmask.common.lazy import pyarrow
 
     write_table(path, rows, pyarrow.schema([*COLUMNS.items()]))

@@ -121,7 +121,7 @@ class Study(Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """The table, numbers as they are."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         return pandas.DataFrame([list(row) for row in self.cells], columns=list(self.columns))
 
@@ -164,7 +164,7 @@ class Report(Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per finding."""
-        import pandas
+        from unmask.common.lazy import pandas
 
         rows: list[tuple[str, str]] = []
         for one in self.studies:

@@ -163,7 +163,7 @@ def _itself(loaded: PairModel | CausalPairs) -> PairModel | CausalPairs:
 
 def _columns() -> pyarrow.Schema:
     """The columns of the rows in a run's folder."""
-    import pyarrow
+    from unmask.common.lazy import pyarrow
 
     types = {}
     for name in ("source", "passes", *COUNTS):

@@ -132,9 +132,6 @@ def verb_command(name: str, words: Sequence[str] = ()) -> App:
     def prints(typed: dict[str, Any]) -> Any:
         from unmask.surfaces.cli import printing  # the help of a command prints no result
 
-        of_verb = getattr(printing, name, None)
-        if of_verb is not None:
-            return of_verb(typed)
         if FORMAT in signature(one.function).parameters:
             return printing.rows_or_result(name, typed)
         if hasattr(one.function, "of_text"):

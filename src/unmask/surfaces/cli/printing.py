@@ -1,5 +1,4 @@
-"""Functions named like the verbs: each calls `unmask.<verb>` with the arguments that were
-typed, and prints what it returns.
+"""Calls a verb with the arguments that were typed, and prints the result by what it states.
 
 Results go to standard output, everything else (progress, what was left out, where files are) to
 standard error. A function that returns 1 says that a part of the work failed.
@@ -103,65 +102,69 @@ def rows_or_result(verb: str, options: dict[str, Any]) -> int:
     """Call a verb that writes rows in a format, and print its result, or the rows; 1 if a part
     failed.
 
-    Rows are printed if the user names a format, and of texts in a file if no person reads them;
-    those that a folder keeps are not.
+    Rows are printed if the user names a format, and of texts in a file if no person reads them.
+    With --out a folder keeps the rows, and the result is printed.
     """
     function = getattr(unmask, verb)
-    format = options.pop("format", None)
     kept = "out" in options
-    typed = False
-    as_lines = False
-    if TEXTS in signature(function).parameters:
-        source = _source(options.pop(TEXTS, []), options)
-        typed = isinstance(source, list)
-        as_lines = not typed and not terminal.is_terminal()
-        options[TEXTS] = _not_empty(source) if isinstance(source, list) else source
-    if format is not None and kept:
-        options["format"] = format
-    elif format is not None and options.get("json"):
+    as_json = options.get("json", False)
+    names_format = "format" in options
+    if names_format and as_json and not kept:
         raise InputError(
             f"and {argument_name('format')} were both given",
             argument="json",
             use=f"give one of them, or {argument_name('out')} for a file in this format",
         )
-    prints_rows = (as_lines or format is not None) and not (kept or options.get("json"))
-    if prints_rows:
-        return _printed_rows(verb, options, format)
-    if typed and format is None:
+    typed = False
+    piped = False
+    if TEXTS in signature(function).parameters:
+        texts = _source(options.pop(TEXTS, []), options)
+        if isinstance(texts, Path):
+            piped = not terminal.is_terminal()
+        else:
+            typed = True
+            _refuse_empty(texts)
+        options[TEXTS] = texts
+    if (names_format or piped) and not kept and not as_json:
+        return _printed_rows(verb, options)
+    if typed and not names_format:
         for option in options_of(function):
             if option.written.typed is not None:
                 options.setdefault(option.name, option.written.typed)
     return one_result(verb, options)
 
 
-def _printed_rows(verb: str, options: dict[str, Any], format: str | None) -> int:
-    """Print the rows of a verb, as they come if it says when; 1 if a part failed."""
+def _printed_rows(verb: str, options: dict[str, Any]) -> int:
+    """Print the rows of a verb; 1 if a part failed.
+
+    A verb with a `sink` gives each row as it comes.
+    """
     from unmask.scoring.row_files import LineWriter, check_format
 
     function = getattr(unmask, verb)
-    written_as = accepted("format", format, hints(function)["format"]) or "jsonl"
-    check_format(written_as, options.get("rows", ""), on_stream=True)
-    write = LineWriter(terminal.rows_stream(), written_as)
-    comes = "sink" in signature(function).parameters
-    if comes:
+    typed_format = options.pop("format", None)  # the verb itself takes it for a file only
+    format = accepted("format", typed_format, hints(function)["format"]) or "jsonl"
+    check_format(format, options.get("rows", ""), on_stream=True)
+    write = LineWriter(terminal.rows_stream(), format)
+    has_sink = "sink" in signature(function).parameters
+    if has_sink:
         options["sink"] = write
 
     def show(result: Any) -> None:
-        if not comes:
+        if not has_sink:
             for row in result.rows:
                 write(row)
 
     return finished(verb, answered(verb, options, show))
 
 
-def _not_empty(texts: list[str]) -> list[str]:
-    """The texts that were typed; raises if one is empty."""
+def _refuse_empty(texts: list[str]) -> None:
+    """Raise if one of the texts that were typed is empty."""
     if not all(text.strip() for text in texts):
         raise InputError(
             "a text is empty",
             use=f"give a sentence, or {argument_name('file')} with one text per line",
         )
-    return texts
 
 
 # ---- one text, or many ----
