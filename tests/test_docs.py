@@ -388,9 +388,10 @@ def test_the_layout_names_files_and_folders_that_exist():
 
 
 def test_the_walk_of_fill_names_what_its_files_define():
-    steps = re.findall(r"^\| \d+ \| `(\S+)` \| (.*?) \|", ARCHITECTURE, re.MULTILINE)
-    assert len(steps) == 13
-    for file, read in steps:
+    steps = re.findall(r"^\| (\d+) \| `(\S+)` \| (.*?) \|", ARCHITECTURE, re.MULTILINE)
+    assert [int(number) for number, _, _ in steps] == list(range(1, len(steps) + 1))
+    assert len(steps) > 5
+    for _, file, read in steps:
         text = (ROOT / "src" / "unmask" / file).read_text("utf-8")
         for one in re.findall(r"`(\w+)`", read):
             assert re.search(rf"^ *(def|class) {one}\b|^{one} =", text, re.MULTILINE), (file, one)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import unmask
+from unmask.common.results import Result
+from unmask.verbs import VERBS, verb
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,6 +55,32 @@ def test_every_function_says_what_it_returns():
     ]
     assert silent == []
     assert not has_section_returns(has_section_returns)  # which has a docstring, and no section
+
+
+def returned_class(function):
+    """The class that a verb returns; that of the answers, of a verb that takes many texts."""
+    plain = inspect.unwrap(function)
+    written = plain.__annotations__["return"]
+    answers = re.fullmatch(r"Iterator\[(.*)\]", written)
+    if answers is not None:
+        written = answers[1]
+    return eval(written, plain.__globals__)
+
+
+@pytest.mark.parametrize("name", [name for name in VERBS if name != "serve"])  # it returns nothing
+def test_a_verb_returns_one_result(name):
+    """No union: a class, or for many texts a list of it."""
+    returned = returned_class(verb(name))
+    assert inspect.isclass(returned)
+    assert issubclass(returned, Result)
+    assert getattr(unmask, returned.__name__) is returned
+
+
+def test_a_union_of_results_is_found():
+    def either() -> "unmask.Filling | unmask.Comparison":
+        raise NotImplementedError
+
+    assert not inspect.isclass(returned_class(either))
 
 
 def test_every_class_and_method_has_a_docstring():

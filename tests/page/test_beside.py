@@ -89,7 +89,7 @@ def test_fill_shows_both_maps_and_their_differences(page, folders):
 def test_every_view_follows(page, folders):
     import unmask
 
-    page.open(f"#/score?text={SEQUENCE}&second=EVQLVESGGA&scores=pll&beside=1")
+    page.open(f"#/score?text={SEQUENCE}&second=EVQLVESGGA&score=pll&beside=1")
     known = [
         unmask.score([SEQUENCE, "EVQLVESGGA"], "pll", model=str(folder)).rows for folder in folders
     ]
@@ -111,7 +111,7 @@ def test_every_view_follows(page, folders):
 def test_the_head_lists_the_models(page, folders):
     import unmask
 
-    page.open(f"#/score?text={SEQUENCE}&second=&scores=pll")
+    page.open(f"#/score?text={SEQUENCE}&second=&score=pll")
     page.tab.wait_for_selector("svg.profile")
     assert page.tab.locator(".panes").count() == 0
     page.tab.get_by_label("Model", exact=True).select_option("1")

@@ -6,7 +6,7 @@ import pytest
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 pytestmark = pytest.mark.page
-FILL = "#/fill?text=A+woman+is+reading+a+book+in+the+park.&blanks=3,5&size=128"
+FILL = "#/fill?text=A+woman+is+reading+a+book+in+the+park.&blanks=3,5&candidates=128"
 READY = {
     "fill": (FILL, "svg.heat"),
     "dependence": (

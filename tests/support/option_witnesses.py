@@ -105,13 +105,13 @@ WITNESSES = {
     "dependence": Witnesses(
         inputs={
             "blanks": {"text": "the [MASK] [MASK] on", **MODEL},
-            "whole": {"text": "the cat sat", **MODEL},
+            "whole": {"text": "the cat sat on", **MODEL},
         },
         values={
             **LOADING,
             **OF_CONSTRUCTIONS,
             "text": ["a [MASK] [MASK] the", "a cat ran"],
-            "positions": [[2, 3]],
+            "positions": [[2, 3, 4]],  # of two, nothing stands at other positions
             "candidates": [3],
             "alphabet": ["cat,dog,mat,ran"],
             "figure": [f"{NEW}/map.png"],

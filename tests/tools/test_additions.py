@@ -243,16 +243,19 @@ def test_no_addition_has_the_name_of_a_method_that_is_shown_as_the_users_own():
 def test_contributing_shows_every_addition_as_it_is():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     shown = re.findall(r"```diff\n(.*?)```", text, re.DOTALL)
-    names = (*RECIPES, "option", "loading", "output", "verb")
+    names = (*RECIPES, "option", "loading", "output", "verb", "view")
     assert len(ADDITIONS) == len(names)
     assert shown == [(FOLDER / f"{name}.diff").read_text() for name in names]
 
 
 @pytest.mark.parametrize("addition", ADDITIONS, ids=lambda addition: addition.stem)
-def test_an_addition_touches_one_file_and_a_verb_two_lists_too(addition):
+def test_an_addition_touches_one_file_and_the_lists_that_name_it(addition):
     files = re.findall(r"^\+\+\+ b/(\S+)", addition.read_text(), re.MULTILINE)
     if addition.stem == "verb":
         listed = ["docs/reference/verbs.md", "src/unmask/__init__.pyi"]
         assert files == [*listed, "src/unmask/verbs/surprise.py"]
+    elif addition.stem == "view":
+        views = "src/unmask/surfaces/serving/page/views"
+        assert files == [f"{views}/compare.js", f"{views}/index.js"]
     else:
         assert len(files) == 1

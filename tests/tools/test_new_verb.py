@@ -67,7 +67,7 @@ import pytest
 import unmask
 from support.command_runner import invoke
 from unmask.common.errors import InputError
-from unmask.surfaces.serving.limits import ENDPOINTS, Endpoint, Text, request
+from unmask.surfaces.serving.requests import ENDPOINTS, Endpoint, Text, request
 
 # The check of a call.
 assert unmask.count("a cat", words=True, at_most=1).number == 1

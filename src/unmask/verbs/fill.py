@@ -470,8 +470,8 @@ def fill(
             have a word each, or parts with " / " between them.
         allow: The only words of a blank that are listed, such as 2=red,green.
         forbid: Words that are listed in no blank, whatever their case.
-        partial: Called with a first look at each text whose default table is larger: the answer
-            over 48 candidates of each blank.
+        partial: Called with a first look at each text whose table is larger, unless a number of
+            candidates is given: the answer over 48 candidates of each blank.
 
     Returns:
         A `Filling`; of a list of texts, or of a file, a list of them.
@@ -796,11 +796,11 @@ def _give_first_looks(
     question: _Question, texts: Sequence[_ReadText], partial: Callable[[Filling], None]
 ) -> None:
     """Call `partial` with the answer over a few candidates, of each text whose user gave no number
-    of them and whose default is larger.
+    of them (or asked for all) and whose table is larger.
     """
     from unmask.verbs.blanked_texts import with_tables
 
-    if question.candidates is not None:
+    if question.candidates not in (None, "all"):
         return
     quick = question._replace(candidates=FIRST_LOOK)
     for one in texts:

@@ -136,11 +136,27 @@ class Frontier(Result):
         return [Table(columns, rows)]
 
     def verdict(self) -> list[str]:
-        """How to read the numbers."""
-        return [
+        """Which decoders are as good as one token per pass, and how to read the numbers."""
+        reading = (
             "In brackets: 95 % bootstrap intervals over texts; differences are paired by text."
             " Lower is better."
-        ]
+        )
+        return [*self._as_good_as_best(), reading]
+
+    def _as_good_as_best(self) -> list[str]:
+        """The decoders of several tokens per pass that are not significantly worse than `best`;
+        nothing without intervals.
+        """
+        points = [point for point in self.points if point["asked"] is not None]
+        if any(point["difference"]["low"] is None for point in points):  # of one text
+            return []
+        as_good = []
+        for point in points:
+            if point["difference"]["low"] <= 0:
+                as_good.append(f"{self.name_of(point)} in {_count(point['rounds'])} rounds")
+        if not as_good:
+            return [f"All are significantly worse than one token per pass ({self.best})."]
+        return [f"Not significantly worse than {self.best}: {', '.join(as_good)}."]
 
     def notices(self) -> list[str]:
         """Where the files are, and which texts were skipped."""

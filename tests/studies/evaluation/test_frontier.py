@@ -104,6 +104,15 @@ def test_differences_are_paired_by_text():
     point = first if first["decoder"] == "random-sets" else second
     assert point["difference"]["low"] == pytest.approx(0.1) == point["difference"]["high"]
     assert point["nats"]["high"] - point["nats"]["low"] > 0.2
+    worse = unmask.Frontier(settings, rows)
+    said = "All are significantly worse than one token per pass (surest first)."
+    assert worse.verdict()[0] == said
+    equal = [{**row, "nats": row["nats"] % 1} for row in rows]  # one nat apart: the same fraction
+    as_good = unmask.Frontier(settings, equal)
+    assert (
+        as_good.verdict()[0]
+        == "Not significantly worse than surest first: random-sets in 10 rounds."
+    )
 
 
 def test_texts_are_first_tokens_or_whole_texts():

@@ -7,15 +7,18 @@ import re
 import subprocess
 import sys
 import urllib.request
+from dataclasses import replace
+from typing import Annotated
 
 import pytest
+from annotated_types import Interval
 from fastapi.testclient import TestClient
 
 import unmask
 from unmask.common.border.options import options
 from unmask.common.errors import in_python, written_by
-from unmask.surfaces.serving.limits import ENDPOINTS, request
-from unmask.surfaces.serving.questions import Copies
+from unmask.surfaces.serving.copies import Copies
+from unmask.surfaces.serving.requests import ENDPOINTS, controls, request
 from unmask.surfaces.serving.server import (
     Guard,
     address_of,
@@ -87,8 +90,7 @@ def test_400_and_405_are_given(client):
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"candidates": "5"}, {"candidates": 5.5}, {"candidates": 10**400}, {"candidates": True}],
+    "wrong", [{"candidates": "5"}, {"candidates": 5.5}, {"candidates": 10**400}, {"top": "1"}]
 )
 def test_values_of_another_type_are_refused(client, wrong):
     answer = client.post("/api/fill", json={"text": TWO, **wrong})
@@ -98,17 +100,64 @@ def test_values_of_another_type_are_refused(client, wrong):
 
 def test_a_search_says_what_is_certain_and_why_it_stopped(client, tiny):
     text = "the [GAP:1-2] on the [MASK] ."
-    search, known = (
-        client.post("/api/fill", json={"text": text, "top": 4}).json(),
-        unmask.fill(text, tiny, top=4),
-    )
-    assert search["certain"] == known.search.certain
-    assert search["stopped"] == known.search.stopped
-    assert search["passes"] == known.search.passes
-    assert [one["parts"] for one in search["completions"]] == [
-        list(one.parts) for one in known.completions
-    ]
-    assert search["completions"][0]["standard_error"] == 0
+    answer = client.post("/api/fill", json={"text": text, "top": 4}).json()
+    known = unmask.fill(text, tiny, top=4)
+    assert answer["search"] == known.to_dict()["search"]
+    assert answer["view"]["about"] == known.about()
+    parts = [list(one.parts) for one in known.completions]
+    assert [one["parts"] for one in answer["completions"]] == parts
+
+
+@pytest.mark.parametrize("name", [name for name, one in ENDPOINTS.items() if one.verb])
+def test_controls_are_the_options_of_the_verb(name):
+    """Defaults, bounds and choices that the page offers are those of the signature."""
+    declared = {option.name: option for option in options(ENDPOINTS[name].function)}
+    for control in controls(name):
+        option = declared[control["name"]]
+        is_plain = isinstance(option.default, str | int | float)
+        assert control["default"] == (option.default if is_plain else None)
+        assert control["help"] == option.help
+        if control["range"]:
+            assert control["range"]["min"] <= control["range"]["max"]
+        if control["closed"] and control["default"] is not None:
+            assert control["default"] in [value for value, _, _ in control["choices"]]
+
+
+def test_a_changed_default_and_bound_of_a_verb_are_those_of_the_page(monkeypatch):
+    """Nothing of an option is written in the page: it follows the signature."""
+
+    def scan(
+        template: str | None = None,
+        n_texts: Annotated[int, Interval(ge=2, le=5)] = 4,
+        seed: int = 7,
+    ) -> None:
+        """Scan.
+
+        Parameters:
+            template: A text.
+            n_texts: How many texts there are.
+            seed: A number.
+        """
+
+    monkeypatch.setattr(unmask, "generate", scan)
+    endpoint = replace(ENDPOINTS["generate"], types={"n_texts": None, "seed": None})
+    monkeypatch.setitem(ENDPOINTS, "generate", endpoint)
+    texts, seed = controls("generate")
+    assert (texts["default"], texts["range"]) == (4, {"min": 2, "max": 5, "step": 1})
+    assert texts["help"] == "How many texts there are."
+    assert seed["default"] == 7
+
+
+def test_every_answer_has_a_schema(document):
+    for name, endpoint in ENDPOINTS.items():
+        if name in ("sample", "generate"):
+            continue  # answered by events
+        answer = document["paths"][f"/api/{name}"]["post"]["responses"]["200"]
+        schema = answer["content"]["application/json"]["schema"]
+        assert schema["type"] == "object"
+        assert schema["required"], name
+        if endpoint.verb and name != "batch":
+            assert {"view", "drawn"} <= set(schema["required"])
 
 
 def test_healthz(client):
@@ -188,32 +237,27 @@ def test_a_server_at_every_address_answers_under_its_own(tiny_folder):
             server.communicate()
 
 
-FILL = {
-    "text": "A [MASK].",
-    "construction": None,
-    "candidates": None,
-    "top": 3,
-    "cells": 14,
-    "pin": None,
-}
+FILL = {"text": "A [MASK].", "top": 3, "cells": 14}
 
 
 def test_defaults_are_left_out_and_the_model_goes_along():
     copy = Copies(None, {}).of("fill", FILL)
-    assert (
-        copy["python"]
-        == 'import unmask\n\nprint(unmask.fill("A [MASK].", top=3).to_frame().to_string())'
-    )
+    lines = copy["python"].splitlines()
+    assert lines[:3] == ["import unmask", "", 'result = unmask.fill("A [MASK].", top=3)']
+    assert lines[3:] == ["print(result.summary())", "print(result.to_frame().to_string())"]
     assert copy["command"] == "unmask fill 'A [MASK].' --top 3"
     copy = Copies("bert", {"device": "cpu"}).of("fill", {**FILL, "candidates": "all"})
     loaded = 'model=unmask.load("bert", device="cpu")'
-    assert (
-        f'unmask.fill("A [MASK].", candidates="all", top=3, {loaded}).to_frame()' in copy["python"]
-    )
-    assert (
-        copy["command"]
-        == "unmask fill 'A [MASK].' --candidates all --top 3 --model bert --device cpu"
-    )
+    assert f'unmask.fill("A [MASK].", top=3, candidates="all", {loaded})' in copy["python"]
+    line = "unmask fill 'A [MASK].' --top 3 --candidates all --model bert --device cpu"
+    assert copy["command"] == line
+
+
+def test_a_pin_goes_along():
+    values = {"text": "A [MASK] [MASK].", "given": {"2": "dog"}}
+    copy = Copies(None, {}).of("fill", values)
+    assert 'unmask.fill("A [MASK] [MASK].", given={2: "dog"})' in copy["python"]
+    assert copy["command"] == "unmask fill 'A [MASK] [MASK].' --given 2=dog"
 
 
 def test_a_start_is_passed_by_a_pipe():
@@ -227,7 +271,7 @@ def test_a_start_is_passed_by_a_pipe():
     }
     copy = Copies(None, {}).of("sample", values)
     kernel = "kernel=unmask.MH(energy_temperature=0.5)"
-    assert f'start=["It\'s."], {kernel}, chains=2).to_frame()' in copy["python"]
+    assert f'start=["It\'s."], {kernel}, chains=2)' in copy["python"]
     assert copy["command"].startswith(
         "printf '%s\\n' 'It'\"'\"'s.' | unmask sample 'A [MASK].' --start -"
     )
@@ -236,7 +280,7 @@ def test_a_start_is_passed_by_a_pipe():
 def test_a_decoder_is_copied_as_generate():
     values = {"template": "A [MASK].", "decoder": "verified", "n_texts": 2, "seed": 3}
     copy = Copies(None, {}).of("generate", values)
-    line = 'unmask.generate("A [MASK].", decoder="verified", n_texts=2, seed=3).to_frame()'
+    line = 'unmask.generate("A [MASK].", decoder="verified", n_texts=2, seed=3)'
     assert line in copy["python"]
     assert copy["command"] == "unmask generate 'A [MASK].' --decoder verified --n-texts 2 --seed 3"
 
@@ -253,7 +297,7 @@ def test_a_copied_text_that_looks_like_a_file_is_a_text(text):
     copy = Copies(None, {}).of(
         "dependence", {name: request[name] for name in ("text", "candidates")}
     )
-    assert f'unmask.dependence(["{text}"], candidates=8)[0].to_frame()' in copy["python"]
+    assert f'unmask.dependence(["{text}"], candidates=8)[0]' in copy["python"]
     assert copy["command"] == f"unmask dependence --text {text} --candidates 8"
     copy = Copies(None, {}).of("score", {"texts": [text, "a dog"], "score": ["pll"]})
     assert f'unmask.score(["{text}", "a dog"]' in copy["python"]

@@ -127,16 +127,12 @@ def test_no_path_leads_out_of_the_page(client, path):
             "model '/etc/passwd': Extra inputs are not permitted",
         ),
         ("fill", {"text": TWO, "construction": "balancd"}, "did you mean balanced?"),
+        ("fill", {"text": TWO, "given": {"3": "cat"}}, "3"),
+        ("fill", {"text": TWO, "given": {"cat": "cat"}}, "given.cat"),
         (
             "fill",
-            {"text": "the [MASK] sat .", "pin": {"blank": 0, "token": 5}},
-            "does not have two: unpin it",
-        ),
-        ("fill", {"text": TWO, "pin": {"blank": 0, "token": 0}}, "not all among the candidates"),
-        (
-            "fill",
-            b'{"text": "the [MASK] .", "pin": {"blank": 0, "blank": 1}}',
-            "holds an object with the key 'blank' twice",
+            b'{"text": "the [MASK] .", "given": {"1": "a", "1": "b"}}',
+            "holds an object with the key '1' twice",
         ),
         (
             "score",
@@ -297,20 +293,42 @@ def test_a_job_that_was_cancelled_or_stopped_gets_no_more_batches(tiny, flag, er
     assert torch.equal(model.logits(*rows), tiny.logits(*rows)), "others go on"
 
 
-def test_the_cache_is_bounded_and_forgets_what_was_used_longest_ago(tiny, monkeypatch):
+def test_kept_fillings_are_bounded_and_the_one_used_longest_ago_goes_first(tiny, monkeypatch):
     from unmask.surfaces.serving.questions import Answers
 
     answers = Answers(tiny)
     monkeypatch.setattr("unmask.surfaces.serving.questions.CACHED_CELLS", 2 * 2 * 25)
-    ask = {"construction": None, "top": 1, "cells": 2, "pin": None, "targets": None}
 
     def asked(first, candidates=5):
-        answers.fill(
-            {"text": f"{first} [MASK] sat on the [MASK] .", "candidates": candidates, **ask}
-        )
+        values = {"text": f"{first} [MASK] sat on the [MASK] .", "candidates": candidates}
+        answers.fill(values)
+        return values
 
-    for first in ("the", "a", "the", "cat"):
-        asked(first)
-    assert [key[0].split()[0] for key in answers._cache] == ["the", "cat"]
-    asked("the", 12)
-    assert not answers._cache, "too large to be cached"
+    the, a, _the, cat = (asked(first) for first in ("the", "a", "the", "cat"))
+    kept = [answers._kept.get(values) is not None for values in (the, a, cat)]
+    assert kept == [True, False, True]
+    large = asked("the", 12)
+    assert answers._kept.get(large) is None, "too large to be kept"
+
+
+@pytest.mark.parametrize("path", ["fill", "score", "generate", "sample", "dependence", "mutants"])
+def test_a_request_cannot_name_a_file_or_a_model(client, tmp_path, path):
+    """Methods and models are those that the server was started with."""
+    from unmask.surfaces.serving.requests import ENDPOINTS
+
+    file = tmp_path / "mine.py"
+    file.write_text("raise SystemExit('loaded')\n")
+    endpoint = ENDPOINTS[path]
+    body = dict(endpoint.example)
+    named = {"construction", "score", "decoder", "kernel", "energy"} & set(endpoint.types)
+    assert named
+    for name in named:
+        value = f"{file}:Mine"[-40:]
+        answer = client.post(
+            f"/api/{path}", json={**body, name: [value] if name == "score" else value}
+        )
+        assert answer.status_code == 422, (path, name)
+    for name in ("model", "out", "figure", "file", "judge", "alphabet"):
+        answer = client.post(f"/api/{path}", json={**body, name: str(file)})
+        assert answer.status_code == 422
+        assert answer.json()["error"].startswith(name)

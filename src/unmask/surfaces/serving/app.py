@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
 from inspect import signature
 from json import loads
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
 from fastapi import Path as PathParameter
@@ -25,26 +24,25 @@ from unmask.common.checks import shown
 from unmask.common.errors import InputError, UnmaskError
 from unmask.common.files import as_json, parse_json
 from unmask.common.results import Result
-from unmask.joints.constructions.construction import all_constructions
 from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.word_marks import WordMarks
-from unmask.sampling.decoders.decoder import DECODERS
-from unmask.sampling.kernels.kernel import KERNELS
-from unmask.sampling.methods import SampleMethod
-from unmask.scoring.registry import with_names
-from unmask.surfaces.serving import limits
+from unmask.surfaces.serving.copies import Copies
+from unmask.surfaces.serving.drawings import MUTANT_NUMBERS
 from unmask.surfaces.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
-from unmask.surfaces.serving.limits import ENDPOINTS
+from unmask.surfaces.serving.limits import COMMAND, MOST_JOBS, limits
 from unmask.surfaces.serving.names import in_request
-from unmask.surfaces.serving.questions import COMMAND, EXTENTS, KINDS, Answer, Answers, Copies
+from unmask.surfaces.serving.questions import Answer, Answers, described
+from unmask.surfaces.serving.requests import ENDPOINTS, controls, given, request
+from unmask.surfaces.serving.schemas import answer_schema
+from unmask.surfaces.serving.texts import EXTENTS, KINDS
 from unmask.surfaces.serving.watch import Event, watch_chains, watch_texts
 
 BUNDLED = model_name(None)
 STREAMED = ("sample", "generate")
 """Questions whose steps are events, and whose answer is the last one."""
-COPIED = ("fill", "dependence", "mutants", "score", *STREAMED)
+COPIED = ("fill", "compare", "dependence", "mutants", "score", *STREAMED)
 PAGE = Path(__file__).parent / "page"
 
 LINE: dict[str, Any] = {
@@ -145,25 +143,63 @@ def create_app(
 
 
 def _add_answers(app: FastAPI, jobs: Jobs, answers: Answers, copies: Copies) -> None:
-    for name in [name for name in ENDPOINTS if name not in STREAMED]:
-        _add_question(app, jobs, name, getattr(answers, name))
-
-    def copying(name: str) -> Callable[..., Any]:
-        async def copy(body: Any) -> dict[str, str]:
-            """The same question as a line of Python and as a command, which print its answer."""
-            values = body.model_dump()
-            if name == "fill":
-                return copies.of(*answers.verb_of_fill(values))
-            return copies.of(name, answers.measured(values) if name == "dependence" else values)
-
-        copy.__annotations__["body"], copy.__name__ = limits.request(name), f"{name}_copy"
-        return copy
-
+    for name in ENDPOINTS:
+        if name not in STREAMED:
+            _add_question(app, jobs, name, getattr(answers, name))
     for name in COPIED:
-        app.post(f"/api/{name}/copy")(copying(name))
-
+        _add_copy(app, name, copies)
     _add_stream(app, jobs, answers.model, "sample", answers.sample_settings, watch_chains)
     _add_stream(app, jobs, answers.model, "generate", answers.generate_settings, watch_texts)
+
+
+def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Answer]) -> None:
+    """The route of a request; one that reports progress is answered by events, too."""
+
+    async def route(body: Any, request: Request) -> Response:
+        answer = await jobs.answer(request, lambda: method(given(body)))
+        return Response(as_json(answer, indent=None), media_type="application/json")
+
+    async def events(body: Any) -> StreamingResponse:
+        """The same as events: `job` (id), `progress` (done, total, what), `partial` (what there is
+        so far), then `answer` or `error`.
+        """
+
+        def work(emit: Emit) -> None:
+            def progress(done: int, total: int, what: str = "") -> None:
+                emit("progress", {"done": done, "total": total, "what": what})
+
+            def partial(answer: Answer) -> None:
+                emit("partial", answer)
+
+            hooks = {"progress": progress, "partial": partial}
+            known = signature(method).parameters
+            used = {name: hook for name, hook in hooks.items() if name in known}
+            emit("answer", method(given(body), **used))
+
+        return jobs.stream(work)
+
+    route.__annotations__["body"] = events.__annotations__["body"] = request(name)
+    route.__name__ = name
+    route.__doc__ = method.__doc__ or _about_verb(ENDPOINTS[name].function)
+    responses = {200: {"content": {"application/json": {"schema": answer_schema(name)}}}}
+    app.post(f"/api/{name}", responses=responses)(route)
+    if "progress" in signature(method).parameters:
+        events.__name__ = f"{name}_events"
+        app.post(f"/api/{name}/events", responses=EVENTS, response_class=StreamingResponse)(events)
+
+
+def _about_verb(verb: Any) -> str:
+    return f"{summary(verb)}\n\n{description(verb)}"
+
+
+def _add_copy(app: FastAPI, name: str, copies: Copies) -> None:
+    async def copy(body: Any) -> dict[str, str]:
+        """The same question as a line of Python and as a command, which print its answer."""
+        return copies.of(name, given(body))
+
+    copy.__annotations__["body"] = request(name)
+    copy.__name__ = f"{name}_copy"
+    app.post(f"/api/{name}/copy")(copy)
 
 
 def _add_stream(
@@ -179,56 +215,23 @@ def _add_stream(
     """
 
     async def route(body: Any, request: Request) -> StreamingResponse:
-        settings = await jobs.answer(request, lambda: settings_of(body.model_dump()))
+        settings = await jobs.answer(request, lambda: settings_of(given(body)))
 
         def work(emit: Emit) -> None:
             for event, value in watch(settings, model):
-                described = value.to_dict() if isinstance(value, Result) else value
-                emit(event, described)
+                emit(event, described(value) if isinstance(value, Result) else value)
 
         return jobs.stream(work)
 
-    route.__annotations__["body"] = limits.request(name)
+    route.__annotations__["body"] = request(name)
     route.__name__ = name
     route.__doc__ = watch.__doc__
     app.post(f"/api/{name}", responses=EVENTS, response_class=StreamingResponse)(route)
 
 
-def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Answer]) -> None:
-    """The route of a request; one that reports progress is answered by events, too."""
-
-    async def route(body: Any, request: Request) -> Response:
-        answer = await jobs.answer(request, lambda: method(body.model_dump()))
-        return Response(as_json(answer, indent=None), media_type="application/json")
-
-    async def events(body: Any) -> StreamingResponse:
-        """The same as events: `job` (id), `progress` (done, total, what), then `answer` or
-        `error`.
-        """
-
-        def work(emit: Emit) -> None:
-            def progress(done: int, total: int, what: str = "") -> None:
-                emit("progress", {"done": done, "total": total, "what": what})
-
-            emit("answer", method(body.model_dump(), progress))
-
-        return jobs.stream(work)
-
-    verb = ENDPOINTS[name].function
-    route.__annotations__["body"] = events.__annotations__["body"] = limits.request(name)
-    route.__name__, route.__doc__ = (
-        name,
-        method.__doc__ or f"{summary(verb)}\n\n{description(verb)}",
-    )
-    app.post(f"/api/{name}")(route)
-    if "progress" in signature(method).parameters:
-        events.__name__ = f"{name}_events"
-        app.post(f"/api/{name}/events", responses=EVENTS, response_class=StreamingResponse)(events)
-
-
 def _add_refusals(app: FastAPI) -> None:
     """Errors that the user can correct are one line of JSON."""
-    busy = f"{limits.MOST_JOBS} requests are under way: wait for one of them, and ask again"
+    busy = f"{MOST_JOBS} requests are under way: wait for one of them, and ask again"
     refusals: dict[type[Exception], Callable[[Any], JSONResponse]] = {
         UnmaskError: lambda error: _refusal(422, error.written(in_request)),
         RequestValidationError: lambda error: _refusal(422, _invalid(error.errors()[0])),
@@ -299,35 +302,11 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
             {"name": kind, "sign": sign, "text": text, "extent": EXTENTS[kind]}
             for kind, sign, text in KINDS
         ],
-        "constructions": [
-            {"name": entry.name, "label": entry.label, "meaning": entry.meaning()}
-            for entry in all_constructions()
-        ],
-        "kernels": [_method_facts(cast("type[SampleMethod]", cls)) for cls in KERNELS.values()],
-        "decoders": [_method_facts(cast("type[SampleMethod]", cls)) for cls in DECODERS.values()],
-        "scores": [
-            _facts(entry, "name", "probability", "by_token")
-            | {
-                "definition": entry.meaning(),
-                "better": "higher" if entry.better > 0 else "lower",
-            }
-            for entry in with_names().values()
-        ],
-        "limits": limits.limits(),
+        "options": {name: controls(name) for name, one in ENDPOINTS.items() if one.verb},
+        "copied": list(COPIED),
+        "mutant_numbers": MUTANT_NUMBERS,
+        "limits": limits(),
     }
-
-
-def _method_facts(cls: type[SampleMethod]) -> dict[str, Any]:
-    """A kernel or decoder: its words, and the options that the page may show for it."""
-    return {
-        **_facts(cls, "name", "label", "law"),
-        "meaning": cls.meaning(),
-        "options": [option.name for option in fields(cls)],
-    }
-
-
-def _facts(entry: Any, *names: str) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in names}
 
 
 def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:

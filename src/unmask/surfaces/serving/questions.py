@@ -1,106 +1,127 @@
 """From a request to its answer: the verbs of the command line, on the one model that is served.
 
-An answer is the JSON of the verb's result, and what the page draws beside it, so that all
-numbers, maps and sentences of a card come from one answer. The docstring of a public method is
-that of the JSON interface, unless the verb has one. `Copies` writes a request as Python and as
-a command, which print its answer outside of the browser.
+An answer is the JSON of the verb's result; what a person sees of it, `view`; and what the page
+draws beside it, `drawn`. All numbers, maps and sentences of an answer come from one result.
+The docstring of a public method is that of the JSON interface, unless the verb has one.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import is_dataclass
+from inspect import signature
 from json import dumps
 from math import comb, prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import monotonic
 from typing import Any
 
 import unmask
 from unmask.common.border.declarations import hints
 from unmask.common.border.options import arguments, options
 from unmask.common.border.values import accepted
-from unmask.common.cloze import Cloze
 from unmask.common.errors import InputError
 from unmask.common.files import parse_json
-from unmask.common.formats import percent_at_least
-from unmask.common.methods.own_code import without_own_code
-from unmask.joints.constructions.construction import Construction, all_constructions
-from unmask.joints.deriving import derived
-from unmask.joints.incompatibility import incompatibility
-from unmask.joints.joint import Joint, mutual_information, not_converged
-from unmask.joints.registry import DEFAULT, INDEPENDENT, SEARCHED, label_of, named
+from unmask.common.result_tables import Column, Table
+from unmask.common.results import Result
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import has_several_lengths, read_blanks
-from unmask.runs.file_names import FASTA, RECORDS, kind_of, looks_like_a_file
+from unmask.runs.file_names import FASTA, RECORDS, kind_of
 from unmask.runs.lines import column, records
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import DECODERS
 from unmask.sampling.settings import GenerateSettings, SampleSettings
-from unmask.scoring.encoding import spaced_words
 from unmask.scoring.items import Item, items_of
-from unmask.scoring.scores.score import Score
 from unmask.scoring.sentence_pairs import PAIRS, pairs_of
 from unmask.surfaces.serving import limits
+from unmask.surfaces.serving.drawings import (
+    StrongestJoints,
+    cells_of,
+    drawn_dependence,
+    drawn_scores,
+    pair_map,
+    pinned_token,
+)
 from unmask.surfaces.serving.jobs import FairLock, shared
+from unmask.surfaces.serving.limits import COMMAND
 from unmask.surfaces.serving.names import in_request
-from unmask.tables.candidates import plan_candidates
-from unmask.tables.unary import pass_count
-from unmask.verbs.blanked_texts import FEW
-from unmask.verbs.compare import Comparison
-from unmask.verbs.dependence import _candidates_of, dependences
-from unmask.verbs.fill import Completion, completions_of_table, is_searched
-from unmask.verbs.pair_plots import dependence_in_words, pair_map
+from unmask.surfaces.serving.texts import TypedTexts
+from unmask.verbs.dependence import Dependence, dependences
+from unmask.verbs.fill import Filling
 
-BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
-"""The blanks of the page; the verbs take the first three of them and the model's own mask token."""
-CACHED_CELLS = 160_000_000
-"""Cells of cached tables, 640 MB: an exact pair of 8,000 tokens, and many small ones."""
-SIZES, PAIR_SIZES, QUICK = (64, 128, 256), (8, 16, 32, 64, 128, 256), 48
-"""Candidates per blank that the page offers, for a joint and for the pairs of a text; and those
-of its first look.
-"""
-DRAWN, PAIR_CELLS, SMALL = 40, 7, 40
-"""Strongest pairs that come with their map, tokens along its edges, and the vocabulary that is
-shown whole.
-"""
-SWEEPS_OF_CHAINS = 20  # where a request of chains does not say
-COMMAND, OF_THE_PAGE = "use the command line", ("cells", "pin")
 Values = Mapping[str, Any]
 Answer = dict[str, Any]
+Partial = Callable[[Answer], None]
+BETWEEN_PARTIALS = 1.0  # seconds
+CACHED_CELLS = 160_000_000
+"""Cells of fillings that are kept, 640 MB: an exact pair of 8,000 tokens, and many small ones."""
+STARTS = ("ancestral", "random")  # of chains, by name
+CELLS = 14  # tokens along each edge of a map, if a request does not say
+
+
+def described(result: Result, drawn: Any = None) -> Answer:
+    """A result as JSON, with what a person sees of it and what the page draws beside it."""
+    return {**result.to_dict(), "view": result.view(in_request), "drawn": drawn}
+
+
+class KeptFillings:
+    """The latest fillings over tables, for what is asked about them next: at most CACHED_CELLS
+    cells.
+    """
+
+    def __init__(self) -> None:
+        self._fillings: OrderedDict[str, Filling] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, values: Values) -> Filling | None:
+        """The filling that answers these values; None if it is not there."""
+        key = dumps(values, sort_keys=True)
+        with self._lock:
+            if key in self._fillings:
+                self._fillings.move_to_end(key)
+            return self._fillings.get(key)
+
+    def keep(self, values: Values, filling: Filling) -> None:
+        """Keep a filling, and drop the oldest ones beyond the limit."""
+        if filling.table is None:
+            return
+        with self._lock:
+            self._fillings[dumps(values, sort_keys=True)] = filling
+            while sum(map(_cells, self._fillings.values())) > CACHED_CELLS:
+                self._fillings.popitem(last=False)
+
+
+def _cells(filling: Filling) -> int:
+    """Cells of the tables of a filling."""
+    return filling.joint.sites * prod(filling.joint.shape)
 
 
 class Answers:
-    """Answers requests on one model, and caches the latest joints for what is asked about them
-    next.
-    """
+    """Answers requests on one model."""
 
     def __init__(self, model: MaskedLM) -> None:
         self.model: MaskedLM = shared(model, FairLock())
-        self._typed = re.compile(rf"{BLANKS_AS_TYPED}|{re.escape(model.words.mask_token)}")
-        self._cache, self._lock = OrderedDict[tuple[object, ...], Comparison](), threading.Lock()
+        self.texts = TypedTexts(model)
         self.noun = "residue" if model.words.by_character else "word"
+        self._kept = KeptFillings()
 
-    def _result(self, verb: str, values: Values, **more: Any) -> Any:
-        """The result of a verb on the served model, from values of its options; those that are
-        None are left out.
+    def result(self, verb: str, given: Values, **hooks: Any) -> Any:
+        """The result of a verb on the served model, from values of its options.
 
         A text of the page is a text, also where it looks like the name of a file.
         """
         function = getattr(unmask, verb)
-        given = arguments(function, _not_none(values))
+        made = arguments(function, given)
         if not hasattr(function, "of_text"):
-            return function(**given, model=self.model, **more)
-        text = given.pop(options(function)[0].name)
-        (result,) = function.of_text(text, **given, model=self.model, **more)
+            return function(**made, model=self.model, **hooks)
+        text = made.pop(options(function)[0].name)
+        (result,) = function.of_text(text, **made, model=self.model, **hooks)
         return result
 
-    def words(self, request: Values) -> Answer:
+    def words(self, given: Values) -> Answer:
         """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks
         that were typed.
 
@@ -108,588 +129,210 @@ class Answers:
         letters are read as capitals if the model knows only those: `text` is the text as it is
         read.
         """
-        text, words, end = self.sequence(request["text"]), [], 0
-        for typed in self._typed.finditer(text):
-            words += self._words(text[end : typed.start()], end)
-            start, end = typed.span()
-            kind, extent = self._kind(typed[0])
-            shown = {"text": typed[0], "start": start, "end": end, "pieces": 1}
-            words.append({**shown, "blank": kind, "known": True, "extent": extent})
-        return {"text": text, "words": words + self._words(text[end:], end)}
+        return self.texts.words(given["text"])
 
-    def sequence(self, text: str) -> str:
-        """A text as a model of single letters reads it; any other text as it is."""
-        if not self.model.words.by_character:
-            return text
-        lines = [line for line in text.splitlines() if not line.startswith(">")] or [
-            re.sub(r"^>.*", "", text)
-        ]
-        parts = re.split(rf"({self._typed.pattern})", "".join("".join(lines).split()))
-        with suppress(InputError):
-            if (
-                not any(parts[::2])
-                or self.model.words.unknown_id
-                not in self.model.words.tokens_of("".join(parts[::2])).ids
-            ):
-                return "".join(parts)
-        return "".join(part if n % 2 else part.upper() for n, part in enumerate(parts))
+    def fill(
+        self, given: Values, progress: Progress | None = None, partial: Partial | None = None
+    ) -> Answer:
+        values = dict(given)
+        cells = values.pop("cells", None) or CELLS
+        words = {int(blank): word for blank, word in values.pop("given", {}).items()}
+        count = len(self.texts.blanks.findall(values["text"])) + len(values.get("positions", ()))
+        less = f"blank fewer {self.noun}s"
+        limits.refuse_more(count, limits.MOST_BLANKS, "the text has {} blanks", less)
+        kept = self._kept.get(values)
+        if kept is not None and not words:
+            return self._filled(kept, cells)
 
-    def _kind(self, typed: str) -> tuple[str, str]:
-        """The kind of a blank, and how many tokens it takes, in words."""
-        with suppress(InputError):
-            if (blank := read_blanks(self.model.words, typed)[0]).kind == "gap":
-                tokens = (
-                    f"{blank.least} to {blank.most}"
-                    if blank.most > blank.least
-                    else str(blank.least)
-                )
-                return "gap", f"{tokens} token{'s' if blank.most > 1 else ''}"
-        kind = {"[WORD": "word", "[GAP:": "gap"}.get(typed[:5], "token")
-        return kind, EXTENTS[kind]
+        def first_look(filling: Filling) -> None:
+            if partial is not None and kept is None:
+                partial(self._filled(filling, cells, words))
 
-    def _words(self, text: str, offset: int) -> list[Answer]:
-        if not text.strip():
-            return []
-        tokens, unknown, words = self.model.words.tokens_of(text), self.model.words.unknown_id, []
-        spans = [
-            (tokens.spans[places[0]][0], tokens.spans[places[-1]][1], places)
-            for places in _by_word(tokens)
-        ]
-        for start, end, places in spans or [(a, b, [0]) for a, b in spaced_words(text)]:
-            start += len(text[start:end]) - len(text[start:end].lstrip())
-            shown = {
-                "text": text[start:end],
-                "start": offset + start,
-                "end": offset + end,
-                "pieces": len(places),
-            }
-            words.append(
-                {**shown, "blank": None, "known": unknown not in [tokens.ids[t] for t in places]}
-            )
-        return words
+        if partial is not None and kept is not None:  # the map is known; the completions follow
+            partial(self._filled(kept, cells, words))
+        asked = {**values, "given": words} if words else values
+        filling = self.result("fill", asked, progress=within_limits(progress), partial=first_look)
+        if not words:
+            self._kept.keep(values, filling)
+        return self._filled(filling, cells, words)
 
-    def plan(self, request: Values) -> Answer:
-        """The construction and the number of tokens by which `fill` answers the same request, and
-        the other choices.
-
-        constructions and sizes are the choices that `fill` accepts: value, label, and for
-        constructions their meaning.
+    def _filled(
+        self, filling: Filling, cells: int, given: Mapping[int, str] | None = None
+    ) -> Answer:
+        """The answer of `fill`, with the map of two blanks over a table; `given` are words that
+        it is drawn with, by blank.
         """
-        searched, cloze = self._read(request)
-        blanks, lengths = self.blanks(request["text"]), cloze is None
-        if blanks == 1 and not lengths:
-            return {
-                "construction": None,
-                "constructions": [["", "the model’s own conditional", ""]],
-                "sizes": [],
-                "meaning": "",
-                "first": None,
-            }
-        name = SEARCHED if searched else _rule(request["construction"] or DEFAULT).name
-        usual = SEARCHED if lengths or self._read({**request, "construction": None})[0] else DEFAULT
-        label = "chain rule over all orders" if usual == SEARCHED else named(usual).label
-        constructions = [["", f"{label} (default)", named(usual).meaning()]]
-        sizes = [
-            ["auto", "the whole vocabulary, searched" if searched else "as many as take seconds"]
-        ]
-        vocabulary = len(self.model.regular_ids)
-        takes_long = request["candidates"] is None and not searched
-        if not lengths:
-            constructions += [
-                [entry.name, entry.label, entry.meaning()] for entry in all_constructions()
-            ]
-            fits = [
-                n
-                for n in (*SIZES, vocabulary)
-                if n <= vocabulary and pass_count([n] * blanks) <= limits.MOST_PASSES
-            ]
-            sizes += [
-                ["all", "every token (exact)"] if n == vocabulary else [str(n), f"{n} each"]
-                for n in fits
-            ]
-        first = QUICK if blanks == 2 and takes_long and vocabulary > QUICK else None
-        return {
-            "construction": name,
-            "constructions": constructions,
-            "sizes": sizes,
-            "meaning": named(name).meaning(),
-            "first": first,
-        }
+        if filling.table is None or filling.joint.sites != 2:
+            return described(filling)
+        gold = next((one.ids for one in filling.completions if one.is_gold), None)
+        pinned = None
+        if given and len(given) == 1:
+            ((number, word),) = given.items()
+            pinned = pinned_token(filling.joint, number - 1, word)
+        shown = cells_of(self.model, cells)
+        return described(filling, pair_map(filling.joint, filling.product, shown, gold, pinned))
 
-    def _read(self, request: Values) -> tuple[bool, Cloze | None]:
-        """Whether the fillings of a text are searched, and its blanks; None for [WORD] and
-        [GAP], which have several lengths.
-        """
-        text, targets = request["text"], request.get("targets")
-        construction = request["construction"]
-        if construction is not None:
-            construction = _rule(construction)
-        has_lengths = has_several_lengths(text)
-        cloze = None if has_lengths else self.model.cloze(text, targets=targets)
-        searched = is_searched(
-            has_lengths,
-            blanks=0 if cloze is None else len(cloze.block),
-            construction=construction,
-            candidates=request["candidates"],
-            search=None,
-            given={},
-        )
-        return searched, cloze
+    def compare(self, given: Values, progress: Progress | None = None) -> Answer:
+        compared = self.result("compare", given, progress=within_limits(progress))
+        return described(compared)
 
-    def blanks(self, text: str) -> int:
-        count = len(self._typed.findall(text))
-        limits.refuse_more(
-            count, limits.MOST_BLANKS, "the text has {} blanks", f"blank fewer {self.noun}s"
-        )
-        return count
+    def dependence(
+        self, given: Values, progress: Progress | None = None, partial: Partial | None = None
+    ) -> Answer:
+        joints = StrongestJoints()
+        function: Any = unmask.dependence
+        made = arguments(function, given)
+        annotations = hints(function)
+        values = {name: accepted(name, value, annotations[name]) for name, value in made.items()}
+        text = values.pop("text")
 
-    def verb_of_fill(self, request: Values) -> tuple[str, Values]:
-        """The verb that answers a request of `fill`, and its values: `compare` if the joint of the
-        blanks is a table, which it prints with every construction.
-        """
-        searched, cloze = self._read(request)
-        if not searched and cloze is not None and len(cloze.block) > 1:
-            return "compare", {**request, "top": None}
-        return "fill", self.as_fill(request, self.blanks(request["text"]))
+        shown_at = monotonic()
 
-    def fill(self, request: Values, progress: Progress | None = None) -> Answer:
-        """The blanks of a text, as `unmask.fill`: the best completions under a joint.
+        def so_far(result: Dependence) -> None:
+            nonlocal shown_at
+            if partial is None or monotonic() - shown_at < BETWEEN_PARTIALS:
+                return
+            shown_at = monotonic()
+            partial(described(result, drawn_dependence(result, joints, self.model, self.noun)))
 
-        Of two blanks or more over a table also every construction (of an exact joint, the
-        chosen one and the product), and of two blanks the map, with a token pinned if asked.
-        The targets are on it, and among the completions.
-        """
-        blanks = self.blanks(request["text"])
-        searched, cloze = self._read(request)
-        sites = 0 if searched or cloze is None else len(cloze.block)
-        if request["pin"] and sites != 2:
-            raise InputError(
-                "a token is pinned in one of two blanks, and the text does not have two: unpin it"
-            )
-        if cloze is not None and sites > 1:
-            return self._compared(request, cloze, progress)
-        verb = self.as_fill(request, blanks)
-        filling = self._result("fill", verb, progress=progress)
-        more: Answer = {
-            "blanks": blanks,
-            "map": None,
-            "constructions": [],
-            "beside": searched and cloze is not None,
-            "note": "",
-        }
-        more["summary"] = (
-            _plainly(filling.summary()) if searched else "What the model itself expects there."
-        )
-        answer = filling.to_dict()
-        completions = _with_spans(filling.completions)
-        for completion in completions:
-            completion["gold"] = list(completion["tokens"]) == request["targets"]
-        if filling.search is not None:
-            answer |= filling.search.to_dict()
-        return {"warning": "", **answer, **more, "completions": completions}
-
-    def as_fill(self, request: Values, blanks: int) -> Answer:
-        """The request as the verb `fill` takes it, where its joint is not compared: what stands in
-        a single blank is an answer, and a single blank has no construction.
-        """
-        names = ["text", "candidates", "construction", "top"]
-        if blanks == 1 and not has_several_lengths(request["text"]):
-            names = ["text", "top"]
-        values: Answer = {name: request[name] for name in names}
-        if request["targets"] is not None:
-            values["answers"] = [" / ".join(request["targets"])]
-        return values
-
-    def _compared(self, request: Values, cloze: Cloze, progress: Progress | None) -> Answer:
-        name = _rule(request["construction"] or DEFAULT).name
-        compared = self._comparison(request, name, cloze, progress)
-        described = [
-            {
-                "name": rule,
-                "label": label_of(rule),
-                "best": self._best(compared, rule, 1)[0],
-            }
-            | _not_none(vars(description))
-            for rule, description in compared.descriptions.items()
-        ]
-        joint, pin = compared.joints[name], request["pin"]
-        pinned = (pin["blank"], pin["token"]) if pin else None
-        cells = (
-            len(self.model.regular_ids)
-            if len(self.model.regular_ids) <= SMALL
-            else request["cells"]
-        )
-        sizes, held = (
-            " × ".join(f"{n:,}" for n in joint.shape),
-            percent_at_least(compared.candidates_mass),
-        )
-        note = (
-            f"{sizes} tokens considered; they hold {held} of the independent blanks’ mass, and"
-            " every number is given that"
-        )
-        return {
-            **{
-                "text": compared.text,
-                "construction": name,
-                "shape": list(joint.shape),
-                "exact": request["candidates"] == "all",
-                "beside": True,
-            },
-            **{
-                "candidates_mass": compared.candidates_mass,
-                "incompatibility": compared.incompatibility,
-                "blanks": joint.sites,
-            },
-            "summary": dependence_in_words(joint, compared.incompatibility),
-            "note": f"{note} the blanks lie among them.",
-            "warning": not_converged(compared.joints.values()) or "",
-            "constructions": described,
-            "completions": self._best(compared, name, request["top"]),
-            "map": (
-                pair_map(joint, compared.joints[INDEPENDENT], cells, pinned, cloze.gold)
-                if joint.sites == 2
-                else None
-            ),
-        }
-
-    def _best(self, compared: Comparison, name: str, top: int) -> list[Answer]:
-        """The best completions by one of the constructions compared, and the gold one."""
-        joints = compared.joints
-        return _with_spans(
-            completions_of_table(self.model, compared.cloze, joints[name], joints[INDEPENDENT], top)
-        )
-
-    def _comparison(
-        self, request: Values, name: str, cloze: Cloze, progress: Progress | None
-    ) -> Comparison:
-        names = [INDEPENDENT]
-        if request["candidates"] != "all":
-            names = [one.name for one in all_constructions()]
-        names += [name] if name not in names else []
-        candidates = self._candidates(cloze, request)
-        key = (request["text"], cloze.block, cloze.gold, candidates, *names)
-        with self._lock:
-            if key in self._cache:
-                self._cache.move_to_end(key)
-                return self._cache[key]
-        values = {key: request[key] for key in ("text", "targets")}
-        values |= {"constructions": names, "rank_by": name, "candidates": candidates}
-        compared: Comparison = self._result("compare", values, progress=progress)
-        with self._lock:
-            self._cache[key] = compared
-            while (
-                sum(
-                    len(c.cloze.block) * prod(c.joints[INDEPENDENT].shape)
-                    for c in self._cache.values()
-                )
-                > CACHED_CELLS
-            ):
-                self._cache.popitem(last=False)
-        return compared
-
-    def _candidates(self, cloze: Cloze, request: Values) -> int | str:
-        """The candidates of each blank as the verb will be given them; refuses a joint that is
-        too large to be served.
-        """
-        plan = plan_candidates(self.model, cloze, request["candidates"], force=True)
-        what = f"{len(plan.sizes)} blanks of {plan.size:,} candidates take {{}} passes"
-        limits.refuse_more(
-            pass_count(plan.sizes),
-            limits.MOST_PASSES,
-            what,
-            f"consider fewer {self.noun}s, or {COMMAND}",
-        )
-        return "all" if request["candidates"] == "all" else plan.size
-
-    def measured(self, request: Values) -> Answer:
-        """A request of `dependence` as the verb takes it: the tokens of chosen words as
-        positions, the others of them masked.
-        """
-        values = {name: value for name, value in request.items() if name != "chosen"}
-        if request["chosen"]:
-            tokens = self.model.words.tokens_of(request["text"])
-            words = _by_word(tokens)
-            start, _ = tokens.inside  # positions are counted from 1
-            for n in request["chosen"]:
-                if n >= len(words):
-                    count = f"{len(words)}, counted from 0"
-                    raise InputError(
-                        f"chosen {n} is not a {self.noun} of the text, which has {count}:"
-                        " correct it"
-                    )
-            values |= {
-                "positions": [t - start + 1 for n in request["chosen"] for t in words[n]],
-                "others": "masked",
-            }
-        return values
-
-    def dependence(self, request: Values, progress: Progress | None = None) -> Answer:
-        """The mutual information of every pair of tokens, as `unmask.dependence`.
-
-        pairs: those measured, strongest first; the first ones with the map, the sentence and
-        the incompatibility of the very joint that the number is of. `measured` of `count` pairs
-        are there: fewer where the work was stopped.
-        """
-        values, text = self.measured(request), request["text"]
-        ids, places = self.model.words.encode(text), values.get("positions")
-        tokens = (
-            len(places or ())
-            or ids.count(self.model.mask_id)
-            or sum(i not in self.model.special_ids for i in ids)
-        )
-        count = comb(tokens, 2)
-        whole = len(self.model.regular_ids)
-        size = _candidates_of(tokens, whole, request["candidates"], has_alphabet=False)
-        less = f"consider fewer {self.noun}s or shorten the text, or {COMMAND}"
-        what = f"{tokens} tokens with {size} candidates take {{}} passes"
-        limits.refuse_more(count * pass_count([size] * 2), limits.MOST_PASSES, what, less)
-        joints: dict[tuple[int, int], Joint] = {}
-
-        def look(a: int, b: int, joint: Joint) -> None:
-            joints[a, b] = joint
-            if len(joints) > DRAWN:
-                joints.pop(min(joints, key=lambda pair: mutual_information(joints[pair])))
-
-        if progress:
-            progress(0, 0, "choosing candidates")
-        name = request["construction"]
-        (matrix,) = dependences(
+        (dependence,) = dependences(
             [text],
             self.model,
-            positions=places,
-            construction=None if name is None else _rule(name),
-            others=values["others"],
-            candidates=size,
+            positions=values.get("positions"),
+            construction=values.get("construction"),
+            others=values.get("others"),
+            candidates=values.get("candidates"),
             alphabet=None,
-            force=True,
-            progress=progress,
-            look=look,
+            force=False,
+            progress=within_limits(progress),
+            partial=so_far,
+            look=joints.look,
         )
-        start, _ = self.model.words.tokens_of(text).inside
-        indices = [start + position - 1 for position in matrix.positions]
-        stands = [ids[t] for t in indices] if self.model.mask_id not in ids else []
-        pairs = [
-            self._pair(matrix, i, j, value, joints.get((i, j)), stands)
-            for i, j, value in matrix.pairs()
-        ]
-        sizes = [n for n in PAIR_SIZES if count * pass_count([n] * 2) <= limits.MOST_PASSES]
-        usual = _candidates_of(tokens, whole, None, has_alphabet=False)
-        counts = {
-            "usual": usual,
-            "measured": len(pairs),
-            "count": count,
-            "note": self._held(matrix, pairs, count),
-            "sizes": sizes,
-        }
-        return {
-            **matrix.to_dict(),
-            "pieces": self._pieces(text, indices),
-            "pairs": pairs,
-            **counts,
-        }
+        return described(dependence, drawn_dependence(dependence, joints, self.model, self.noun))
 
-    def _pieces(self, text: str, indices: Sequence[int]) -> list[Answer]:
-        """The measured tokens, by their indices in the text: letters in the text, the first token
-        of the word, and the name in lists of each.
-        """
-        tokens, letters, pieces = (
-            self.model.words.tokens_of(text),
-            self.model.words.by_character,
-            [],
-        )
-        words = (
-            {} if letters else {place: places for places in _by_word(tokens) for place in places}
-        )
-        for place in indices:
-            places, number = words.get(place, [place]), place - tokens.inside[0] + 1
-            piece = text[slice(*tokens.spans[place])].strip() or self.model.token(tokens.ids[place])
-            if tokens.ids[place] == self.model.mask_id:
-                piece = (
-                    f"residue {number}"
-                    if letters
-                    else f"blank {tokens.ids[: place + 1].count(self.model.mask_id)}"
-                )
-            elif letters:
-                piece += str(number)
-            word = text[tokens.spans[places[0]][0] : tokens.spans[places[-1]][1]].strip()
-            pieces.append(
-                {
-                    "text": piece,
-                    "word": places[0],
-                    "name": piece if len(places) == 1 else f"{word} ({piece})",
-                }
-            )
-        return pieces
-
-    def _pair(
-        self, matrix: Any, i: int, j: int, value: float, joint: Joint | None, stands: list[int]
-    ) -> Answer:
-        mass, whole = float(matrix.mass[i, j]), len(self.model.regular_ids)
-        pair = {"i": i, "j": j, "value": value, "mass": mass, "held": percent_at_least(mass)}
-        if joint is None:
-            return pair
-        apart, gold = incompatibility(joint.tables), [stands[i], stands[j]] if stands else None
-        shown = pair_map(
-            joint,
-            derived(joint.tables, named(INDEPENDENT)),
-            whole if whole <= SMALL else PAIR_CELLS,
-            gold=gold,
-        )
-        return {
-            **pair,
-            "summary": dependence_in_words(joint, apart),
-            "incompatibility": apart,
-            "map": shown,
-        }
-
-    def _held(self, matrix: Any, pairs: list[Answer], count: int) -> str:
-        """How many pairs were measured, and how much of their mass the candidates hold, in
-        words.
-        """
-        stopped = (
-            ""
-            if len(pairs) == count
-            else f"Stopped: {len(pairs):,} of {count:,} pairs were measured. "
-        )
-        passes = f"{matrix.passes:,} passes of the model."
-        if matrix.candidates >= len(self.model.regular_ids):
-            return f"{stopped}Every token was considered; {passes}"
-        by_mass = sorted(pairs, key=lambda pair: pair["mass"])
-        least, most = by_mass[0], by_mass[-1]
-        share = least["held"] if len(pairs) == 1 else f"from {least['held']} to {most['held']}"
-        doubt = (
-            f" Where they hold little, a number is about these {self.noun}s only: consider more."
-            * (least["mass"] < FEW)
-        )
-        held = f"They hold {share} of the mass of a pair’s independent blanks.{doubt}"
-        return (
-            f"{stopped}{matrix.candidates} {self.noun}s of each place were considered. {held}"
-            f" {passes}"
-        )
-
-    def mutants(self, request: Values, progress: Progress | None = None) -> Answer:
-        residues, changes = len(set(request["positions"])), request["changes"]
-        count = comb(residues, changes) * (len(self.model.regular_ids) - 1) ** changes
+    def mutants(self, given: Values, progress: Progress | None = None) -> Answer:
+        residues = len(set(given["positions"]))
+        changes = given.get("changes", 1)
+        sets = comb(residues, changes)
+        count = sets * (len(self.model.regular_ids) - 1) ** changes
         what = f"{changes} changes among {residues} residues are {{}} mutants"
-        limits.refuse_more(
-            count, limits.MOST_MUTANTS, what, f"ask for fewer residues, or {COMMAND}"
+        less = f"ask for fewer residues, or {COMMAND}"
+        limits.refuse_more(count, limits.MOST_MUTANTS, what, less)
+        mutants = self.result("mutants", given, progress=within_limits(progress))
+        measured = set()
+        for made in mutants.changes:
+            if len(made) == changes:
+                measured.add(tuple(place for place, _ in made))
+        drawn = {"wild_type": list(mutants.wild_type), "measured": len(measured), "count": sets}
+        return described(mutants, drawn)
+
+    def score(self, given: Values, progress: Progress | None = None) -> Answer:
+        nested = {**given, "rows": "nested"}  # with words and tokens, which the page draws
+        scores = self.result("score", nested, progress=within_limits(progress))
+        return described(scores, drawn_scores(scores))
+
+    # ---- chains and decodings, which are answered step by step ----
+
+    def sample_settings(self, given: Values) -> SampleSettings:
+        """The settings of a run of chains, checked before anything streams."""
+        values = dict(given)
+        if "start" in values and values["start"] not in STARTS:
+            values["start"] = (values["start"],)  # a text
+        made = arguments(unmask.sample, values)
+        annotations = hints(unmask.sample)
+        settings = SampleSettings(
+            **{name: accepted(name, value, annotations[name]) for name, value in made.items()}
         )
-        scanned = self._result("mutants", request, progress=progress)
-        places = {
-            tuple(place for place, _ in made) for made in scanned.changes if len(made) == changes
-        }
-        counts = {"measured": len(places), "count": comb(residues, changes)}
-        return {"wild_type": list(scanned.wild_type), **scanned.to_dict(), **counts}
+        free = len(self.model.cloze(given["template"]).block)
+        run = f"{settings.chains} chains of {settings.sweeps} sweeps over {free} tokens"
+        what = f"{run} are {{}} steps"
+        steps = settings.chains * settings.sweeps * free
+        less = f"ask for fewer chains or sweeps, or {COMMAND}"
+        limits.refuse_more(steps, limits.MOST_STEPS, what, less)
+        return settings
 
-    def score(self, request: Values, progress: Progress | None = None) -> Answer:
-        scores = self._result(
-            "score",
-            {**request, "rows": "nested"},
-            progress=progress,
-        )
-        by_token = [score for score in scores.shape.scores if score.by_token]
-        answer = {
-            **scores.to_dict(),
-            "against": {score.name: score.share_column for score in by_token},
-            "difference": None,
-        }
-        is_compared = len(scores) == 2 and all(row["reason"] is None for row in scores.rows)
-        if is_compared:
-            answer["difference"] = self._compared_texts(scores)
-        return answer
+    def generate_settings(self, given: Values) -> GenerateSettings:
+        """The settings of texts by a decoder, checked before anything streams."""
+        annotations = hints(unmask.generate)
+        made = arguments(unmask.generate, given)
+        values = {name: accepted(name, value, annotations[name]) for name, value in made.items()}
+        values.setdefault("n_texts", signature(unmask.generate).parameters["n_texts"].default)
+        decoder = values.pop("decoder", signature(unmask.generate).parameters["decoder"].default)
+        return GenerateSettings(decoder=DECODERS.taken("decoder", decoder), **values)
 
-    def _compared_texts(self, scores: Any) -> Answer:
-        """Two texts token by token, and which of them is better by each score.
+    # ---- lists and files of texts ----
 
-        rows       first_token and second_token, and NAME_difference for each score by token
-        for_first  by score: how much each row speaks for the first text
-        better     by score: a sentence
-        """
-        rows = scores.difference()
-        for_first = {}
-        better = {}
-        for score in scores.by_token():
-            differences = [row[f"{score.name}_difference"] for row in rows]
-            for_first[score.name] = [score.better * difference for difference in differences]
-            first, second = (row[score.name] for row in scores.rows)
-            better[score.name] = self._better(score, first, second, scores.unit)
-        return {"rows": rows, "for_first": for_first, "better": better}
-
-    def _better(self, score: Score, first: float, second: float, unit: str) -> str:
-        """Which of two texts is better by a score, in a sentence."""
-        lead = score.better * (first - second)
-        kind = "sequence" if self.model.words.by_character else "sentence"
-        by = f"{abs(lead):.2f} {unit}"
-        if float(f"{lead:.2f}") == 0:
-            return (
-                f"By {score.name} neither {kind} is better: they differ by less than 0.01 {unit}."
-            )
-        which = "first" if lead > 0 else "second"
-        direction = "higher" if score.better > 0 else "lower"
-        return f"By {score.name} the {which} {kind} is better, by {by}: {direction} is better."
-
-    def batch(self, request: Values, progress: Progress | None = None) -> Answer:
+    def batch(self, given: Values, progress: Progress | None = None) -> Answer:
         """A list of texts, one per line, or a file (.csv, .tsv, .jsonl, .fasta), as one table.
 
         Texts with blanks are filled, minimal pairs (sentence_good and sentence_bad) are
         compared, and other texts are scored.
         """
-        with self._file(request["name"], request["content"]) as path:
-            options = {"score": request["score"]}
+        scores = {"score": given["score"]} if "score" in given else {}
+        with self._file(given.get("name", "list.txt"), given["content"]) as path:
             if _holds_pairs(path):
-                count = sum(1 for _ in pairs_of(path))
-                limits.refuse_more(count, limits.MOST_ROWS, "the file has {} pairs", COMMAND)
-                compared = self._result(
-                    "minimal_pairs", {"data": path, **options}, progress=progress
-                )
-                overall = [
-                    row for row in compared.accuracy if row["level"] == "all" and row["n_pairs"]
-                ]
-                lines = [
-                    f"{row['accuracy']:.1%} of {row['n_pairs']} pairs right by {row['score']}."
-                    for row in overall
-                ]
-                return _table(
-                    [
-                        {k: v for k, v in row.items() if k not in ("set", "phenomenon")}
-                        for row in compared.rows
-                    ],
-                    lines,
-                )
+                return self._compared_pairs(path, scores, progress)
             items = [self._read_item(item) for item in items_of(path) if item.text.strip()]
-        texts = [item.text for item in items]
         limits.refuse_more(
-            len(texts), limits.MOST_ROWS, "the list has {} texts", f"give fewer, or {COMMAND}"
+            len(items), limits.MOST_ROWS, "the list has {} texts", f"give fewer, or {COMMAND}"
         )
-        if not texts:
+        if not items:
             raise InputError("the list is empty: write one text per line")
-        if any(self._typed.search(text) for text in texts):
-            rows = []
-            for number, text in enumerate(texts, 1):
-                rows.append(self._filled(text))
-                if progress:
-                    progress(number, len(texts), "texts")
-            return _table(
-                rows, [f"{len(rows):,} texts with blanks, and the best completion of each."]
-            )
-        scores = self._result("score", {"texts": items, **options}, progress=progress)
-        targets = [item.target and {"target": item.text[slice(*item.target)]} for item in items]
+        if any(self.texts.blanks.search(item.text) for item in items):
+            return self._filled_texts([item.text for item in items], progress)
+        return self._scored_items(items, scores, progress)
+
+    def _compared_pairs(self, path: Path, scores: Values, progress: Progress | None) -> Answer:
+        count = sum(1 for _ in pairs_of(path))
+        limits.refuse_more(count, limits.MOST_ROWS, "the file has {} pairs", COMMAND)
+        compared = self.result("minimal_pairs", {"data": path, **scores}, progress=progress)
+        hidden = ("set", "phenomenon")
         rows = [
-            {
-                "text": row["text"],
-                **(target or {}),
-                **{name: row[name] for name in (*scores.scores, "reason")},
-            }
-            for row, target in zip(scores.rows, targets, strict=True)
+            {name: value for name, value in row.items() if name not in hidden}
+            for row in compared.rows
         ]
-        return _table(rows, [f"{len(rows):,} texts."])
+        return {"rows": _table(rows), "view": compared.view(in_request)}
+
+    def _filled_texts(self, texts: Sequence[str], progress: Progress | None) -> Answer:
+        rows = []
+        for number, text in enumerate(texts, 1):
+            rows.append(self._best_completion(text))
+            if progress:
+                progress(number, len(texts), "texts")
+        return {"rows": _table(rows), "view": Result().view(in_request)}
+
+    def _scored_items(
+        self, items: Sequence[Item], scores: Values, progress: Progress | None
+    ) -> Answer:
+        scored = self.result("score", {"texts": items, **scores}, progress=progress)
+        rows = []
+        for row, item in zip(scored.rows, items, strict=True):
+            target = {} if item.target is None else {"target": item.text[slice(*item.target)]}
+            numbers = {name: row[name] for name in (*scored.scores, "reason")}
+            rows.append({"text": row["text"], **target, **numbers})
+        view = scored.view(in_request)
+        return {"rows": _table(rows), "view": {**view, "tables": []}}  # its rows are these
 
     def _read_item(self, item: Item) -> Item:
         """A text as the model reads it; a part that is scored alone has to stand where it stood."""
-        text = self.sequence(item.text)
+        text = self.texts.sequence(item.text)
         if item.target is not None and text != item.text:
             raise InputError(f"the page scores whole sequences, not a target in one: {COMMAND}")
         return item._replace(text=text)
+
+    def _best_completion(self, text: str) -> Answer:
+        """The best completion of a text with blanks as they are typed, or why there is none."""
+
+        def as_named(typed: re.Match[str]) -> str:
+            return typed[0] if typed[0].startswith(("[WORD", "[GAP")) else "[MASK]"
+
+        named = self.texts.blanks.sub(as_named, text)
+        try:
+            best = self.result("fill", {"text": named, "top": 1}).completions[0]
+        except InputError as error:
+            reason = error.written(in_request)
+            return {"text": text, "best": None, "log_prob": None, "reason": reason}
+        return {"text": text, "best": best.text, "log_prob": best.log_prob, "reason": None}
 
     @contextmanager
     def _file(self, name: str, content: str) -> Iterator[Path]:
@@ -709,87 +352,31 @@ class Answers:
                 in_quotes = repr(str(path))[1:-1]  # a backslash of Windows is doubled in a message
                 raise InputError(error.marked.replace(in_quotes, called)) from None
 
-    def _filled(self, text: str) -> Answer:
-        masked = self._typed.sub(
-            lambda typed: typed[0] if typed[0].startswith(("[WORD", "[GAP")) else "[MASK]", text
-        )
-        try:
-            best = self._result("fill", {"text": masked, "top": 1}).completions[0]
-        except InputError as error:
-            return {
-                "text": text,
-                "best": None,
-                "log_prob": None,
-                "reason": error.written(in_request),
-            }
-        return {"text": text, "best": best.text, "log_prob": best.log_prob, "reason": None}
 
-    def sample_settings(self, request: Values) -> SampleSettings:
-        """The settings of a run of chains, checked before anything streams."""
-        request = {**request, "sweeps": request["sweeps"] or SWEEPS_OF_CHAINS}
-        free = len(self.model.cloze(request["template"]).block)
-        what = (
-            f"{request['chains']} chains of {request['sweeps']} sweeps over {free} tokens are {{}}"
-            " steps"
-        )
-        steps = request["chains"] * request["sweeps"] * free
-        limits.refuse_more(
-            steps, limits.MOST_STEPS, what, f"ask for fewer chains or sweeps, or {COMMAND}"
-        )
-        function, values = unmask.sample, _not_none(request)
-        values |= {"start": (values["start"],)} if "start" in values else {}
-        annotations = hints(function)
-        made = arguments(function, values)
-        return SampleSettings(
-            **{name: accepted(name, value, annotations[name]) for name, value in made.items()}
-        )
+def within_limits(progress: Progress | None) -> Progress:
+    """Progress that refuses an answer which takes too many passes, as soon as that is known."""
 
-    def generate_settings(self, request: Values) -> GenerateSettings:
-        """The settings of texts by a decoder, checked before anything streams."""
-        return GenerateSettings(
-            decoder=DECODERS.taken("decoder", request["decoder"]),
-            template=request["template"],
-            n_texts=request["n_texts"],
-            seed=request["seed"],
-        )
+    def report(done: int, total: int, what: str = "") -> None:
+        limits.refuse_many_passes(total, what)
+        if progress is not None:
+            progress(done, total, what)
+
+    return report
 
 
-EXTENTS = {"token": "one token", "word": "a whole word", "gap": "1 to 3 tokens"}
-KINDS = [("token", "", "[MASK]"), ("word", "w", "[WORD]"), ("gap", "g", "[GAP:1-3]")]
-"""Kinds of blanks: name, the letter in the page's address, and how a text has it."""
-
-
-def _by_word(tokens: Any) -> list[list[int]]:
-    """The places of the tokens of each word; none of a tokenizer that does not know them."""
-    words: dict[int, list[int]] = {}
-    for place, number in enumerate(tokens.words):
-        if number is not None and tokens.spans[place][1] > tokens.spans[place][0]:
-            words.setdefault(number, []).append(place)
-    return list(words.values())
-
-
-def _not_none(values: Values) -> Answer:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _table(rows: list[Answer], lines: list[str]) -> Answer:
-    columns = list(
-        dict.fromkeys(
-            name for row in rows for name, value in row.items() if name != "reason" or value
-        )
+def _table(rows: list[Answer]) -> Answer:
+    """Rows as a table: the columns, the values, and how they are shown. A column of reasons is
+    there if a row has one.
+    """
+    names = dict.fromkeys(
+        name for row in rows for name, value in row.items() if name != "reason" or value
     )
-    return {
-        "columns": columns,
-        "rows": [[row.get(name) for name in columns] for row in rows],
-        "lines": lines,
-    }
-
-
-def _plainly(summary: str) -> str:
-    """A summary as a sentence, without bounds of a millionth of a percent."""
-    short = re.sub(r"(at least|about) [\d.]+e-\d+ %", "less than 0.001 %", summary)
-    short = re.sub(r"more than [\d.]+e-\d+ %", "more than 0.001 %", short)
-    return f"{short[0].upper()}{short[1:]}."
+    values = [[row.get(name) for name in names] for row in rows]
+    columns = []
+    for place, name in enumerate(names):
+        of_texts = any(isinstance(row[place], str) for row in values)
+        columns.append(Column(name, text=of_texts))
+    return Table(columns, values).to_dict()
 
 
 def _ending_of(content: str, letters: bool) -> str:
@@ -818,125 +405,3 @@ def _holds_pairs(path: Path) -> bool:
         return False
     first = next((record for _, record in records(path) if record), {})
     return any(all(column(first, name) for name in pair) for pair in PAIRS)
-
-
-def _with_spans(completions: Sequence[Completion]) -> list[Answer]:
-    """The completions, with the place of each token in the text."""
-    return [{**completion.to_dict(), "spans": completion.spans} for completion in completions]
-
-
-class Copies:
-    """Requests as Python and as commands, for the model `name` (None: the bundled one), loaded
-    with these options.
-    """
-
-    def __init__(self, name: str | None, load_options: Values) -> None:
-        self.name: str | None = name
-        self.load_options: Values = load_options
-
-    def of(self, verb: str, values: Values) -> dict[str, str]:
-        """The request with these values, as {python, command}."""
-        values = {
-            name: value
-            for name, value in values.items()
-            if value is not None and name not in OF_THE_PAGE
-        }
-        python, shown, before = dict(values), ".to_frame()", ""
-        if verb == "mutants" and values["changes"] == 1:
-            python["positions"] = values["positions"] = "all"
-        elif verb == "score":
-            python["rows"] = "nested"
-        elif verb == "sample" and (text := python.get("start")):
-            python["start"], values["start"], before = (
-                [text],
-                "-",
-                f"printf '%s\\n' {shlex.quote(text)} | ",
-            )
-        function = getattr(unmask, verb)
-        name, index = options(function)[0].name, ""
-        if (
-            isinstance(python.get(name), str)
-            and hasattr(function, "of_text")
-            and _needs_text(python[name])
-        ):
-            python[name], index = [python[name]], "[0]"
-        first, named = _parts(verb, arguments(function, python))
-        model = self.name and _python(self.name)
-        if self.load_options:
-            model = _call("load", (self.name,) if self.name else (), self.load_options)
-        line = _call(verb, first, named, f"model={model}" if model else "")
-        code = f"import unmask\n\nprint({line}{index}{shown}.to_string())"
-        return {"python": code, "command": before + self._line(verb, values)}
-
-    def _line(self, verb: str, values: Values) -> str:
-        first, named = _parts(verb, values)
-        draws = verb in ("sample", "generate")  # their template may look like a file
-        texts, others = ([], first) if draws else (first[:1], first[1:])
-        placed = [
-            str(word) for part in texts for word in (part if isinstance(part, list) else [part])
-        ]
-        if any(_needs_text(word) for word in placed):
-            placed = [word for text in placed for word in ("--text", text)]
-        words = ["unmask", verb, *placed, *map(str, others)]
-        for name, value in {
-            **named,
-            **({"model": self.name} if self.name else {}),
-            **self.load_options,
-        }.items():
-            words.append(f"--{name.replace('_', '-')}")
-            words += (
-                []
-                if value is True
-                else [",".join(map(str, value)) if isinstance(value, list) else str(value)]
-            )
-        return shlex.join(words)
-
-
-def _needs_text(text: str) -> bool:
-    """Whether a command takes the text only after --text, and Python only in a list: it looks
-    like a file or standard input.
-    """
-    return text == "-" or looks_like_a_file(text)
-
-
-def _parts(verb: str, values: Values) -> tuple[list[Any], dict[str, Any]]:
-    """The values that have a place, and those with a name; defaults are left out."""
-    known = {option.name: option for option in options(getattr(unmask, verb))}
-    place = [name for name, option in known.items() if option.positional and name in values]
-    named = {
-        name: value for name, value in values.items() if name not in place and value is not False
-    }
-    changed = {
-        name: value
-        for name, value in named.items()
-        if name not in known or value != known[name].default
-    }
-    return [values[name] for name in place], changed
-
-
-def _call(name: str, first: Any, named: Values, last: str = "") -> str:
-    parts = [
-        *map(_python, first),
-        *(f"{key}={_python(value)}" for key, value in named.items()),
-        *([last] if last else []),
-    ]
-    return f"unmask.{name}({', '.join(parts)})"
-
-
-def _python(value: Any) -> str:
-    if is_dataclass(kind := type(value)):
-        usual: Any = kind()
-        return _call(
-            kind.__name__,
-            (),
-            {name: own for name, own in vars(value).items() if own != getattr(usual, name)},
-        )
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_python, value))}]"
-    return dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
-
-
-def _rule(name: str) -> Construction:
-    """The construction that a request names, which is never own code."""
-    with without_own_code():
-        return named(name)

@@ -32,7 +32,8 @@ Move = dict[str, Any]
 def watch_chains(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
     """Run the chains of one target side by side, and yield every step as an event.
 
-    begun     tokens and texts at the start, the positions that are `free`, and energies
+    begun     tokens and texts at the start, the positions that are `free`, energies, and how many
+              sweeps there will be
     stepped   a step in `sweep`; of each chain in `moves`: positions redrawn, their tokens now,
               which of them were proposed another token and which changed, and whether it was
               accepted
@@ -46,7 +47,9 @@ def watch_chains(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
     """
     run = _only_run(settings, model)
     run.begin()
-    yield "begun", {**_start(run, model), "energies": run.energies().tolist()}
+    energies = run.energies().tolist()
+    run.scoring_passes = 0  # those of the starts are the page's alone
+    yield "begun", {**_start(run, model), "energies": energies, "sweeps": settings.sweeps}
     sweeps: list[SweepRows] = []
     snapshot = run.snapshot()
     next_diagnosis = FIRST_DIAGNOSIS

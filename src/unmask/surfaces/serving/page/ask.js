@@ -1,5 +1,5 @@
 // Questions to a model: requests, progress, Stop, what is stale, and what to do when the server is away.
-import { h, waiting } from "./drawing/dom.js";
+import { h } from "./drawing/dom.js";
 
 const [SOON, AGAIN] = [3, 1500];
 const ROOT = new URL("../", import.meta.url);
@@ -16,9 +16,10 @@ export class Api {
   constructor(number = 0) { this.base = new URL(number ? `models/${number}/api/` : "api/", ROOT); }
 
   async sent(path, body, signal) {
+    const json = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
     let answer;
     try {
-      answer = await fetch(new URL(path, this.base), body === undefined ? { signal } : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal });
+      answer = await fetch(new URL(path, this.base), body === undefined ? { signal } : { ...json, signal });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new Refused("The server does not answer: is `unmask serve` still running?", true);
@@ -33,39 +34,59 @@ export class Api {
 
   // Server-sent events of a POST, as they come: yields [name, value]; an `error` event is raised.
   async * follow(path, body, signal) {
-    const reader = (await this.sent(path, body, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
-    let waiting = "";
+    const answer = await this.sent(path, body, signal);
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let waiting = ""; // the beginning of an event
     for (;;) {
-      let read;
-      try { read = await reader.read(); } catch (error) { throw error.name === "AbortError" ? error : new Refused("The server has gone away.", true); }
+      const read = await this.#next(reader);
       if (read.done) return;
       const parts = (waiting + read.value).split("\n\n");
       waiting = parts.pop();
       for (const part of parts) {
-        const lines = Object.fromEntries(part.split("\n").filter((l) => !l.startsWith(":")).map((l) => [l.slice(0, l.indexOf(": ")), l.slice(l.indexOf(": ") + 2)]));
-        if (!lines.event) continue;
-        const value = JSON.parse(lines.data);
-        if (value.stopped && lines.event === "error") throw new DOMException("stopped", "AbortError");
-        if (lines.event === "error") throw new Refused(sentence(value.error));
-        yield [lines.event, value];
+        const { event, data } = fields(part);
+        if (!event) continue;
+        const value = JSON.parse(data);
+        if (event === "error" && value.stopped) throw new DOMException("stopped", "AbortError");
+        if (event === "error") throw new Refused(sentence(value.error));
+        yield [event, value];
       }
     }
   }
+
+  async #next(reader) {
+    try {
+      return await reader.read();
+    } catch (error) {
+      throw error.name === "AbortError" ? error : new Refused("The server has gone away.", true);
+    }
+  }
+}
+
+// The fields of an event, "name: value" in lines; a line that begins with a colon is a comment.
+function fields(text) {
+  const lines = text.split("\n").filter((line) => !line.startsWith(":"));
+  return Object.fromEntries(lines.map((line) => {
+    const end = line.indexOf(": ");
+    return [line.slice(0, end), line.slice(end + 2)];
+  }));
 }
 
 const duration = (seconds) => (seconds < 90 ? `about ${Math.ceil(seconds)} s` : `about ${Math.ceil(seconds / 60)} min`);
 const count = (n) => n.toLocaleString("en");
 
 // The question of a view. Only the latest one counts: a new one cancels the one before, also on the server.
-// box holds what is drawn; it is dimmed, and marked as busy, while what it shows is not the answer to what is asked now.
+// box      holds what is drawn; it is dimmed, and marked as busy, while it shows the answer to an older question
+// partial  (answer) => shows what there is of an answer so far
 export class Question {
   constructor(api, box, hint = "") {
     Object.assign(this, { api, box, stops: 0 });
     this.line = h("span", { class: "said" });
     this.bar = h("progress", { max: 1, hidden: true, "aria-label": "progress" });
-    this.button = h("button", { type: "button", hidden: true, "data-key": "stop", onclick: () => this.#press() }, "Stop");
+    const onclick = () => this.#press();
+    this.button = h("button", { type: "button", hidden: true, "data-key": "stop", onclick }, "Stop");
     this.problem = h("div", { class: "slot" });
-    this.element = h("div", { class: "foot" }, h("p", { class: "note" }, hint), h("div", { class: "status", role: "status" }, this.line, this.bar, this.button));
+    const status = h("div", { class: "status", role: "status" }, this.line, this.bar, this.button);
+    this.element = h("div", { class: "foot" }, h("p", { class: "note" }, hint), status);
   }
 
   say(text, share = null) {
@@ -98,7 +119,7 @@ export class Question {
     } catch (error) {
       if (signal !== this.signal) return;
       if (error.name === "AbortError") {
-        if (![this.box].flat().some((box) => box.childNodes.length)) this.say("Stopped before there was an answer.");
+        if (!this.box.childNodes.length) this.say("Stopped before there was an answer.");
         return this.#offer("Ask again");
       }
       this.say("");
@@ -107,21 +128,31 @@ export class Question {
     }
   }
 
-  // The events of a question whose answer may take long, until its answer; each is also given to `on`.
-  async slowly(path, body, note = "") {
+  // The events of a question whose answer may take long, until its answer.
+  async slowly(path, body) {
     const { signal } = this;
     for await (const [name, value] of this.api.follow(`${path}/events`, body, signal)) {
-      if (name === "answer") { signal.throwIfAborted(); return value; }
+      if (name === "answer") {
+        signal.throwIfAborted();
+        return value;
+      }
       if (name === "job") this.job = value.id;
-      else if (!this.stopped) this.say(note + (value.total ? `${count(value.done)} of ${count(value.total)} ${value.what}` : `${value.what} …`), value.total ? value.done / value.total : null);
+      else if (name === "partial") this.partial(value);
+      else if (!this.stopped) this.#report(value);
     }
     throw new Refused("The answer broke off: ask again.", true);
+  }
+
+  #report({ done, total, what }) {
+    if (total) this.say(`${count(done)} of ${count(total)} ${what}`, done / total);
+    else this.say(`${what} …`);
   }
 
   // Shows why there is no answer. What was drawn for an older question goes, unless the server is only away.
   fail(error) {
     const again = () => this.work && this.run(this.work);
-    this.problem.replaceChildren(h("p", { class: "error", role: "alert" }, error.message, error.away ? h("button", { type: "button", onclick: again }, "Retry") : null));
+    const retry = error.away && h("button", { type: "button", onclick: again }, "Retry");
+    this.problem.replaceChildren(h("p", { class: "error", role: "alert" }, error.message, retry));
     if (!error.away) this.clear();
     else this.#await(this.signal, again);
   }
@@ -135,12 +166,13 @@ export class Question {
   }
 
   stale(is) {
-    for (const box of [this.box].flat()) { box.classList.toggle("stale", is && box.childNodes.length > 0); box.ariaBusy = String(is); }
+    this.box.classList.toggle("stale", is && this.box.childNodes.length > 0);
+    this.box.ariaBusy = String(is);
   }
 
   clear(...lines) {
     this.stale(false);
-    for (const box of [this.box].flat()) box.replaceChildren();
+    this.box.replaceChildren();
     if (lines.length) { this.leave(); this.say(""); this.#offer(null); this.problem.replaceChildren(...lines); }
   }
 
@@ -157,7 +189,9 @@ export class Question {
     this.#offer("Ask again");
     const { controller } = this;
     if (!this.job) return controller.abort();
-    return fetch(new URL(`jobs/${this.job}`, this.api.base), { method: "DELETE" }).then((answer) => answer.ok || controller.abort(), () => controller.abort());
+    const job = new URL(`jobs/${this.job}`, this.api.base);
+    const leave = () => controller.abort();
+    return fetch(job, { method: "DELETE" }).then((answer) => answer.ok || leave(), leave);
   }
 
   leave() {
@@ -165,16 +199,4 @@ export class Question {
     this.signal = null;
     this.controller?.abort();
   }
-}
-
-// Redraws a part of the page and leaves the keyboard where it was: on what has the same data-key, or the same kind of thing.
-export function keeping(box, draw) {
-  const at = document.activeElement;
-  const key = box.contains(at) ? at.dataset.key : undefined;
-  draw();
-  if (!key || box.contains(document.activeElement)) return;
-  const kind = key.slice(0, key.lastIndexOf(":") + 1);
-  const to = box.querySelector(`[data-key="${CSS.escape(key)}"]`) ?? (kind ? box.querySelector(`[data-key^="${CSS.escape(kind)}"]`) : null);
-  to?.focus({ preventScroll: true });
-  waiting.key = to ? null : key;
 }

@@ -1,6 +1,8 @@
 // A second model beside the first: the same view, asked the same, and the numbers of both with their differences.
-import { card, table } from "./cards.js";
+import { card } from "./cards.js";
 import { h, nats } from "./drawing/dom.js";
+import { update } from "./drawing/update.js";
+import { drawnTable, rowsOf } from "./result.js";
 import { read } from "./state.js";
 
 const [WAIT, LISTED] = [60, 25];
@@ -17,7 +19,10 @@ export class Beside {
     const panes = h("div", { class: "panes" }, pane(0, first), pane(1, second));
     root.append(...(view === "fill" ? [panes, this.differences] : [this.differences, panes]));
     new MutationObserver(() => this.#name(second)).observe(second, { childList: true, subtree: true });
-    const of = abouts.map((one, n) => ({ ...one, tell: (numbers) => this.#tell(n, numbers), asks: () => this.#tell(n, null) }));
+    const of = abouts.map((one, n) => {
+      const tell = (numbers) => this.#tell(n, numbers);
+      return { ...one, tell, asks: () => tell(null) };
+    });
     const shown = [open(first, of[0], values), null];
     // What is asked stands above both.
     root.prepend(...root.querySelectorAll(".pane:not(.second) > :is(.intro, .sentence, .asking, .controls)"));
@@ -34,7 +39,9 @@ export class Beside {
   // No two landmarks of the page have one name.
   #name(second) {
     const of = `, ${this.models[1]}`;
-    for (const one of second.querySelectorAll("section[aria-label], [role=region][aria-label]")) if (!one.ariaLabel.endsWith(of)) one.ariaLabel += of;
+    for (const one of second.querySelectorAll("section[aria-label], [role=region][aria-label]")) {
+      if (!one.ariaLabel.endsWith(of)) one.ariaLabel += of;
+    }
   }
 
   // numbers: {values: {what: value}, by: what a value is}, of one model; null while it is asked.
@@ -44,11 +51,19 @@ export class Beside {
     this.differences.classList.toggle("stale", !first || !second);
     if (!first || !second) return;
     const names = [...new Set([...Object.keys(first.values), ...Object.keys(second.values)])].slice(0, LISTED);
-    const rows = names.map((name) => [name, first.values[name] ?? null, second.values[name] ?? null]);
-    const difference = ([, a, b]) => (a === null || b === null ? null : a - b);
-    const columns = ["what", ...this.models, "difference"];
-    this.differences.replaceChildren(card({ title: `Differences: ${first.by}`, label: "differences", name: "differences", rows: () => [columns, ...rows.map((row) => [...row, difference(row)])], data: () => ({ models: this.models, rows }) },
-      table("both models", columns.map((name, i) => (i ? `#${name}` : name)), rows.map((row) => [row[0], ...[row[1], row[2], difference(row)].map((value) => nats(value, 3))])),
-      rows.some((row) => difference(row) === null) ? h("p", { class: "note" }, "A dash: not among the best of this model.") : null));
+    const rows = names.map((name) => {
+      const values = [first.values[name] ?? null, second.values[name] ?? null];
+      const isBoth = !values.includes(null);
+      return [name, ...values, isBoth ? values[0] - values[1] : null];
+    });
+    const columns = ["what", ...this.models, "difference"].map((head, n) => ({ head, text: n === 0 }));
+    const shown = rows.map(([name, ...values]) => [name, ...values.map((value) => nats(value, 3))]);
+    const table = { title: `Differences: ${first.by}`, columns, rows, shown, notes: [] };
+    const data = () => ({ models: this.models, rows });
+    const isMissing = rows.some((row) => row.at(-1) === null);
+    const dash = isMissing && h("p", { class: "note" }, "A dash: not among the best of this model.");
+    const files = { name: "differences", rows: () => rowsOf(table), data };
+    update(this.differences, card({ title: table.title, label: "differences", ...files },
+      drawnTable(table, { label: "both models" }), dash));
   }
 }

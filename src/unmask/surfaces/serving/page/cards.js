@@ -16,7 +16,11 @@ function save(name, content, type) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-weight", "font-family", "text-anchor"];
+// What a style sheet says of a figure, and its file has to say itself.
+const DRAWN = [
+  "fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-weight", "font-family",
+  "text-anchor",
+];
 const [MARGIN, LINE] = [16, 18];
 
 // Any colour as #rrggbb and an opacity, which every program reads.
@@ -36,8 +40,11 @@ function picture(card, lines) {
   const ink = { fill: plain(style.color)[0], "font-family": "sans-serif" };
   const fits = (line) => line.match(new RegExp(`.{1,${Math.floor(width / 7)}}(\\s|$)|\\S+`, "g")) ?? [];
   const head = [card.querySelector("h2").textContent, ...lines.filter(Boolean)].flatMap(fits);
-  const out = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width }, svg("rect", { width: "100%", height: "100%", fill: plain(style.backgroundColor)[0] }),
-    head.map((line, n) => svg("text", { x: MARGIN, y: MARGIN + (n + 0.7) * LINE, "font-size": n ? 13 : 16, "font-weight": n ? 400 : 600, ...ink }, line.trim())));
+  const ground = svg("rect", { width: "100%", height: "100%", fill: plain(style.backgroundColor)[0] });
+  const font = (n) => ({ "font-size": n ? 13 : 16, "font-weight": n ? 400 : 600, ...ink });
+  const texts = head.map((line, n) => svg(
+    "text", { x: MARGIN, y: MARGIN + (n + 0.7) * LINE, ...font(n) }, line.trim()));
+  const out = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width }, ground, texts);
   let y = MARGIN + (head.length + 0.5) * LINE;
   for (const one of figures) {
     const copy = one.cloneNode(true);
@@ -74,50 +81,59 @@ async function png({ source, width, height }) {
 
 // A menu that Escape, and a click elsewhere, closes.
 export function closing(box) {
-  box.addEventListener("keydown", (event) => { if (event.key === "Escape") { box.open = false; box.querySelector("summary").focus(); } });
-  box.addEventListener("toggle", () => { if (box.open) addEventListener("pointerdown", (event) => { box.open = box.contains(event.target); }, { once: true }); });
-  box.addEventListener("focusout", (event) => { if (event.relatedTarget && !box.contains(event.relatedTarget)) box.open = false; });
+  box.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape") return;
+    box.open = false;
+    box.querySelector("summary").focus();
+  });
+  box.addEventListener("toggle", () => {
+    const look = ({ target }) => { box.open = box.contains(target); };
+    if (box.open) addEventListener("pointerdown", look, { once: true });
+  });
+  box.addEventListener("focusout", ({ relatedTarget }) => {
+    if (relatedTarget && !box.contains(relatedTarget)) box.open = false;
+  });
   return box;
 }
 
 // `rows` and `data` are functions, and are called when a file is wanted; `of`: lines that say what the figures are of.
 // `part`: "32 of 300 pairs" where the answer is not complete; it is part of the files' names.
-function menu(name, made, { rows, data, of, part = "" }) {
-  const item = (kind, make) => h("button", { type: "button", onclick: async () => { save(`unmask-${name}${part && `-${part.replaceAll(/[ ,]/g, "-")}`}.${kind}`, ...(await make())); box.open = false; } }, kind.toUpperCase());
-  const drawn = () => picture(made(), [...(of?.() ?? []), part]);
-  const box = closing(h("details", { class: "take" }, h("summary", { "aria-label": `Save ${name} as a file` }, "Save"), h("div", {},
-    data ? item("json", () => [`${JSON.stringify(data(), null, 1)}\n`, "application/json"]) : null,
-    rows ? item("csv", () => [csv(rows()), "text/csv"]) : null,
-    of ? item("svg", () => [drawn().source, "image/svg+xml"]) : null,
-    of ? item("png", async () => [await png(drawn())]) : null)));
-  return box;
+function menu(name, { rows, data, of, part = "" }) {
+  const called = `unmask-${name}${part && `-${part.replaceAll(/[ ,]/g, "-")}`}`;
+  const item = (kind, make) => h("button", { type: "button", onclick: async ({ currentTarget: button }) => {
+    const content = await make(button.closest("section.card"));
+    save(`${called}.${kind}`, ...content);
+    button.closest("details").open = false;
+  } }, kind.toUpperCase());
+  const drawn = (card) => picture(card, [...of(), part]);
+  const items = [];
+  if (data) items.push(item("json", () => [`${JSON.stringify(data(), null, 1)}\n`, "application/json"]));
+  if (rows) items.push(item("csv", () => [csv(rows()), "text/csv"]));
+  if (of) items.push(item("svg", (card) => [drawn(card).source, "image/svg+xml"]));
+  if (of) items.push(item("png", async (card) => [await png(drawn(card))]));
+  return closing(h("details", { class: "take" }, h("summary", { "aria-label": `Save ${name} as a file` }, "Save"),
+    h("div", {}, items)));
 }
 
 export function card({ title, name, label, kind = "", tools = [], ...files }, ...body) {
-  const made = h("section", { class: `card ${kind}`.trim(), "aria-label": label ?? title },
-    h("header", {}, h("h2", {}, title), tools.length ? h("div", { class: "tools" }, tools) : null, files.rows || files.data ? menu(name, () => made, files) : null),
+  return h("section", { class: `card ${kind}`.trim(), "aria-label": label ?? title, "data-key": `card:${name}` },
+    h("header", {}, h("h2", {}, title), tools.length ? h("div", { class: "tools" }, tools) : null,
+      files.rows || files.data ? menu(name, files) : null),
     files.part ? h("p", { class: "part" }, `${files.part}; stopped before the rest.`) : null, ...body);
-  return made;
 }
 
-// A table: names of columns, those that start with "#" hold numbers; cells are texts, elements, or [properties, ...inside].
-// A column that starts with "_" is under the others where the window is narrow.
-export function table(label, columns, rows, first = "td") {
-  const kind = (n, text) => ({ "#": "n", _: "text under" }[columns[n][0]] ?? text);
-  const cell = (value, n, tag) => h(tag, { class: kind(n, "text"), dir: columns[n].startsWith("#") ? null : "auto", scope: tag === "th" ? "row" : null, ...(Array.isArray(value) ? value[0] : {}) }, ...(Array.isArray(value) ? value.slice(1) : [value ?? "–"]));
-  const stacked = columns.some((name) => name.startsWith("_"));
-  return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": label }, h("table", { class: stacked ? "data stacked" : "data", "--numbers": columns.filter((name) => name.startsWith("#")).length },
-    h("thead", {}, h("tr", {}, columns.map((name, n) => h("th", { scope: "col", class: kind(n, "") }, name.replace(/^[#_]/, ""))))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value, n) => cell(value, n, n ? "td" : first)))))));
-}
-
-// "Copy link", "Copy as Python" and "Copy as command": the same question, outside of this tab. `lines` asks for {python, command}.
-// What was copied is shown as well, for where copying is barred.
+// "Copy link", "Copy as Python" and "Copy as command": the same question, outside of this tab. `lines` asks for
+// {python, command}. What was copied is shown as well, for where copying is barred.
 export function copying(lines) {
   const text = h("pre", { hidden: true, tabIndex: 0, role: "region", "aria-label": "what was copied" });
   const said = h("span", { role: "status" });
-  const button = (label, make) => h("button", { type: "button", onclick: async () => {
-    try { text.textContent = await make(); } catch (error) { said.textContent = error.message; return; }
+  const copy = async (make) => {
+    try {
+      text.textContent = await make();
+    } catch (error) {
+      said.textContent = error.message;
+      return;
+    }
     text.hidden = false;
     try {
       await navigator.clipboard.writeText(text.textContent);
@@ -125,7 +141,10 @@ export function copying(lines) {
     } catch {
       said.textContent = "Copy it from here:";
     }
-  } }, label);
+  };
+  const button = (label, make) => h("button", { type: "button", onclick: () => copy(make) }, label);
   return h("div", { class: "copying" },
-    button("Copy link", () => location.href), button("Copy as Python", async () => (await lines()).python), button("Copy as command", async () => (await lines()).command), said, text);
+    button("Copy link", () => location.href),
+    button("Copy as Python", async () => (await lines()).python),
+    button("Copy as command", async () => (await lines()).command), said, text);
 }

@@ -3,20 +3,14 @@ import { Api } from "./ask.js";
 import { Beside } from "./beside.js";
 import { h, select } from "./drawing/dom.js";
 import { begin } from "./past.js";
+import { VIEWS } from "./views/index.js";
 import { address, models, read } from "./state.js";
-import * as batch from "./views/batch.js";
-import * as dependence from "./views/dependence.js";
-import * as fill from "./views/fill.js";
-import * as generate from "./views/generate.js";
-import * as mutants from "./views/mutants.js";
-import * as sample from "./views/sample.js";
-import * as score from "./views/score.js";
 
-const VIEWS = { fill, mutants, dependence, sample, generate, score, batch };
 const root = document.getElementById("view");
+const nav = document.querySelector("nav");
 const abouts = new Map();
 let leave = null;
-let current = null;
+let shown = null; // the name of the view
 
 // What a model's server says of it; asked once.
 async function about(number) {
@@ -27,9 +21,13 @@ async function about(number) {
   return abouts.get(number);
 }
 
+// The model, or the choice of one and of another beside it.
 function head(first) {
   const box = document.getElementById("model");
-  if (first.models.length < 2) return box.replaceChildren(h("p", {}, `${first.model} · ${first.vocabulary.toLocaleString("en")} tokens`));
+  if (first.models.length < 2) {
+    const size = `${first.vocabulary.toLocaleString("en")} tokens`;
+    return box.replaceChildren(h("p", {}, `${first.model} · ${size}`));
+  }
   const names = first.models.map((name, n) => [String(n), name]);
   const go = (name) => (value) => {
     models[name] = value;
@@ -38,33 +36,53 @@ function head(first) {
     history.pushState(null, "", address(view, values));
     show();
   };
-  return box.replaceChildren(select("Model", models.model, names, go("model")), select("Beside", models.beside, [["", "no other"], ...names.filter(([n]) => n !== models.model)], go("beside")));
+  const others = [["", "no other"], ...names.filter(([n]) => n !== models.model)];
+  return box.replaceChildren(
+    select("Model", models.model, names, go("model")), select("Beside", models.beside, others, go("beside")));
+}
+
+// The menu has the views that this model has; links that were there stay as they are.
+function menu(about, current) {
+  const links = VIEWS.filter((view) => view.shown(about)).map(({ name, title }) => {
+    const link = nav.querySelector(`a[data-view=${name}]`) ?? h("a", { href: `#/${name}`, "data-view": name }, title);
+    if (name === current) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+    return link;
+  });
+  nav.replaceChildren(...links);
+}
+
+// Numbers of the models in the address that this server has.
+async function chooseModels(chosen) {
+  const known = (await about("0")).models.length;
+  models.model = Number(chosen.model) < known ? chosen.model : "0";
+  models.beside = chosen.beside !== "" && Number(chosen.beside) < known ? chosen.beside : "";
 }
 
 async function show() {
   const { view: named, values, ...chosen } = read();
-  const view = named in VIEWS ? named : "fill";
+  const view = VIEWS.find(({ name }) => name === named) ?? VIEWS[0];
   leave?.();
   leave = null;
   try {
-    const known = (await about("0")).models.length;
-    for (const name of ["model", "beside"]) models[name] = Number(chosen[name]) < known ? chosen[name] : name === "model" ? "0" : "";
-    const [first, second] = [await about(models.model), models.beside === "" ? null : await about(models.beside)];
+    await chooseModels(chosen);
+    const first = await about(models.model);
+    const second = models.beside === "" ? null : await about(models.beside);
     head(first.models.length > 1 ? first : await about("0"));
-    document.querySelector("nav a[data-view=mutants]").hidden = !first.by_character;
+    menu(first, view.name);
     begin(first);
-    for (const link of document.querySelectorAll("nav a")) {
-      if (link.dataset.view === view) link.setAttribute("aria-current", "page");
-      else link.removeAttribute("aria-current");
-    }
-    document.title = `${document.querySelector(`nav a[data-view=${view}]`).textContent} – unmask`;
+    document.title = `${view.title} – unmask`;
     root.replaceChildren();
-    const open = (pane, of, some) => VIEWS[view].open(pane, of, some) ?? (() => {});
-    leave = second ? new Beside(root, view, [first, { ...second, second: true, examples: first.examples }], values, open).leave : open(root, first, values);
-    if (current !== null && current !== view) root.focus({ preventScroll: true });
-    current = view;
+    const open = (pane, of, some) => view.open(pane, of, some);
+    if (second) {
+      const both = [first, { ...second, second: true, examples: first.examples }];
+      leave = new Beside(root, view.name, both, values, open).leave;
+    } else leave = open(root, first, values);
+    if (shown !== null && shown !== view.name) root.focus({ preventScroll: true });
+    shown = view.name;
   } catch (error) {
-    root.replaceChildren(h("h1", {}, "unmask"), h("p", { class: "error", role: "alert" }, error.message, h("button", { type: "button", onclick: show }, "Retry")));
+    const retry = h("button", { type: "button", onclick: show }, "Retry");
+    root.replaceChildren(h("h1", {}, "unmask"), h("p", { class: "error", role: "alert" }, error.message, retry));
   }
 }
 

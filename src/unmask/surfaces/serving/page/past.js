@@ -21,9 +21,17 @@ function keep(list) {
 
 function draw(list) {
   box.querySelector("summary").textContent = list.length ? `Past (${list.length})` : "Past";
-  box.querySelector("div").replaceChildren(
-    list.length ? h("ol", {}, list.map(({ view, text, hash }) => h("li", {}, h("a", { href: hash, dir: "auto", onclick: () => { box.open = false; } }, h("b", {}, view), " ", text, asked(hash))))) : h("p", { class: "note" }, "Questions that were answered appear here. They stay in this browser."),
-    list.length ? h("button", { type: "button", onclick: () => { keep([]); box.querySelector("summary").focus(); } }, "Clear the list") : "");
+  const close = () => { box.open = false; };
+  const clear = () => {
+    keep([]);
+    box.querySelector("summary").focus();
+  };
+  const nothing = h("p", { class: "note" }, "Questions that were answered appear here. They stay in this browser.");
+  const items = list.map(({ view, text, hash }) =>
+    h("li", {}, h("a", { href: hash, dir: "auto", onclick: close }, h("b", {}, view), " ", text, asked(hash))));
+  const listed = [h("ol", {}, items), h("button", { type: "button", onclick: clear }, "Clear the list")];
+  const inside = list.length ? listed : [nothing];
+  box.querySelector("div").replaceChildren(...inside);
 }
 
 closing(box);

@@ -1,5 +1,6 @@
 // Texts that change step by step, as frames: to be played, paused and scrubbed while more of them arrive.
 import { direction, h, percent, shown } from "./drawing/dom.js";
+import { lasting } from "./drawing/update.js";
 import { Player } from "./player.js";
 
 export const SPEEDS = [["2", "slow"], ["8", "a few steps a second"], ["30", "fast"], ["240", "as fast as it comes"]];
@@ -23,10 +24,10 @@ export class Replay {
       oninput: () => this.#stay(Number(this.scrub.value)),
     });
     this.where = h("output", {});
-    this.lines = h("div", { class: "chains", role: "group", "aria-label": "the texts" });
+    this.lines = lasting(h("div", { class: "chains", role: "group", "aria-label": "the texts" }));
     const back = this.#button("Back one step", "‹ Back", () => this.#stay(this.player.at - 1));
     const on = this.#button("Step on", "Step ›", () => this.#stay(this.player.at + 1));
-    this.transport = h("div", { class: "transport" }, this.play, back, on, this.scrub, this.where);
+    this.transport = lasting(h("div", { class: "transport" }, this.play, back, on, this.scrub, this.where));
   }
 
   get frames() { return this.player.frames; }

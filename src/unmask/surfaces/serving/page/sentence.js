@@ -1,29 +1,47 @@
 // A text to type, and its words as buttons: pressed ones are blanks. Blanks can be typed, too.
-import { direction, h, shown } from "./drawing/dom.js";
 import { arrows } from "./drawing/arrows.js";
-import { keeping } from "./ask.js";
+import { direction, h, shown } from "./drawing/dom.js";
+import { update } from "./drawing/update.js";
 
-const WAIT = 350;
+const WAIT = 350; // milliseconds after the last letter before the text is read
+const NAMED = 5; // unknown words that are listed
+const COVER = "▁";
 
 export class Sentence {
   // change(reason) is called when the text, the words or the pressed ones are others than before.
-  // kinds: those that a blank can be made by clicking; hides: whether pressed words are covered; blanked: whether they are not read;
-  // pins: whether what is pinned is read in place of its word.
-  constructor({ about, question, label, state, kinds = ["token"], hides = false, blanked = true, pins = true, change }) {
+  // kinds    those that a blank can be made by clicking
+  // hides    whether pressed words are covered
+  // blanked  whether pressed words are not read by the model
+  // pins     whether what is pinned is read in place of its word
+  constructor({ about, question, label, state, change, ...how }) {
     const { text, blanks = "", pin = "" } = state;
-    Object.assign(this, { question, text, pin, words: [], filled: new Map(), kinds, hides, blanked, pins, change, letters: about.by_character });
+    Object.assign(this, { kinds: ["token"], hides: false, blanked: true, pins: true, ...how });
+    Object.assign(this, { question, change, text, pin, words: [], filled: new Map(), letters: about.by_character });
     this.known = Object.fromEntries(about.kinds.map((kind) => [kind.name, kind]));
     this.pressed = this.#parsed(blanks);
-    this.input = h("input", { type: "text", value: text, dir: "auto", spellcheck: false, autocomplete: "off", oninput: () => this.#later(), onpaste: (event) => this.#paste(event) });
-    this.list = h("ul", { class: this.letters ? "words letters" : "words", "aria-label": this.letters ? "residues" : "words" });
+    const [one, many] = this.letters ? ["A sequence", "residues"] : ["A sentence", "words"];
+    this.input = h("input", {
+      type: "text", value: text, dir: "auto", spellcheck: false, autocomplete: "off",
+      oninput: () => this.#later(), onpaste: (event) => this.#paste(event),
+    });
+    this.list = h("ul", { class: this.letters ? "words letters" : "words", "aria-label": many });
+    if (this.letters) arrows(this.list);
     this.unknown = h("p", { class: "unsaid", role: "status", hidden: true });
     this.held = h("p", { class: "note", hidden: true });
-    this.element = h("section", { class: "sentence card" }, h("label", {}, h("span", {}, label ?? (this.letters ? "A sequence" : "A sentence")), this.input), this.list, this.held, this.unknown, question.element);
+    this.element = h("section", { class: "sentence card" },
+      h("label", {}, h("span", {}, label ?? one), this.input), this.list, this.held, this.unknown, question.element);
   }
 
   // "3,5w" is the fourth word as one token, and the sixth as a whole word.
   #parsed(blanks) {
-    return new Map(blanks.split(",").map((part) => part.match(/^(\d+)([a-z]?)$/)).filter(Boolean).map(([, i, sign]) => [Number(i), Object.values(this.known).find((kind) => kind.sign === sign)?.name ?? "token"]));
+    const pressed = new Map();
+    for (const part of blanks.split(",")) {
+      const found = part.match(/^(\d+)([a-z]?)$/);
+      if (!found) continue;
+      const kind = Object.values(this.known).find(({ sign }) => sign === found[2]);
+      pressed.set(Number(found[1]), kind?.name ?? "token");
+    }
+    return pressed;
   }
 
   async begin() { await this.#read("begin"); }
@@ -56,15 +74,14 @@ export class Sentence {
     const { signal } = (this.controller = new AbortController());
     const before = this.words;
     try {
-      const read = this.text.trim() ? await this.question.api.ask("words", { text: this.text }, signal) : { text: this.text, words: [] };
+      const nothing = { text: this.text, words: [] };
+      const read = this.text.trim() ? await this.question.api.ask("words", { text: this.text }, signal) : nothing;
       this.words = read.words;
-      if (read.text !== this.input.value && (read.text !== this.text || this.input.value !== this.text)) this.text = this.input.value = read.text;
+      this.#take(read.text);
     } catch (error) {
       if (error.name === "AbortError") return;
       if (again) throw error;
-      this.question.work = () => this.#read(reason, true);
-      this.question.fail(error);
-      if (!error.away) { this.words = []; this.draw(); this.change("refused"); }
+      this.#refused(error, reason);
       return;
     }
     if (reason === "typing") this.#carry(before);
@@ -76,67 +93,121 @@ export class Sentence {
     this.change(reason);
   }
 
-  // Words that are still there stay pressed: those before the edit by their number from the front, those after it from the end.
-  #carry(before) {
-    const [old, now] = [before.map((w) => w.text), this.words.map((w) => w.text)];
-    let front = 0;
-    while (front < Math.min(old.length, now.length) && old[front] === now[front]) front++;
-    let back = 0;
-    while (back < Math.min(old.length, now.length) - front && old.at(-1 - back) === now.at(-1 - back)) back++;
-    const kept = [...this.pressed].filter(([i]) => i < front || i >= old.length - back);
-    this.pressed = new Map(kept.map(([i, kind]) => [i < front ? i : i + now.length - old.length, kind]));
+  // The text as the model reads it, unless more was typed in the meantime.
+  #take(text) {
+    const { value } = this.input;
+    const isSame = text === this.text && value === this.text;
+    if (text !== value && !isSame) this.text = this.input.value = text;
   }
 
-  // Of the n-th blank, what is pinned there: {blank, id, word}.
+  #refused(error, reason) {
+    this.question.work = () => this.#read(reason, true);
+    this.question.fail(error);
+    if (error.away) return;
+    this.words = [];
+    this.draw();
+    this.change("refused");
+  }
+
+  // Words that are still there stay pressed: those before the edit by their number from the front, those after it from
+  // the end.
+  #carry(before) {
+    const old = before.map((word) => word.text);
+    const now = this.words.map((word) => word.text);
+    const both = Math.min(old.length, now.length);
+    let front = 0;
+    while (front < both && old[front] === now[front]) front++;
+    let back = 0;
+    while (back < both - front && old.at(-1 - back) === now.at(-1 - back)) back++;
+    const moved = now.length - old.length;
+    const kept = [...this.pressed].filter(([i]) => i < front || i >= old.length - back);
+    this.pressed = new Map(kept.map(([i, kind]) => [i < front ? i : i + moved, kind]));
+  }
+
+  // What is pinned: {blank, token, word}, the blank counted from 0.
   get pinned() {
     const found = this.pins && this.pin.match(/^([01]):(\d+)(?::(.*))?$/s);
-    return found && Number(found[1]) < this.pressed.size ? { blank: Number(found[1]), token: Number(found[2]), word: found[3] } : null;
+    if (!found || Number(found[1]) >= this.pressed.size) return null;
+    return { blank: Number(found[1]), token: Number(found[2]), word: found[3] };
   }
 
-  get #pinnedWord() { return this.pinned?.word === undefined ? null : [this.chosen[this.pinned.blank], this.pinned.word.replace(/^##/, "")]; }
+  // The number of the pinned word and what is pinned in its place; null without a pin.
+  get pinnedWord() {
+    const { pinned } = this;
+    if (pinned?.word === undefined) return null;
+    return [this.chosen[pinned.blank], pinned.word.replace(/^##/, "")];
+  }
 
   draw() {
-    keeping(this.list, () => this.#draw());
-    const [at, word] = this.#pinnedWord ?? [];
-    const stood = at === undefined ? undefined : this.words[at];
-    this.held.hidden = stood === undefined;
-    this.held.textContent = stood === undefined ? "" : `“${word}” is pinned in place of “${stood.text}”.`;
-    const strange = [...new Set(this.words.filter((word, i) => !word.known && !(this.blanked && this.pressed.has(i))).map((word) => `“${word.text}”`))];
-    this.unknown.hidden = !strange.length;
-    this.unknown.textContent = strange.length ? `The model does not know ${strange.slice(0, 5).join(", ")}${strange.length > 5 ? ` and ${strange.length - 5} more` : ""}, and reads the unknown token instead.` : "";
-  }
-
-  #draw() {
-    const [at, word] = this.#pinnedWord ?? [];
+    const [at, pinned] = this.pinnedWord ?? [];
     this.list.dir = direction(this.text);
-    this.list.replaceChildren(...this.words.map((one, i) => this.#item(one, i, i === at ? word : this.filled.get(i), i === at)));
-    if (this.letters && this.words.length) {
-      const row = [...this.list.querySelectorAll("button.word")];
-      const first = row[this.chosen[0]] ?? row[0];
-      arrows([row])(first);
-      if (!this.placed) this.list.scrollTop = Math.max(0, first.parentElement.offsetTop - this.list.clientHeight / 2);
-      this.placed = true;
-    }
+    const first = this.chosen[0] ?? 0;
+    update(this.list, this.words.map((word, i) => this.#item(word, i, {
+      put: i === at ? pinned : this.filled.get(i), isPinned: i === at, isStop: i === first,
+    })));
+    this.#showFirst(first);
+    const stood = this.words[at];
+    this.held.hidden = stood === undefined;
+    this.held.textContent = stood === undefined ? "" : `“${pinned}” is pinned in place of “${stood.text}”.`;
+    this.#nameUnknown();
   }
 
-  #item(word, i, put, pinned) {
+  // Of a long sequence the first chosen residue is in sight, once.
+  #showFirst(first) {
+    if (!this.letters || !this.words.length || this.placed) return;
+    const { offsetTop } = this.list.children[first];
+    this.list.scrollTop = Math.max(0, offsetTop - this.list.clientHeight / 2);
+    this.placed = true;
+  }
+
+  #nameUnknown() {
+    const isRead = (i) => !(this.blanked && this.pressed.has(i));
+    const strange = this.words.filter((word, i) => !word.known && isRead(i)).map((word) => `“${word.text}”`);
+    const each = [...new Set(strange)];
+    this.unknown.hidden = !each.length;
+    if (!each.length) return;
+    const more = each.length > NAMED ? ` and ${each.length - NAMED} more` : "";
+    const listed = each.slice(0, NAMED).join(", ");
+    this.unknown.textContent = `The model does not know ${listed}${more}, and reads the unknown token instead.`;
+  }
+
+  #item(word, i, { put, isPinned, isStop }) {
     const kind = this.pressed.get(i);
-    const marks = ["word", put && "filled", pinned && "pinned", !word.known && "unknown", /^\p{P}$/u.test(word.text) && "mark"].filter(Boolean).join(" ");
+    const isMark = /^\p{P}$/u.test(word.text);
+    const marks = ["word", put && "filled", isPinned && "pinned", !word.known && "unknown", isMark && "mark"];
     const place = this.letters ? `residue ${i + 1}, ` : "";
     const pieces = word.pieces > 1 ? ` (${word.pieces} tokens)` : "";
-    const covered = kind && this.hides ? (word.blank ? "▁" : this.letters ? "▁" : "▁▁▁") : word.text;
-    const numbered = this.letters && (kind || (i + 1) % 10 === 0 || i === 0);
-    return h("li", { class: numbered ? "numbered" : "" },
-      numbered ? h("span", { class: "number", "aria-hidden": "true" }, String(i + 1)) : null,
+    const isNumbered = this.letters && (kind || (i + 1) % 10 === 0 || i === 0);
+    const called = `${place}${word.text}`;
+    const chosen = kind ? `, chosen${put ? `, ${put}` : ""}` : "";
+    const ofGrid = this.letters ? { "data-at": `0,${i}`, tabIndex: isStop ? 0 : -1 } : {};
+    return h("li", { class: isNumbered ? "numbered" : "" },
+      isNumbered && h("span", { class: "number", "aria-hidden": "true" }, String(i + 1)),
       h("button", {
-        type: "button", class: marks, lang: "", "aria-pressed": String(Boolean(kind)), "data-key": `word:${i}`, title: word.known ? `${place}${word.text}${pieces}` : `${word.text}: the model does not know it`,
-        "aria-label": `${place}${word.text}${kind ? `, chosen${put ? `, ${put}` : ""}` : ""}`, onclick: () => this.#toggle(i) },
-      put ?? covered),
-      kind && this.kinds.length > 1 ? h("button", { type: "button", class: "kind", "data-key": `kind:${i}`, title: "Click to make it another kind of blank", "aria-label": `${word.extent ?? this.known[kind].extent}: kind of blank ${this.chosen.indexOf(i) + 1}`, onclick: () => this.#turn(i, kind) }, word.extent ?? this.known[kind].extent) : null);
+        type: "button", class: marks.filter(Boolean).join(" "), lang: "", "aria-pressed": String(Boolean(kind)),
+        "data-key": `word:${i}`, ...ofGrid, "aria-label": called + chosen,
+        title: word.known ? called + pieces : `${word.text}: the model does not know it`,
+        onclick: () => this.#toggle(i),
+      }, put ?? this.#covered(word, kind)),
+      kind && this.kinds.length > 1 && this.#kindButton(word, i, kind));
+  }
+
+  #covered(word, kind) {
+    if (!kind || !this.hides) return word.text;
+    return word.blank || this.letters ? COVER : COVER.repeat(3);
+  }
+
+  #kindButton(word, i, kind) {
+    const extent = word.extent ?? this.known[kind].extent;
+    const number = this.chosen.indexOf(i) + 1;
+    return h("button", {
+      type: "button", class: "kind", "data-key": `kind:${i}`, title: "Click to make it another kind of blank",
+      "aria-label": `${extent}: kind of blank ${number}`, onclick: () => this.#turn(i, kind),
+    }, extent);
   }
 
   #toggle(i) {
-    if (this.words[i].blank) return;
+    if (this.words[i].blank) return; // a blank that was typed
     if (!this.pressed.delete(i)) this.pressed.set(i, "token");
     this.#changed();
   }
@@ -148,9 +219,10 @@ export class Sentence {
       return this.#changed();
     }
     const points = [...this.text];
-    this.text = this.input.value = [...points.slice(0, this.words[i].start), this.known[next].text, ...points.slice(this.words[i].end)].join("");
-    this.#read("set");
-    return undefined;
+    const { start, end } = this.words[i];
+    this.text = [...points.slice(0, start), this.known[next].text, ...points.slice(end)].join("");
+    this.input.value = this.text;
+    return this.#read("set");
   }
 
   #changed() {
@@ -169,13 +241,17 @@ export class Sentence {
   // The text with a blank in place of each chosen word, and what is pinned in place of its blank.
   template(masks = (word, kind) => this.known[kind].text, chosen = (i) => this.pressed.has(i), pins = false) {
     const points = [...this.text];
-    const [at, pinned] = (pins && this.#pinnedWord) || [];
+    const [at, pinned] = (pins && this.pinnedWord) || [];
+    const written = (word, i) => {
+      if (i === at) return pinned;
+      if (word.blank) return word.blank === "token" ? "[MASK]" : word.text;
+      return masks(word, this.pressed.get(i) ?? "token", i);
+    };
     let out = "";
     let end = 0;
     this.words.forEach((word, i) => {
       if (!chosen(i)) return;
-      const written = i === at ? pinned : word.blank === "token" ? "[MASK]" : word.blank ? word.text : masks(word, this.pressed.get(i) ?? "token", i);
-      out += points.slice(end, word.start).join("") + written;
+      out += points.slice(end, word.start).join("") + written(word, i);
       end = word.end;
     });
     return out + points.slice(end).join("");
@@ -183,18 +259,37 @@ export class Sentence {
 
   // The text as a whole, with what is pinned in it.
   get whole() {
-    const [at] = this.#pinnedWord ?? [];
+    const [at] = this.pinnedWord ?? [];
     return at === undefined ? this.text : this.template(undefined, (i) => i === at, true);
   }
 
+  // Positions of the tokens of a word in `whole`: a pinned word is one token.
+  positions(i) {
+    const [at] = this.pinnedWord ?? [];
+    const shift = at !== undefined && i > at ? 1 - this.words[at].pieces : 0;
+    return this.words[i].positions.map((position) => position + shift);
+  }
+
   get chosen() { return [...this.pressed.keys()].sort((a, b) => a - b); }
-  get blanks() { return this.chosen.filter((i) => !this.words[i]?.blank).map((i) => `${i}${this.known[this.pressed.get(i)].sign}`).join(","); }
   get several() { return [...this.pressed.values()].some((kind) => kind !== "token"); }
   get typed() { return this.words.some((word) => word.blank); }
+
+  // The blanks that were made by clicking, as the address has them.
+  get blanks() {
+    const clicked = this.chosen.filter((i) => !this.words[i]?.blank);
+    return clicked.map((i) => `${i}${this.known[this.pressed.get(i)].sign}`).join(",");
+  }
 
   async set(text, blanks = "") {
     this.text = this.input.value = text;
     this.pressed = this.#parsed(blanks);
     await this.#read("set");
   }
+}
+
+// The template of a sampler: [MASK] for every token of the chosen words, or of all words where none is chosen.
+export function maskedTemplate(sentence) {
+  const masks = (one) => Array(one.pieces).fill("[MASK]").join(sentence.letters ? "" : " ");
+  const chosen = (i) => !sentence.pressed.size || sentence.pressed.has(i);
+  return sentence.template(masks, chosen, true);
 }

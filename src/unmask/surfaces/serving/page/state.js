@@ -19,38 +19,51 @@ export function address(view, values) {
   return `#/${view}${query && `?${query}`}`;
 }
 
-// Values from the address over defaults, each as the default's kind. A text that is given has no blanks but those given with it.
+// A value of the address as the default's kind; the default where it is none of that kind.
+function asKind(value, usual) {
+  if (typeof usual === "boolean") return value === "true";
+  if (typeof usual !== "number") return value;
+  return value !== "" && Number.isFinite(Number(value)) ? Number(value) : usual;
+}
+
+// Values from the address over defaults. A text that is given has no blanks but those given with it.
 function typed(values, defaults) {
   const found = { ...defaults };
   if ("text" in values) for (const name of SENTENCE) if (name in defaults) found[name] = "";
-  for (const [name, fallback] of Object.entries(defaults)) {
-    if (!(name in values)) continue;
-    if (typeof fallback === "number") found[name] = Number.isFinite(Number(values[name])) && values[name] !== "" ? Number(values[name]) : fallback;
-    else if (typeof fallback === "boolean") found[name] = values[name] === "true";
-    else found[name] = values[name];
-  }
+  for (const [name, usual] of Object.entries(defaults)) if (name in values) found[name] = asKind(values[name], usual);
   return found;
 }
 
 // The state of one view. save() is a step of the history; typing goes on with the step before, and "quiet" is no step.
 export class Address {
-  // The views of a second model read the address, and leave it alone. allowed: {name: values}; any other is the default.
+  // The views of a second model read the address, and leave it alone. allowed: {name: values}; any other is the
+  // default.
   constructor(about, view, values, defaults, allowed = {}) {
     Object.assign(this, { second: about.second, view, defaults, state: typed(values, defaults), last: "" });
-    for (const [name, some] of Object.entries(allowed)) if (!some.includes(this.state[name])) this.state[name] = defaults[name];
+    for (const [name, some] of Object.entries(allowed)) {
+      if (!some.includes(this.state[name])) this.state[name] = defaults[name];
+    }
     this.#remember(values);
   }
 
   get #isExample() { return SENTENCE.every((name) => this.state[name] === this.defaults[name]); }
 
+  // Whether the address has to say a value: an example and defaults go without saying.
+  #isSaid(name, value) {
+    if (!SENTENCE.includes(name)) return String(value) !== String(this.defaults[name]);
+    return !this.#isExample && (value !== "" || name === "text");
+  }
+
   save(reason = "") {
     if (this.second) return;
-    const kept = Object.entries(this.state).filter(([name, value]) => (SENTENCE.includes(name) ? !this.#isExample && (value !== "" || name === "text") : String(value) !== String(this.defaults[name])));
+    const kept = Object.entries(this.state).filter(([name, value]) => this.#isSaid(name, value));
     const values = Object.fromEntries(kept.map(([name, value]) => [name, String(value)]));
     this.#remember(values);
     const next = address(this.view, values);
     if (next === location.hash) return;
-    history[reason === "quiet" || (reason === "typing" && this.last === "typing") ? "replaceState" : "pushState"](null, "", next);
+    const goesOn = reason === "quiet" || (reason === "typing" && this.last === "typing");
+    if (goesOn) history.replaceState(null, "", next);
+    else history.pushState(null, "", next);
     if (reason !== "quiet") this.last = reason;
     dispatchEvent(new Event("asked"));
   }
@@ -73,7 +86,8 @@ export class Address {
 function along(view) {
   const own = { ...remembered.get(view) };
   if (!carried || view === "batch") return own;
-  if (own.text !== carried.text || (own.blanks ?? "") !== carried.blanks) for (const name of OF_ONE_TEXT) delete own[name];
+  const isOther = own.text !== carried.text || (own.blanks ?? "") !== carried.blanks;
+  if (isOther) for (const name of OF_ONE_TEXT) delete own[name];
   const kept = Object.entries(carried).filter(([name, value]) => name === "text" || value !== "");
   delete own.blanks;
   delete own.pin;

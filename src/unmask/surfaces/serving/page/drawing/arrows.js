@@ -1,22 +1,25 @@
-// Arrow keys between buttons of which only one is a stop of the tab key; grid[row][column] may have holes.
-export function arrows(grid) {
-  const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-  const all = grid.flat().filter(Boolean);
-  const rest = (button) => all.forEach((one) => { one.tabIndex = one === button ? 0 : -1; });
-  grid.forEach((row, i) => row.forEach((button, j) => {
-    if (!button) return;
-    button.addEventListener("focus", () => rest(button));
-    button.addEventListener("keydown", (event) => {
-      if ((event.key === "Enter" || event.key === " ") && button instanceof SVGElement) {
-        event.preventDefault();
-        button.dispatchEvent(new MouseEvent("click"));
-      }
-      const step = STEPS[event.key];
-      const to = step && grid[i + step[0]]?.[j + step[1]];
-      if (!to) return;
+// Arrow keys between buttons of which only one is a stop of the tab key: those with data-at="row,column".
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+export function arrows(box) {
+  box.addEventListener("focusin", ({ target }) => {
+    if (target.dataset.at === undefined) return;
+    for (const one of box.querySelectorAll('[data-at][tabindex="0"]')) one.setAttribute("tabindex", -1);
+    target.setAttribute("tabindex", 0);
+  });
+  box.addEventListener("keydown", (event) => {
+    const { target, key } = event;
+    if (target.dataset.at === undefined) return;
+    if ((key === "Enter" || key === " ") && target instanceof SVGElement) {
       event.preventDefault();
-      to.focus();
-    });
-  }));
-  return rest;
+      target.dispatchEvent(new MouseEvent("click"));
+    }
+    if (!(key in STEPS)) return;
+    const [row, column] = target.dataset.at.split(",").map(Number);
+    const next = box.querySelector(`[data-at="${row + STEPS[key][0]},${column + STEPS[key][1]}"]`);
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+  });
+  return box;
 }

@@ -1,15 +1,25 @@
 // Elements in one expression. Text is always set as text, so that nothing a model or a user writes is read as markup.
+import { update } from "./update.js";
+
 const SVG = "http://www.w3.org/2000/svg";
+
+function setProperty(element, name, value) {
+  const isAttribute = element instanceof SVGElement || name.includes("-") || name === "list" || !(name in element);
+  if (name.startsWith("on")) {
+    element.handlers = { ...element.handlers, [name]: value };
+    element[name] = value;
+  } else if (name.startsWith("--")) element.style.setProperty(name, value);
+  else if (isAttribute) element.setAttribute(name, value === true ? "" : value);
+  else element[name] = value;
+}
 
 function fill(element, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
-    if (value === null || value === undefined || (value === false && name !== "spellcheck")) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name.startsWith("--")) element.style.setProperty(name, value);
-    else if (name in element && !(element instanceof SVGElement) && !name.includes("-") && name !== "list") element[name] = value;
-    else element.setAttribute(name, value === true ? "" : value);
+    const isLeftOut = value === null || value === undefined || (value === false && name !== "spellcheck");
+    if (!isLeftOut) setProperty(element, name, value);
   }
-  element.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  const isThere = (child) => child !== null && child !== undefined && child !== false;
+  element.append(...children.flat(Infinity).filter(isThere));
   return element;
 }
 
@@ -27,7 +37,12 @@ export function percent(p) {
 }
 // Infinities come as the words "Infinity" and "-Infinity", which Number reads.
 export const probability = (logProb) => Math.exp(Number(logProb)) || 0;
-export const nats = (value, digits = 2) => (value === null || value === undefined || Number.isNaN(Number(value)) ? "–" : Number.isFinite(Number(value)) ? Number(value).toFixed(digits).replace(/^-(0\.?0*)$/, "$1") : value < 0 ? "−∞" : "∞");
+export function nats(value, digits = 2) {
+  const number = Number(value);
+  if (value === null || value === undefined || Number.isNaN(number)) return "–";
+  if (!Number.isFinite(number)) return number < 0 ? "−∞" : "∞";
+  return number.toFixed(digits).replace(/^-(0\.?0*)$/, "$1"); // no minus before a zero
+}
 export const shown = (token) => token.trim() || "␣";
 
 // The direction that a text is written in, by its first letter.
@@ -57,24 +72,31 @@ export const clipped = (text, room, size) => {
 };
 
 export function select(label, value, options, change) {
-  const box = h("select", { "aria-label": label, "data-key": `select:${label}`, onchange: () => change(box.value) }, options.map(([name, text, title]) => h("option", { value: name, selected: name === value, title }, text)));
-  return h("label", {}, label, box);
+  const offered = options.map(([name, text, title]) =>
+    h("option", { value: name, selected: name === value, title }, text));
+  const onchange = ({ currentTarget }) => change(currentTarget.value);
+  return h("label", {}, label, h("select", { "aria-label": label, "data-key": `select:${label}`, onchange }, offered));
 }
 
 // A number in bounds. What is outside them is not taken, and said so.
 export function number(label, value, range, change) {
-  const said = h("small", { class: "refused", role: "alert" });
-  const box = h("input", { type: "number", value, ...range, "data-key": `number:${label}`, onchange: () => {
-    const right = box.checkValidity() && box.value !== "";
-    said.textContent = right ? "" : `${range.min} to ${range.max.toLocaleString("en")}: ${value} is used`;
-    if (right) { value = Number(box.value); change(value); }
-  } });
-  return h("label", {}, label, box, said);
+  const onchange = ({ currentTarget: box }) => {
+    const isRight = box.checkValidity() && box.value !== "";
+    const bounds = `${range.min} to ${range.max.toLocaleString("en")}`;
+    box.nextElementSibling.textContent = isRight ? "" : `${bounds}: ${value} is used`;
+    if (isRight) change(Number(box.value));
+  };
+  return h("label", {}, label,
+    h("input", { type: "number", value, ...range, "data-key": `number:${label}`, onchange }),
+    h("small", { class: "refused", role: "alert" }));
 }
 
 export function choices(label, value, options, change) {
-  return h("div", { class: "group", role: "group", "aria-label": label }, options.map(([name, text, title]) =>
-    h("button", { type: "button", "aria-pressed": String(name === value), "data-key": `${label}:${name}`, title, onclick: () => change(name) }, text)));
+  const buttons = options.map(([name, text, title]) => h("button", {
+    type: "button", "aria-pressed": String(name === value), "data-key": `${label}:${name}`, title,
+    onclick: () => change(name),
+  }, text));
+  return h("div", { class: "group", role: "group", "aria-label": label }, buttons);
 }
 
 // The width of a text in pixels, as SVG draws it in this size.
@@ -85,22 +107,22 @@ export function wide(text, size = 13) {
   return pen.measureText(text).width;
 }
 
-// The data-key of what had the keyboard, while its figure is not drawn yet.
-export const waiting = { key: null };
-
 // A figure that is drawn again when its place becomes wider or narrower: draw(width) gives an SVG.
 export function figure(draw, label) {
   const box = h("div", { class: "figure", role: "group", "aria-label": label });
-  let before = 0;
-  new ResizeObserver(() => {
-    const width = Math.floor(box.clientWidth);
-    if (!width || width === before) return;
-    before = width;
-    const at = box.contains(document.activeElement) ? document.activeElement.dataset.key : document.activeElement === document.body ? waiting.key : null;
-    box.replaceChildren(draw(width));
+  let width = 0;
+  box.drawing = draw;
+  box.redraw = (next = box.drawing) => {
+    box.drawing = next;
+    if (!width) return;
+    update(box, next(width));
     box.tabIndex = box.scrollWidth > box.clientWidth + 1 ? 0 : -1;
-    const to = at && box.querySelector(`[data-key="${CSS.escape(at)}"]`);
-    if (to) { to.focus({ preventScroll: true }); waiting.key = null; }
+  };
+  new ResizeObserver(() => {
+    const now = Math.floor(box.clientWidth);
+    if (!now || now === width) return;
+    width = now;
+    box.redraw();
   }).observe(box);
   return box;
 }

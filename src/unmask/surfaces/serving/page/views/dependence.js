@@ -1,112 +1,137 @@
 // Dependence: arcs between the words of a text, as wide as their mutual information.
-import { keeping, Question } from "../ask.js";
-import { card, copying, table } from "../cards.js";
+import { card } from "../cards.js";
 import { arcs } from "../charts.js";
-import { choices, h, nats, select, shown } from "../drawing/dom.js";
+import { choices, h } from "../drawing/dom.js";
 import { heatmap } from "../drawing/heatmap.js";
-import { remember } from "../past.js";
-import { Sentence } from "../sentence.js";
-import { Address } from "../state.js";
+import { drawnTable, rowsOf, sentences } from "../result.js";
+import { view } from "../view.js";
 
-// FAR: over 40 pairs of blanks in sentences of English Web Treebank, 39 verdicts are those of the number used before.
-const [LISTED, PATIENCE, FAR] = [10, 220, 1.4];
+const LISTED = 10;
+const PATIENCE = 220; // milliseconds that the pointer rests on an arc before its pair is shown
+const COLOURS = ["plain", "off"];
 
-export function open(root, about, values) {
-  const [word, example] = [about.by_character ? "residue" : "word", about.examples.dependence ?? { text: "", blanks: "" }];
-  const address = new Address(about, "dependence", values, { text: example.text, blanks: example.blanks, pin: "", construction: "pseudo_gibbs", others: "text", candidates: "", pair: "", colour: "plain" }, { construction: about.constructions.map((one) => one.name), others: ["text", "masked"], colour: ["plain", "off"] });
-  const { state } = address;
-  const slot = () => h("div", { class: "slot" });
-  const [picture, listing, panel] = [slot(), slot(), h("div", { class: "slot", "aria-live": "polite" })];
-  const columns = h("div", { class: "stack" }, picture, h("div", { class: "columns" }, listing, panel));
-  const question = new Question(about.api, [picture, listing, panel], `Every pair is measured; choose two or more ${word}s to measure only those, as blanks.`);
-  const controls = h("div", { class: "controls" });
-  let answer = null;
-  let on = null;
-  let timer = null;
+export default view({
+  name: "dependence",
+  title: "Dependence",
+  verb: "dependence",
+  options: ["construction", "others", "candidates"],
+  intro: (page) => [
+    `Which ${page.word}s depend on each other?`,
+    `Two ${page.word}s share information if knowing one changes what the model expects of the other.`,
+  ],
+  hint: (page) => `Every pair is measured; choose two or more ${page.word}s to measure only those, as blanks.`,
+  state: () => [{ pair: "", colour: "plain" }, { colour: COLOURS }],
 
-  const sentence = new Sentence({
-    about, question, state,
-    change: (reason) => {
-      if (reason !== "begin") Object.assign(state, { text: sentence.text, blanks: sentence.blanks, pin: sentence.pin, pair: "" });
-      address.save(reason === "begin" ? "quiet" : reason);
-      if (reason !== "refused") ask();
-    } });
-  const measured = () => sentence.chosen.filter((i) => sentence.pinned?.word === undefined || i !== sentence.chosen[sentence.pinned.blank]);
-  const some = () => measured().length >= 2 || sentence.typed;
-  // Words that the model knows are measured where they stand; any other is a blank.
-  const placed = () => some() && !sentence.typed && measured().every((i) => sentence.words[i].known);
-  const masks = (one) => Array(one.pieces).fill("[MASK]").join(about.by_character ? "" : " ");
-  const text = () => (some() && !placed() ? sentence.template(masks, undefined, true) : sentence.whole);
-  const body = () => ({ text: text(), chosen: placed() ? measured() : null, construction: state.construction, others: some() ? null : state.others, candidates: state.candidates === "" ? null : Number(state.candidates) });
+  make(page) {
+    const { state, sentence } = page;
+    page.forgotten = { pair: "" };
+    let timer = null;
 
-  function ask() {
-    about.asks?.();
-    drawControls();
-    if (!sentence.words.length) return question.clear(h("p", { class: "empty" }, `Write a ${about.by_character ? "sequence" : "sentence"}.`));
-    return question.run(async () => {
-      answer = await question.slowly("dependence", body());
-      const at = state.pair.split(",").map(Number);
-      on = answer.pairs.find((pair) => pair.map && answer.positions[pair.i] === at[0] && answer.positions[pair.j] === at[1]) ?? answer.pairs[0];
-      drawControls();
-      draw();
-      about.tell?.({ by: "mutual information, in nats", values: Object.fromEntries(answer.pairs.map((pair) => [both(pair), pair.value])) });
-      if (!about.second) remember("Dependence", text());
-    });
-  }
+    const measured = () => {
+      const pinned = sentence.pinned;
+      return sentence.chosen.filter((i) => pinned?.word === undefined || i !== sentence.chosen[pinned.blank]);
+    };
+    const isSome = () => measured().length >= 2 || sentence.typed;
+    // Words that the model knows are measured where they stand, the others of them masked; any other word is a blank.
+    const standing = () => isSome() && !sentence.typed && measured().every((i) => sentence.words[i].known);
 
-  const key = (pair) => `${answer.positions[pair.i]},${answer.positions[pair.j]}`;
-  const name = (n) => answer.pieces[n].name;
-  const both = (pair) => `${name(pair.i)} – ${name(pair.j)}`;
-  const others = () => (some() ? (answer.pieces.length > 2 ? `, the other ${placed() ? `chosen ${word}s` : "blanks"} masked` : "") : answer.others === "masked" ? `, all other ${word}s masked` : `, all other ${word}s as they stand`);
-  const of = () => [`“${answer.text}”`, `${about.model}, construction ${answer.construction}${others()}`];
+    function body() {
+      if (!sentence.words.length) return `Write a ${page.text}.`;
+      const options = page.options();
+      if (!isSome()) return { text: sentence.whole, ...options };
+      delete options.others;
+      if (!standing()) {
+        const masks = (one) => Array(one.pieces).fill("[MASK]").join(sentence.letters ? "" : " ");
+        return { text: sentence.template(masks, undefined, true), ...options };
+      }
+      const positions = measured().flatMap((i) => sentence.positions(i));
+      return { text: sentence.whole, positions, others: "masked", ...options };
+    }
 
-  function files() {
-    const part = answer.measured < answer.count ? `${answer.measured.toLocaleString("en")} of ${answer.count.toLocaleString("en")} pairs` : "";
-    const rows = () => [["first", "second", "first_position", "second_position", "mutual_information", "candidates_mass"], ...answer.pairs.map((pair) => [name(pair.i), name(pair.j), answer.positions[pair.i], answer.positions[pair.j], pair.value, pair.mass])];
-    return { rows, data: () => answer, part };
-  }
+    const key = (answer, pair) => `${answer.positions[pair.i]},${answer.positions[pair.j]}`;
+    const both = (answer, pair) => `${answer.drawn.pieces[pair.i].name} – ${answer.drawn.pieces[pair.j].name}`;
+    const chosen = (answer) =>
+      answer.drawn.pairs.find((pair) => pair.map && key(answer, pair) === state.pair) ?? answer.drawn.pairs[0];
 
-  function draw() {
-    const drawn = answer.pairs.filter((pair) => pair.map).map((pair) => ({ ...pair, off: state.colour === "off" && pair.incompatibility > FAR, title: `${both(pair)}: ${nats(pair.value, 3)} nats` }));
-    const colours = [["plain", "Dependence"], ["off", "… and incompatibility", "How far the model’s conditionals of a pair are from any joint"]];
-    keeping(columns, () => {
-      picture.replaceChildren(card({ title: "Mutual information", name: "dependence", ...files(), of, tools: [choices("colour", state.colour, colours, (colour) => { state.colour = colour; address.save(); draw(); })] },
-        arcs(answer.pieces, drawn, { look: hover, pick, on }),
-        h("p", { class: "key" }, h("span", {}, `the wider, the more mutual information: up to ${nats(answer.pairs[0].value)} nats here`), state.colour === "off" ? h("span", { class: "less" }, `conditionals more than ${FAR} nats (root mean square) from any joint`) : null, drawn.length < answer.measured ? h("span", { class: "plain" }, `the ${drawn.length} strongest of ${answer.measured} pairs`) : null),
-        h("p", { class: "note held" }, answer.note)));
-      listing.replaceChildren(card({ title: "Strongest pairs", name: "pairs", ...files() },
-        table("pairs by mutual information", [`${word}s`, "#nats", "#mass held"], answer.pairs.slice(0, LISTED).map((pair) => [[{}, h("button", { type: "button", "data-key": `pair:${key(pair)}`, "aria-pressed": String(on.i === pair.i && on.j === pair.j), onclick: () => pick(pair) }, both(pair))], nats(pair.value, 3), pair.held]))));
-      panel.replaceChildren(card({ title: both(on), label: "the chosen pair", name: "pair", data: () => on, of },
-        h("p", {}, `${nats(on.value, 3)} nats; the ${word}s considered hold ${on.held} of the mass${others()}.`), h("p", { class: "note" }, `${on.summary}${on.map.axes[0].stands === null ? "" : " Underlined: what stands there."}`),
-        heatmap(on.map, { small: true, names: [name(on.i), name(on.j)] })));
-    });
-  }
+    function pick(answer, pair, reason = "") {
+      clearTimeout(timer);
+      page.set({ pair: key(answer, pair) }, { reason, ask: false });
+    }
+    function hover(answer, pair) {
+      clearTimeout(timer);
+      timer = setTimeout(() => pick(answer, pair, "quiet"), PATIENCE);
+    }
 
-  function hover(pair) {
-    clearTimeout(timer);
-    timer = setTimeout(() => pick(pair, "quiet"), PATIENCE);
-  }
+    function cards(answer) {
+      const { pieces, pairs, measured: done, count, far, far_in_words: farInWords } = answer.drawn;
+      const { about, tables, verdict } = answer.view;
+      const on = chosen(answer);
+      const part = done < count ? `${done.toLocaleString("en")} of ${count.toLocaleString("en")} pairs` : "";
+      const rows = () => [
+        ["first", "second", "first_position", "second_position", "mutual_information", "candidates_mass"],
+        ...pairs.map((pair) => [
+          pieces[pair.i].name, pieces[pair.j].name, answer.positions[pair.i], answer.positions[pair.j], pair.value,
+          pair.mass,
+        ]),
+      ];
+      const files = { rows, data: () => answer, part };
+      const of = () => [`“${answer.text}”`, page.about.model, ...about];
+      const isOff = state.colour === "off";
+      const drawn = pairs.filter((pair) => pair.map).map((pair) => ({
+        ...pair, off: isOff && pair.incompatibility > far, title: `${both(answer, pair)}: ${pair.shown} nats`,
+      }));
+      const colours = [["plain", "Dependence"], ["off", "… and incompatibility", farInWords]];
+      const tools = [choices("colour", state.colour, colours, (colour) => page.set({ colour }, { ask: false }))];
+      const legend = h("p", { class: "key" },
+        h("span", {}, `the wider, the more mutual information: up to ${pairs[0].shown} nats here`),
+        isOff && h("span", { class: "less" }, farInWords),
+        drawn.length < done && h("span", { class: "plain" }, `the ${drawn.length} strongest of ${done} pairs`));
+      const listed = pairs.slice(0, LISTED).map((pair) => h("tr", {},
+        h("td", { class: "text" }, h("button", {
+          type: "button", "data-key": `pair:${key(answer, pair)}`, "aria-pressed": String(on === pair),
+          onclick: () => pick(answer, pair),
+        }, both(answer, pair))),
+        h("td", { class: "n" }, pair.shown), h("td", { class: "n" }, pair.held)));
+      const heads = [["text", `${page.word}s`], ["n", "nats"], ["n", "mass held"]];
+      const list = h("div", {
+        class: "scroll", tabIndex: 0, role: "region", "aria-label": "pairs by mutual information",
+      },
+        h("table", { class: "data" },
+          h("thead", {}, h("tr", {}, heads.map(([kind, head]) => h("th", { scope: "col", class: kind }, head)))),
+          h("tbody", {}, listed)));
+      const look = (pair) => hover(answer, pair);
+      return [
+        card({ title: "Mutual information", name: "dependence", ...files, of, tools },
+          sentences(about), arcs(
+            pieces, drawn, { look, pick: (pair) => pick(answer, pair), on }), legend, sentences(verdict, "lead")),
+        h("div", { class: "columns" },
+          card({ title: "Strongest pairs", name: "pairs", ...files }, list),
+          h("div", { "aria-live": "polite" }, card({
+            title: both(answer, on), label: "the chosen pair", name: "pair", data: () => on, of,
+          },
+            h("p", {}, `${on.shown} nats; ${on.held} of the mass held`),
+            on.map && heatmap(on.map, { small: true, names: [pieces[on.i].name, pieces[on.j].name] })))),
+        ...tables.map((table) => card({
+          title: "As a table", name: "table", rows: () => rowsOf(table), data: () => answer,
+        },
+          drawnTable(table, { label: "mutual information" }), sentences(table.notes))),
+      ];
+    }
 
-  function pick(pair, reason = "") {
-    on = answer.pairs.find((one) => one.i === pair.i && one.j === pair.j);
-    state.pair = key(on);
-    address.save(reason);
-    draw();
-  }
-
-  function drawControls() {
-    const change = (name) => (value) => { state[name] = value; address.save(); ask(); };
-    const sizes = [...new Set([...(answer?.sizes ?? []), Number(state.candidates)])].filter(Boolean).sort((a, b) => a - b);
-    const usual = [["", answer ? `as the command, ${answer.usual} each` : "as the command"]];
-    keeping(controls, () => controls.replaceChildren(...[
-      select("Construction", state.construction, about.constructions.map((c) => [c.name, c.label, c.meaning]), change("construction")),
-      some() ? null : select(`Other ${word}s`, state.others, [["text", "as they stand"], ["masked", "masked"]], change("others")),
-      select(`${word === "word" ? "Words" : "Residues"} considered`, state.candidates, [...usual, ...sizes.map((n) => [String(n), `${n} each`])], change("candidates"))].filter(Boolean)));
-  }
-
-  root.append(
-    h("section", { class: "intro" }, h("h1", {}, `Which ${word}s depend on each other?`), h("p", {}, `Two ${word}s share information if knowing one changes what the model expects of the other.`)),
-    sentence.element, controls, question.problem, columns, copying(() => about.api.ask("dependence/copy", body())));
-  sentence.begin();
-  return () => { clearTimeout(timer); sentence.leave(); };
-}
+    return {
+      body,
+      controls: () => [
+        page.option("construction", { label: "Construction" }),
+        isSome() ? null : page.option("others", { label: `Other ${page.word}s` }),
+        page.option("candidates", { label: `${page.word === "word" ? "Words" : "Residues"} considered` }),
+      ],
+      cards,
+      tell: (answer) => ({
+        by: "mutual information, in nats",
+        values: Object.fromEntries(answer.drawn.pairs.map((pair) => [both(answer, pair), pair.value])),
+      }),
+      past: () => page.body().text,
+      leave: () => clearTimeout(timer),
+    };
+  },
+});

@@ -1,217 +1,282 @@
 // Fill: the joint of the blanks, beside what independent blanks would say.
-import { keeping, Question, Refused } from "../ask.js";
-import { card, copying, table } from "../cards.js";
+import { card } from "../cards.js";
 import { bars } from "../drawing/bars.js";
-import { choices, h, marked, nats, percent, probability, select, shown } from "../drawing/dom.js";
+import { choices, h, percent, shown } from "../drawing/dom.js";
 import { COLOURINGS, heatmap } from "../drawing/heatmap.js";
-import { remember } from "../past.js";
-import { Sentence } from "../sentence.js";
-import { Address } from "../state.js";
+import { lasting } from "../drawing/update.js";
+import { drawnTable, rowsOf, sentences } from "../result.js";
+import { view } from "../view.js";
 
-const [CELLS, TOP, LISTED] = [14, 12, 8];
+const LISTED = 8; // bars of a blank
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-export function open(root, about, values) {
-  const [word, example] = [about.by_character ? "residue" : "word", about.examples.fill ?? { text: "", blanks: "" }];
-  const address = new Address(about, "fill", values, { text: example.text, blanks: example.blanks, construction: "", size: "auto", colour: "joint", pin: "", cell: "" }, { colour: COLOURINGS.map(([name]) => name) });
-  const { state } = address;
-  const slot = () => h("div", { class: "slot" });
-  const [map, constructions, pins, best] = [slot(), slot(), slot(), slot()];
-  const lead = h("p", { class: "lead", "aria-live": "polite" });
-  const [controls, meaning] = [h("div", { class: "controls" }), h("p", { class: "note" })];
-  const question = new Question(about.api, [lead, map, constructions, pins, best], `Click a ${word} to blank it; click it again to put it back.`);
-  let plan = { constructions: [], sizes: [], meaning: "" };
-  let answer = null;
-  let chosen = null;
-  let known = ""; // the question whose answer is shown as a whole
+export default view({
+  name: "fill",
+  title: "Fill",
+  verb: "fill",
+  options: ["construction", "candidates"],
+  intro: () => [
+    "What stands in the blanks?",
+    "Independent blanks are what a masked model says of each alone; the joint says what they say together.",
+  ],
+  hint: (page) => `Click a ${page.word} to blank it; click it again to put it back.`,
+  state: () => [{ colour: "joint", cell: "" }, { colour: COLOURINGS.map(([name]) => name) }],
+  sentence: ({ about }) => ({
+    hides: true,
+    kinds: about.kinds.map((kind) => kind.name).filter((name) => name !== "word" || about.whole_words),
+  }),
 
-  const sentence = new Sentence({
-    about, question, state, hides: true, kinds: about.kinds.map((kind) => kind.name).filter((name) => name !== "word" || about.whole_words),
-    change: (reason) => {
-      if (reason !== "begin") Object.assign(state, { text: sentence.text, blanks: sentence.blanks, pin: "", cell: "" });
-      address.save(reason === "begin" ? "quiet" : reason);
-      if (reason !== "refused") ask();
-    } });
+  make(page) {
+    const { state, sentence, about, word } = page;
+    page.forgotten = { cell: "" };
+    let compared = null; // all constructions on the same blanks,
+    let comparedFor = ""; // which are those of this question
 
-  const names = () => sentence.chosen.map((i, n) => (about.by_character ? `residue ${i + 1}` : `blank ${n + 1}`));
-  const planned = () => (sentence.several ? { text: sentence.template() } : { text: sentence.template(), construction: state.construction || null, candidates: state.size === "all" ? "all" : /^\d+$/.test(state.size) ? Number(state.size) : null });
-  // What stands in the blanks, if each is one token: it is on the map, however improbable.
-  const targets = () => {
-    const words = sentence.chosen.map((i) => sentence.words[i]);
-    return !sentence.several && words.every((one) => !one.blank && one.known && one.pieces === 1 && !one.text.includes(",")) ? words.map((one) => one.text) : null;
-  };
-  const body = () => ({ ...planned(), targets: targets(), top: TOP, cells: CELLS, pin: sentence.pinned ? { blank: sentence.pinned.blank, token: sentence.pinned.token } : null });
-  const of = () => [`“${answer.text}”`, `${about.model}, construction ${answer.construction ?? "of one blank"}`, answer.note, withPin()];
-  // What is pinned changes the map's other blank; every other number is without it.
-  const withPin = () => (answer.map?.given ? `“${shown(answer.map.given.token)}” is pinned in ${names()[answer.map.given.blank]}; the sentence, the map and the completions are without it.` : "");
+    // The construction of an answer whose question names none.
+    const used = () => (state.construction === "" ? page.answer?.construction : undefined);
+    const names = () => sentence.chosen.map((i, n) => (about.by_character ? `residue ${i + 1}` : `blank ${n + 1}`));
 
-  function ask() {
-    about.asks?.();
-    if (!sentence.chosen.length) {
-      answer = chosen = null;
-      lead.textContent = "";
-      panel.hidden = true;
-      return question.clear(h("p", { class: "empty" }, `Click one ${word} to see what could stand there, or two to see how they depend on each other.`));
+    // A whole text whose blanks are words of one token each is asked as such: then what stands there is shown, too.
+    function text() {
+      const words = sentence.chosen.map((i) => sentence.words[i]);
+      const isWhole = !sentence.several && !sentence.typed && words.every((one) => one.known && one.pieces === 1);
+      if (!isWhole) return { text: sentence.template() };
+      return { text: sentence.text, positions: words.flatMap((one) => one.positions) };
     }
-    return question.run(async ({ signal }) => {
-      plan = await about.api.ask("plan", planned(), signal);
-      panel.hidden = false;
-      drawControls();
-      const note = state.size === "all" ? "exact: " : "";
-      const now = JSON.stringify(planned());
-      if (plan.first && !sentence.pinned && now !== known) {
-        question.say(`first look: ${plan.first} likely ${word}s of each blank …`);
-        show(await about.api.ask("fill", { ...body(), candidates: plan.first }, signal), `First look, ${plan.first} ${word}s of each blank. `);
-        question.stale(false);
+
+    function body() {
+      if (!sentence.chosen.length) {
+        compared = null;
+        return `Click one ${word} to see what could stand there, or two to see how they depend on each other.`;
       }
-      try {
-        show(await question.slowly("fill", body(), note));
-      } catch (error) {
-        if (!(error instanceof Refused) || error.away || !sentence.pinned) throw error;
-        pinned("");
-        show(await question.slowly("fill", body(), note));
-        question.problem.replaceChildren(h("p", { class: "error", role: "alert" }, `${error.message} The ${word} is not pinned any more.`));
-      }
-      known = now;
-      about.tell?.({ by: "log-probability of completions", values: Object.fromEntries(answer.completions.map((one) => [one.text, Number(one.log_prob)])) });
-      if (!about.second) remember("Fill", sentence.template());
-    });
-  }
+      const { pinned } = sentence;
+      const given = pinned ? { given: { [pinned.blank + 1]: pinned.word } } : {};
+      const options = sentence.several ? {} : page.options();
+      return { ...text(), ...options, ...given };
+    }
 
-  function show(next, which = "") {
-    answer = next;
-    lead.textContent = [`${which}${answer.summary}`, answer.warning, withPin()].filter(Boolean).join(" ");
-    const [first, second] = state.cell.split(":").map(Number);
-    const at = answer.map ? [answer.map.axes[0].ids.indexOf(first), answer.map.axes[1].ids.indexOf(second)] : [-1, -1];
-    chosen = state.cell && at.every((i) => i >= 0) ? at : null;
-    if (chosen) sentence.fillIn([answer.map.axes[0].tokens[at[0]], answer.map.axes[1].tokens[at[1]]]);
-    if (sentence.pinned && answer.map?.given) pinned(`${sentence.pinned.blank}:${sentence.pinned.token}:${answer.map.given.token}`);
-    draw();
-  }
+    async function ask(question, { construction, given, ...blanks }) {
+      const ofBlanks = JSON.stringify(blanks);
+      if (comparedFor !== ofBlanks) compared = null;
+      page.show(await question.slowly("fill", page.body()));
+      const isPair = sentence.chosen.length === 2 && !page.answer.search;
+      if (isPair && !compared) await compare(question, blanks);
+    }
 
-  function draw() {
-    drawControls();
-    keeping(columns, () => {
-      map.replaceChildren(answer.map ? mapCard() : completions());
-      pins.replaceChildren(...(answer.map ? [pinCard()] : []));
-      best.replaceChildren(...(answer.map ? [completions()] : []));
-      constructions.replaceChildren(...(answer.constructions.length ? [described()] : []));
-    });
-  }
+    async function compare(question, blanks) {
+      question.say("comparing constructions …");
+      compared = await question.slowly("compare", blanks);
+      comparedFor = JSON.stringify(blanks);
+      page.draw();
+    }
 
-  function mapCard() {
-    const { axes: [rows, across], joint, product } = answer.map;
-    const readout = h("p", { class: "readout", "aria-live": "polite" }, `Point at a cell, or use the arrow keys; a click puts its ${word}s into the text.`);
-    const look = (i, j) => readout.replaceChildren(
-      h("strong", {}, `${shown(rows.tokens[i])} … ${shown(across.tokens[j])}`), ` ${percent(joint[i][j])} under ${answer.construction}, ${percent(product[i][j])} if the blanks were independent`,
-      product[i][j] > 0 ? ` (${(joint[i][j] / product[i][j]).toPrecision(2)} times)` : "");
-    if (chosen) look(...chosen);
-    const every = () => [["first", "second", answer.construction, "product"], ...rows.tokens.flatMap((first, i) => across.tokens.map((second, j) => [first, second, joint[i][j], product[i][j]]))];
-    return card({ title: "The two blanks together", label: "joint of the two blanks", name: "map", kind: "map", rows: every, data: () => answer, of, tools: [choices("colour", state.colour, COLOURINGS, (colour) => { state.colour = colour; address.save(); draw(); })] },
-      heatmap(answer.map, { colouring: state.colour, pinned: sentence.pinned, chosen, names: names(), pin: setPin, choose, look }), readout,
-      h("p", { class: "note" }, `${answer.note} ${onMap(rows, across)}`));
-  }
+    // Of three blanks or more it takes as long as the answer, and is asked for.
+    function compareButton() {
+      const { construction, given, ...blanks } = page.body();
+      const onclick = () => page.question.run((question) => compare(question, blanks));
+      return h("button", { type: "button", "data-key": "compare", onclick }, "Compare every construction");
+    }
 
-  // How the tokens along the edges were chosen (`pair_map`).
-  function onMap(rows, across) {
-    if (rows.ids.length === answer.shape[0] && across.ids.length === answer.shape[1]) return `The map shows all of them${rows.stands === null ? "." : "; underlined is what stands there."}`;
-    const size = `The map shows ${rows.ids.length} × ${across.ids.length} of them`;
-    const likely = `in each blank those that are most probable on average of ${answer.construction} and of independent blanks`;
-    return `${size}: ${likely}${rows.stands === null ? "." : ", and what stands there, underlined."}`;
-  }
+    function pin(value, reason = "quiet") {
+      state.pin = sentence.pin = value;
+      sentence.filled.clear();
+      sentence.draw();
+      page.address.save(reason);
+    }
 
-  function pinCard() {
-    const { given, axes } = answer.map;
-    const column = (blank) => {
-      const pick = (id, token) => setPin(blank, id, token);
-      if (given && given.blank !== blank) {
-        return h("div", {}, h("h3", {}, `${capital(names()[blank])}, given “${shown(given.token)}”`),
-          bars({ blank, tokens: given.tokens.slice(0, LISTED), ids: given.ids, now: given.given, before: given.marginal, most: Math.max(...given.given, ...given.marginal), pick }));
-      }
-      const axis = axes[blank];
-      return h("div", {}, h("h3", {}, capital(names()[blank])), bars({ blank, tokens: axis.tokens.slice(0, LISTED), ids: axis.ids, now: axis.marginal, pressed: given ? sentence.pinned?.token : null, pick }));
+    function setPin(blank, id, token) {
+      const now = sentence.pinned;
+      const isSame = now && now.blank === blank && now.token === id;
+      state.cell = "";
+      pin(blank === null || isSame ? "" : `${blank}:${id}:${token}`, "");
+      return page.ask();
+    }
+
+    function choose(map, i, j) {
+      const [rows, across] = map.axes;
+      sentence.fillIn([rows.tokens[i], across.tokens[j]]);
+      page.set({ cell: `${rows.ids[i]}:${across.ids[j]}` }, { ask: false });
+    }
+
+    // The cell that the address names, if it is on the map.
+    function chosenCell(map) {
+      const [first, second] = state.cell.split(":").map(Number);
+      const at = [map.axes[0].ids.indexOf(first), map.axes[1].ids.indexOf(second)];
+      return state.cell && at.every((i) => i >= 0) ? at : null;
+    }
+
+    const keep = () => {
+      const { filled, words } = sentence;
+      return sentence.set(sentence.template((one) => filled.get(words.indexOf(one)) ?? one.text));
     };
-    const rows = () => (given
-      ? [["token", "given", "before", "model"], ...given.tokens.map((token, i) => [token, given.given[i], given.marginal[i], given.model[i]])]
-      : [["blank", "token", "joint", "product"], ...axes.flatMap((axis, n) => axis.tokens.map((token, i) => [n + 1, token, axis.marginal[i], axis.product[i]]))]);
-    return card({ title: `Pin a ${word}`, label: `pin a ${word}`, name: "pinned", rows, data: () => given ?? axes, tools: given ? [h("button", { type: "button", "data-key": `bar:${given.blank}:unpin`, onclick: () => setPin(null) }, "Unpin")] : [] },
-      h("p", { class: "note" }, given ? `With “${shown(given.token)}” in ${names()[given.blank]}, the other blank changes; the mark is where it was before.` : `The likeliest ${word}s of the map: pin one, and watch the other blank change.`),
-      column(0), column(1));
-  }
 
-  // A click on a completion puts its words into the blanks.
-  function completions() {
-    const [rows, { beside }] = [answer.completions, answer];
-    const most = Math.max(...rows.map((row) => Math.max(probability(row.log_prob), beside ? probability(row.product_log_prob) : 0)));
-    const cell = (logProb, kind) => [{ title: `log-probability ${logProb}` }, percent(probability(logProb)), h("span", { class: `bar ${kind}`, "--p": most ? probability(logProb) / most : 0 }, h("i"))];
-    const put = (row, n) => h("button", { type: "button", class: "put", "data-key": `put:${n}`, title: row.text, onclick: () => { sentence.fillIn(row.parts ?? row.tokens); drawControls(); } }, marked(row.text, row.spans));
-    const columns = ["log_prob", ...(beside ? ["product_log_prob"] : []), "text", ...rows[0].tokens.map((_, n) => `blank_${n + 1}`)];
-    return card({ title: "Best completions", label: "completions", name: "completions", kind: "best", rows: () => [columns, ...rows.map((row) => [row.log_prob, ...(beside ? [row.product_log_prob] : []), row.text, ...row.tokens])], data: () => answer },
-      table("best completions", [`#${answer.construction && answer.blanks > 1 ? answer.construction : "probability"}`, ...(beside ? ["#independent"] : []), about.by_character ? "sequence" : "sentence"], rows.map((row, n) => [cell(row.log_prob, ""), ...(beside ? [cell(row.product_log_prob, "beside")] : []), [{}, put(row, n), row.gold ? h("span", { class: "note" }, " (what stands there)") : null]])),
-      answer.note && !answer.map ? h("p", { class: "note condition" }, answer.note) : null, withPin() ? h("p", { class: "note condition" }, withPin()) : null);
-  }
+    const of = (answer) => () => [`“${answer.text}”`, about.model, ...answer.view.about, ...answer.view.verdict];
+    const readout = lasting(h("p", { class: "readout", "aria-live": "polite" }));
 
-  function described() {
-    const meanings = Object.fromEntries(about.constructions.map((one) => [one.name, one.meaning]));
-    const rows = answer.constructions;
-    const choose = (name) => { Object.assign(state, { construction: name, cell: "" }); address.save(); ask(); };
-    return card({ title: "Every construction", name: "constructions", kind: "later", rows: () => [["construction", "dependence", "entropy", "unfaithful", "best", "log_prob"], ...rows.map((row) => [row.name, row.total_correlation, row.entropy, row.a_kl, row.best.text, row.best.log_prob])], data: () => rows },
-      h("p", { class: "note" }, "A masked model gives conditionals, not a joint; each rule derives one. Dependence and entropy are in nats. Unfaithful: how far a joint’s conditionals lie from the model’s, in nats."),
-      table("constructions", ["construction", "#dependence", "#entropy", "#unfaithful", "_its best"], rows.map((row) => [
-        [{}, h("button", { type: "button", "aria-pressed": String(row.name === answer.construction), "data-key": `construction:${row.name}`, onclick: () => choose(row.name) }, row.label)],
-        nats(row.total_correlation), nats(row.entropy), nats(row.a_kl, 3), `${row.best.tokens.map(shown).join(" … ")} (${percent(probability(row.best.log_prob))})`])),
-      h("dl", { class: "meanings" }, rows.map((row) => [h("dt", {}, row.label), h("dd", {}, meanings[row.name])])));
-  }
+    function cards(answer) {
+      const map = answer.drawn;
+      const canKeep = sentence.filled.size > 0 && !sentence.typed;
+      const canCompare = sentence.chosen.length > 2 && !answer.search && !compared;
+      const above = h("section", { class: "card", "aria-label": "what is asked", "data-key": "panel" },
+        h("div", { "aria-live": "polite" }, sentences(answer.view.about, "lead")),
+        sentences(answer.view.verdict),
+        canCompare && compareButton(),
+        canKeep
+          && h("button", { type: "button", class: "main", "data-key": "keep", onclick: keep }, `Keep these ${word}s`));
+      const left = [map ? mapCard(answer, map) : completionsCard(answer), compared && comparedCard()];
+      const right = [above, map && pinCard(map), map && completionsCard(answer)];
+      return [h("div", { class: "columns wide-left" },
+        h("div", { class: "stack", "data-key": "left" }, left),
+        h("div", { class: "stack", "data-key": "right" }, right))];
+    }
 
-  function pinned(pin) {
-    state.pin = sentence.pin = pin;
-    sentence.draw();
-    address.save("quiet");
-  }
+    function mapCard(answer, map) {
+      const { axes: [rows, across], joint, product } = map;
+      const look = (i, j) => readout.replaceChildren(
+        h("strong", {}, `${shown(rows.tokens[i])} … ${shown(across.tokens[j])}`),
+        ` ${percent(joint[i][j])} under ${answer.construction},`,
+        ` ${percent(product[i][j])} if the blanks were independent`,
+        product[i][j] > 0 ? ` (${(joint[i][j] / product[i][j]).toPrecision(2)} times)` : "");
+      const chosen = chosenCell(map);
+      if (chosen) {
+        if (!sentence.filled.size) sentence.fillIn([rows.tokens[chosen[0]], across.tokens[chosen[1]]]);
+        look(...chosen);
+      } else {
+        readout.textContent = `Point at a cell, or use the arrow keys; a click puts its ${word}s into the text.`;
+      }
+      const every = () => [
+        ["first", "second", answer.construction, "product"],
+        ...rows.tokens.flatMap((first, i) => across.tokens.map((second, j) => [
+          first, second, joint[i][j], product[i][j],
+        ])),
+      ];
+      const tools = [choices("colour", state.colour, COLOURINGS, (colour) => page.set({ colour }, { ask: false }))];
+      return card({
+        title: "The two blanks together", label: "joint of the two blanks", name: "map", kind: "map", rows: every,
+        data: () => answer, of: of(answer), tools,
+      },
+        heatmap(map, {
+          colouring: state.colour, pinned: sentence.pinned, chosen, names: names(), pin: setPin,
+          choose: (i, j) => choose(map, i, j), look,
+        }),
+        readout, h("p", { class: "note" }, map.shown),
+        map.given && h("p", { class: "note" }, "The map is without the pin."));
+    }
 
-  function setPin(blank, id, token) {
-    const now = sentence.pinned;
-    const next = blank === null || (now && now.blank === blank && now.token === id) ? "" : `${blank}:${id}:${token}`;
-    Object.assign(state, { pin: next, cell: "" });
-    sentence.pin = next;
-    sentence.filled.clear();
-    sentence.draw();
-    address.save();
-    chosen = null;
-    return ask();
-  }
+    function pinCard(map) {
+      const { given, axes } = map;
+      const column = (blank) => {
+        const pick = (id, token) => setPin(blank, id, token);
+        if (given && given.blank !== blank) {
+          const most = Math.max(...given.given, ...given.marginal);
+          return h("div", { "data-key": `column:${blank}` },
+            h("h3", {}, `${capital(names()[blank])}, given “${shown(given.token)}”`),
+            bars({
+              blank, tokens: given.tokens.slice(0, LISTED), ids: given.ids, now: given.given, before: given.marginal,
+              most, pick,
+            }));
+        }
+        const { tokens, ids, marginal } = axes[blank];
+        const pressed = given ? sentence.pinned?.token : null;
+        return h("div", { "data-key": `column:${blank}` }, h("h3", {}, capital(names()[blank])),
+          bars({ blank, tokens: tokens.slice(0, LISTED), ids, now: marginal, pressed, pick }));
+      };
+      const rows = () => (given
+        ? [
+          ["token", "given", "before", "model"],
+          ...given.tokens.map((token, i) => [token, given.given[i], given.marginal[i], given.model[i]]),
+        ]
+        : [
+          ["blank", "token", "joint", "product"],
+          ...axes.flatMap((axis, n) => axis.tokens.map((token, i) => [
+            n + 1, token, axis.marginal[i], axis.product[i],
+          ])),
+        ]);
+      const unpinKey = given && `bar:${given.blank}:unpin`;
+      const unpin = given
+        && h("button", { type: "button", "data-key": unpinKey, onclick: () => setPin(null) }, "Unpin");
+      const note = given
+        ? `“${shown(given.token)}” in ${names()[given.blank]} changes the other one; a mark is where it was before.`
+        : `The likeliest ${word}s of the map: pin one, and watch the other blank change.`;
+      return card({
+        title: `Pin a ${word}`, label: `pin a ${word}`, name: "pinned", rows, data: () => given ?? axes,
+        tools: [unpin].filter(Boolean),
+      },
+        h("p", { class: "note" }, note), column(0), column(1));
+    }
 
-  function choose(i, j) {
-    const [rows, across] = answer.map.axes;
-    state.cell = `${rows.ids[i]}:${across.ids[j]}`;
-    chosen = [i, j];
-    sentence.fillIn([rows.tokens[i], across.tokens[j]]);
-    address.save();
-    draw();
-  }
+    // A click on a completion puts its words into the blanks.
+    function completionsCard(answer) {
+      const [table, ...others] = answer.view.tables;
+      const at = table.columns.length - 1;
+      const likely = answer.completions.map((one) => Math.exp(Number(one.log_prob)) || 0);
+      const most = Math.max(...likely);
+      const put = (row) => {
+        const { parts, tokens } = answer.completions[row];
+        sentence.fillIn(parts ?? tokens);
+        page.draw();
+      };
+      const cell = (row, column, content) => column === at
+        && [
+          h("button", { type: "button", class: "put", "data-key": `put:${row}`, onclick: () => put(row) }, content),
+          table.rows[row][at].mark,
+        ];
+      const bar = { 0: (row) => (most ? likely[row] / most : 0) };
+      return card({
+        title: "Best completions", label: "completions", name: "completions", kind: "best", rows: () => rowsOf(table),
+        data: () => answer,
+      },
+        drawnTable(table, { label: "best completions", cell, bars: bar }), sentences(table.notes),
+        others.map((one) => drawnTable(one, { label: "answers" })));
+    }
 
-  const keep = h("button", { type: "button", class: "main", hidden: true, onclick: () => {
-    const { filled, words } = sentence;
-    sentence.set(sentence.template((one) => filled.get(words.indexOf(one)) ?? one.text));
-  } }, `Keep these ${word}s`);
+    function comparedCard() {
+      const [, table] = compared.view.tables;
+      const [completions] = compared.view.tables;
+      const { choices: offered } = page.known.construction;
+      const choice = (row, column) => {
+        if (column > 0) return null;
+        const name = table.rows[row][0];
+        return h("button", {
+          type: "button", "data-key": `construction:${name}`, "aria-pressed": String(name === page.answer.construction),
+          onclick: () => page.set({ construction: name, cell: "" }),
+        }, name);
+      };
+      const meanings = table.rows.map(([name]) => offered.find(([known]) => known === name)).filter(Boolean);
+      const all = () => [...rowsOf(table), [], ...rowsOf(completions)];
+      return card({
+        title: "Every construction", name: "constructions", kind: "later", rows: all, data: () => compared,
+      },
+        h("p", { class: "note" }, `${table.title}.`), drawnTable(table, { label: "constructions", cell: choice }),
+        sentences(compared.view.verdict), sentences(compared.view.about),
+        h("p", { class: "note" }, `${completions.title}.`), drawnTable(
+          completions, { label: "completions by construction" }),
+        sentences(completions.notes),
+        h(
+          "dl", { class: "meanings" },
+          meanings.map(([, label, meaning]) => [h("dt", {}, label), h("dd", {}, meaning)])));
+    }
 
-  // The boxes offer what the server will compute, and nothing that it would refuse.
-  function drawControls() {
-    keep.hidden = !sentence.filled.size || sentence.typed;
-    meaning.textContent = plan.meaning;
-    const sizes = plan.sizes.some(([size]) => size === state.size) ? plan.sizes : [...plan.sizes, [state.size, state.size === "all" ? "every token (exact)" : `${state.size} each`]];
-    const set = (name) => (value) => { Object.assign(state, { [name]: value, pin: name === "size" ? "" : state.pin, cell: "" }); sentence.pin = state.pin; address.save(); ask(); };
-    keeping(controls, () => controls.replaceChildren(...[
-      select("Construction", plan.constructions.length > 1 ? state.construction : "", plan.constructions, set("construction")),
-      sizes.length > 1 && !sentence.several ? select(`${capital(word)}s considered`, state.size, sizes, set("size")) : null,
-      keep].filter(Boolean)));
-  }
+    const set = (name) => (value) => {
+      const unpinned = name === "candidates" ? { pin: "" } : {};
+      sentence.pin = unpinned.pin ?? sentence.pin;
+      page.set({ [name]: value, cell: "", ...unpinned });
+    };
 
-  const panel = h("section", { class: "card", "aria-label": "what is asked", hidden: true }, lead, controls, meaning);
-  const columns = h("div", { class: "columns wide-left" }, h("div", { class: "stack" }, map, constructions), h("div", { class: "stack" }, panel, pins, best));
-  root.append(
-    h("section", { class: "intro" }, h("h1", {}, "What stands in the blanks?"), h("p", {}, "Independent blanks are what a masked model says of each alone; the joint says what they say together.")),
-    sentence.element, question.problem, columns, copying(() => about.api.ask("fill/copy", body())));
-  sentence.begin();
-  return () => sentence.leave();
-}
+    return {
+      body,
+      ask,
+      // Of one blank, and of blanks of several lengths, there is nothing to choose.
+      controls: () => (sentence.several || sentence.chosen.length < 2 ? [] : [
+        page.option("construction", { label: "Construction", change: set("construction"), usual: used() }),
+        page.option("candidates", { label: `${capital(word)}s considered`, change: set("candidates") }),
+        page.meaning("construction") && h("p", { class: "note" }, page.meaning("construction")),
+      ]),
+      cards,
+      tell: (answer) => ({
+        by: "log-probability of completions",
+        values: Object.fromEntries(answer.completions.map((one) => [one.text, Number(one.log_prob)])),
+      }),
+    };
+  },
+});

@@ -1,108 +1,152 @@
 // Mutants: the effect of every single change of a sequence, and of two changes together.
-import { keeping, Question } from "../ask.js";
-import { card, copying, table } from "../cards.js";
+import { card } from "../cards.js";
 import { choices, h, nats, select } from "../drawing/dom.js";
 import { heat } from "../drawing/heatmap.js";
-import { remember } from "../past.js";
-import { Sentence } from "../sentence.js";
-import { Address } from "../state.js";
+import { lasting } from "../drawing/update.js";
+import { drawnTable, rowsOf, sentences } from "../result.js";
+import { view } from "../view.js";
 
-const NUMBERS = [["effect", "Effect", "log-probability of the mutant minus that of the sequence"], ["singles", "Singles", "the sum of the effects of each change alone"], ["epistasis", "Epistasis", "the effect minus the singles: 0 where the changes add up"], ["interaction", "Interaction", "the same difference inside the joint"]];
 const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${nats(Math.abs(value))}`;
+const numbersOf = (about) => Object.entries(about.mutant_numbers);
 
-export function open(root, about, values) {
-  const example = about.examples.mutants ?? { text: "", blanks: "" };
-  const address = new Address(about, "mutants", values, { text: example.text, blanks: example.blanks, pin: "", construction: "balanced", number: "epistasis", pair: "" }, { construction: about.constructions.map((one) => one.name), number: NUMBERS.map(([name]) => name) });
-  const { state } = address;
-  const slot = () => h("div", { class: "slot" });
-  const [single, double] = [slot(), slot()];
-  const question = new Question(about.api, [double, single], "Choose two residues to see their double mutants; every single mutant is below.");
-  let singles = null;
-  let doubles = null;
-  let scanned = "";
+export default view({
+  name: "mutants",
+  title: "Mutants",
+  verb: "mutants",
+  shown: (about) => about.by_character,
+  options: ["construction"],
+  intro: () => [
+    "What does a change do?",
+    "Log-probabilities of mutants under the model, and epistasis: where two changes do not add up.",
+  ],
+  hint: () => "Choose two residues to see their double mutants; every single mutant is below.",
+  sentence: () => ({ blanked: false }),
+  state: (page) => [{ number: "epistasis", pair: "" }, { number: Object.keys(page.about.mutant_numbers) }],
 
-  const sentence = new Sentence({
-    about, question, state, blanked: false,
-    change: (reason) => {
-      if (reason !== "begin") Object.assign(state, { text: sentence.text, blanks: sentence.blanks, pin: sentence.pin, pair: "" });
-      address.save(reason === "begin" ? "quiet" : reason);
-      if (reason !== "refused") ask();
-    } });
-  const residues = () => sentence.chosen.map((i) => i + 1);
-  const pairs = () => residues().flatMap((a, n) => residues().slice(n + 1).map((b) => [a, b]));
-  const pair = () => pairs().find((one) => one.join("-") === state.pair) ?? pairs()[0];
-  const body = () => ({ sequence: sentence.text, positions: pair() ?? sentence.words.map((_, i) => i + 1), changes: pair() ? 2 : 1, construction: state.construction });
+  make(page) {
+    const { state, sentence, about } = page;
+    page.forgotten = { pair: "" };
+    let singles = null;
+    let doubles = null;
+    let scanned = ""; // the question whose single mutants are known
 
-  function ask() {
-    about.asks?.();
-    if (!sentence.text.trim()) return question.clear(h("p", { class: "empty" }, "Write a sequence."));
-    if (sentence.typed) return question.clear(h("p", { class: "empty" }, "Mutants are of a whole sequence: write the residue in place of the blank."));
-    return question.run(async () => {
-      const whole = `${sentence.text} ${state.construction}`;
+    const residues = () => sentence.chosen.map((i) => i + 1);
+    const pairs = () => residues().flatMap((a, n) => residues().slice(n + 1).map((b) => [a, b]));
+    const pair = () => pairs().find((one) => one.join("-") === state.pair) ?? pairs()[0];
+    const every = () => sentence.words.map((_, i) => i + 1);
+    const ofSingles = () => ({ sequence: sentence.text, positions: every(), ...page.options() });
+
+    function body() {
+      if (!sentence.text.trim()) return "Write a sequence.";
+      if (sentence.typed) return "Mutants are of a whole sequence: write the residue in place of the blank.";
+      if (!pair()) return ofSingles();
+      return { sequence: sentence.text, positions: pair(), changes: 2, ...page.options() };
+    }
+
+    async function ask(question, asked) {
       const both = pair();
-      doubles = both ? { pair: both, ...(await question.slowly("mutants", body())) } : null;
-      drawDoubles();
+      doubles = both ? { pair: both, ...(await question.slowly("mutants", asked)) } : null;
+      const whole = JSON.stringify(ofSingles());
+      if (doubles && singles) page.show({ doubles, singles });
       if (scanned !== whole) {
         question.job = null;
-        singles = await question.slowly("mutants", { sequence: sentence.text, positions: sentence.words.map((_, i) => i + 1), changes: 1, construction: state.construction });
+        singles = await question.slowly("mutants", ofSingles());
         scanned = question.stopped ? "" : whole;
       }
-      drawSingles();
-      about.tell?.({ by: "effects of mutants, in nats", values: Object.fromEntries([...(doubles?.mutants ?? []), ...singles.mutants].sort((a, b) => b.effect - a.effect).map((one) => [one.mutant, one.effect])) });
-      if (!about.second) remember("Mutants", `${residues().join(", ")} of ${sentence.text}`);
-    });
-  }
+      page.show({ doubles, singles });
+    }
 
-  const rowsOf = (found) => () => [["mutant", "changes", "log_prob", "effect", "singles", "epistasis", "interaction"], ...found.mutants.map((one) => [one.mutant, one.changes, one.log_prob, one.effect, one.singles, one.epistasis, one.interaction])];
-  const of = () => [sentence.text, `${about.model}, construction ${singles?.construction ?? state.construction}`];
+    const rowsOfMutants = (rows) => () => [Object.keys(rows[0] ?? {}), ...rows.map((row) => Object.values(row))];
+    const of = () => [sentence.text, about.model, ...singles.view.about];
 
-  // Values by name as coloured cells on a linear scale: warm is worse than the sequence, blue better.
-  function cells({ rows, columns, value, name, press, label, corner, readout, cell, least, part = () => false }) {
-    const all = rows.map((_, i) => columns.map((_, j) => value(i, j)));
-    const most = Math.max(1e-9, ...all.flat().filter((v) => v !== null).map(Math.abs));
-    const written = (i, j) => `${name(i, j)}: ${all[i][j] === null ? (part(j) ? "not measured" : "as in the sequence") : `${signed(all[i][j])} nats`}`;
-    return heat({
-      rows, columns, shares: all.map((row) => row.map((v) => (v === null ? null : [Math.abs(v) / most, v < 0]))), name: written, press, look: (i, j) => { readout.textContent = written(i, j); }, corner, label, cell, least,
-      key: { signed: true, label: "nats", ticks: [[0, signed(-most)], [0.5, "0"], [1, signed(most)]] } });
-  }
+    // Values by name as coloured cells on a linear scale: warm is worse than the sequence, blue better.
+    function cells({ rows, columns, value, name, missing = () => "as in the sequence", readout, ...how }) {
+      const all = rows.map((_, i) => columns.map((_, j) => value(i, j)));
+      const most = Math.max(1e-9, ...all.flat().filter((one) => one !== null).map(Math.abs));
+      const written = (i, j) => `${name(i, j)}: ${all[i][j] === null ? missing(j) : `${signed(all[i][j])} nats`}`;
+      return heat({
+        rows, columns, ...how, name: written,
+        shares: all.map((row) => row.map((one) => (one === null ? null : [Math.abs(one) / most, one < 0]))),
+        look: (i, j) => { readout.textContent = written(i, j); },
+        key: { signed: true, label: "nats", ticks: [[0, signed(-most)], [0.5, "0"], [1, signed(most)]] },
+      });
+    }
 
-  function drawSingles() {
-    const effects = new Map(singles.mutants.map((one) => [one.mutant, one.effect]));
-    const done = new Set(singles.mutants.map((one) => Number(one.mutant.match(/\d+/)[0]) - 1));
-    const { wild_type: wild, alphabet } = singles;
-    const named = (i, j) => `${wild[j]}${j + 1}${alphabet[i]}`;
-    const part = singles.measured < singles.count ? `${singles.measured} of ${singles.count} residues` : "";
-    const readout = h("p", { class: "readout", "aria-live": "polite" }, "Point at a cell for its mutant; a click chooses the residue.");
-    const head = (label, n) => ({ id: n, label, number: n === 0 || (n + 1) % 10 === 0 ? String(n + 1) : "", pressed: sentence.pressed.has(n) });
-    keeping(single, () => single.replaceChildren(card({ title: "Every single mutant", name: "singles", rows: rowsOf(singles), data: () => singles, of, part },
-      cells({ rows: alphabet.map((label, id) => ({ id, label })), columns: wild.map(head), value: (i, j) => effects.get(named(i, j)) ?? null, name: named, press: (i, j) => sentence.list.querySelectorAll("button.word")[j].click(), label: "effects of single changes", corner: ["new residue", "residue of the sequence"], readout, cell: [16, 14], least: 8.5, part: (j) => !done.has(j) }),
-      readout, h("p", { class: "note" }, "The effect of one change, all else as in the sequence: its log-probability minus that of the residue there."))));
-  }
+    const newReadout = (text) => lasting(h("p", { class: "readout", "aria-live": "polite" }, text));
+    const ofSingle = newReadout("Point at a cell for its mutant; a click chooses the residue.");
+    const ofDouble = newReadout("Point at a cell for its mutant.");
 
-  function drawDoubles() {
-    if (!doubles) return double.replaceChildren();
-    const { alphabet, wild_type: wild, pair: [a, b] } = doubles;
-    const found = new Map(doubles.mutants.map((one) => [one.mutant, one]));
-    const change = (place, to) => (wild[place - 1] === to ? [] : [`${wild[place - 1]}${place}${to}`]);
-    const named = (i, j) => [...change(a, alphabet[i]), ...change(b, alphabet[j])].join("+") || "the sequence";
-    const readout = h("p", { class: "readout", "aria-live": "polite" }, "Point at a cell for its mutant.");
-    const best = doubles.mutants.filter((one) => one.changes === 2).sort((x, y) => y.effect - x.effect).slice(0, 10);
-    const which = pairs().length > 1 ? select("Pair", `${a}-${b}`, pairs().map((one) => [one.join("-"), one.map((n) => `${wild[n - 1]}${n}`).join(" and ")]), (next) => { state.pair = next; address.save(); ask(); }) : null;
-    const [, number, meaning] = NUMBERS.find(([name]) => name === state.number);
-    const heads = alphabet.map((label, id) => ({ id, label }));
-    keeping(double, () => double.replaceChildren(h("div", { class: "columns" },
-      card({ title: `Double mutants of ${wild[a - 1]}${a} and ${wild[b - 1]}${b}`, label: "double mutants", name: "doubles", rows: rowsOf(doubles), data: () => doubles, of, tools: [which, choices("number", state.number, NUMBERS, (next) => { state.number = next; address.save(); drawDoubles(); })].filter(Boolean) },
-        cells({ rows: heads, columns: heads, value: (i, j) => found.get(named(i, j))?.[state.number] ?? null, name: named, label: "map of double mutants", corner: [`${wild[a - 1]}${a} becomes`, `${wild[b - 1]}${b} becomes`], readout, cell: [24, 18] }),
-        readout, h("p", { class: "note" }, `${number}: ${meaning}.`)),
-      card({ title: "Best double mutants", name: "best-doubles", rows: rowsOf({ mutants: best }), data: () => best },
-        table("numbers of the best double mutants", ["mutant", "#effect", "#singles", "#epistasis"], best.map((one) => [one.mutant, ...["effect", "singles", "epistasis"].map((name) => signed(one[name]))]))))));
-    return undefined;
-  }
+    function singlesCard() {
+      const effects = new Map(singles.mutants.map((one) => [one.mutant, one.effect]));
+      const done = new Set(singles.mutants.map((one) => Number(one.mutant.match(/\d+/)[0]) - 1));
+      const { alphabet, drawn: { wild_type: wild, measured, count } } = singles;
+      const name = (i, j) => `${wild[j]}${j + 1}${alphabet[i]}`;
+      const head = (label, n) => ({
+        id: n, label, number: n === 0 || (n + 1) % 10 === 0 ? String(n + 1) : "", pressed: sentence.pressed.has(n),
+      });
+      const part = measured < count ? `${measured} of ${count} residues` : "";
+      return card({
+        title: "Every single mutant", name: "singles", rows: rowsOfMutants(singles.mutants), data: () => singles, of,
+        part,
+      },
+        sentences(singles.view.about),
+        cells({
+          rows: alphabet.map((label, id) => ({ id, label })), columns: wild.map(head), name, readout: ofSingle,
+          value: (i, j) => effects.get(name(i, j)) ?? null,
+          missing: (j) => (done.has(j) ? "as in the sequence" : "not measured"),
+          press: (i, j) => sentence.list.querySelectorAll("button.word")[j].click(),
+          label: "effects of single changes", corner: [
+            "new residue", "residue of the sequence",
+          ], cell: [16, 14], least: 8.5,
+        }),
+        ofSingle, h(
+          "p", { class: "note" }, `effect: ${about.mutant_numbers.effect}.`), sentences(singles.view.verdict, "lead"));
+    }
 
-  root.append(
-    h("section", { class: "intro" }, h("h1", {}, "What does a change do?"), h("p", {}, "Log-probabilities of mutants under the model, and epistasis: where two changes do not add up.")),
-    sentence.element, h("div", { class: "controls" }, select("Construction", state.construction, about.constructions.map((c) => [c.name, c.label, c.meaning]), (construction) => { state.construction = construction; address.save(); ask(); })), question.problem, double, single,
-    copying(() => about.api.ask("mutants/copy", body())));
-  sentence.begin();
-  return () => sentence.leave();
-}
+    function doublesCards() {
+      const { alphabet, drawn: { wild_type: wild }, pair: [a, b] } = doubles;
+      const found = new Map(doubles.mutants.map((one) => [one.mutant, one]));
+      const change = (place, to) => (wild[place - 1] === to ? [] : [`${wild[place - 1]}${place}${to}`]);
+      const name = (i, j) => [...change(a, alphabet[i]), ...change(b, alphabet[j])].join("+") || "the sequence";
+      const heads = alphabet.map((label, id) => ({ id, label }));
+      const named = (one) => one.map((n) => `${wild[n - 1]}${n}`).join(" and ");
+      const which = pairs().length > 1
+        && select(
+          "Pair", `${a}-${b}`, pairs().map((one) => [one.join("-"), named(one)]), (next) => page.set({ pair: next }));
+      const offered = numbersOf(about).map(([number, meaning]) => [number, number, meaning]);
+      const tools = [which, choices("number", state.number, offered, (number) => page.set({ number }, { ask: false }))];
+      const [table] = doubles.view.tables;
+      return h("div", { class: "columns" },
+        card({
+          title: `Double mutants of ${named([a, b])}`, label: "double mutants", name: "doubles",
+          rows: rowsOfMutants(doubles.mutants), data: () => doubles, of, tools,
+        },
+          cells({
+            rows: heads, columns: heads, name, readout: ofDouble,
+            value: (i, j) => found.get(name(i, j))?.[state.number] ?? null,
+            label: "map of double mutants", corner: [
+              `${wild[a - 1]}${a} becomes`, `${wild[b - 1]}${b} becomes`,
+            ], cell: [24, 18],
+          }),
+          ofDouble, h("p", { class: "note" }, `${state.number}: ${about.mutant_numbers[state.number]}.`)),
+        card({ title: "Best mutants", name: "best-doubles", rows: () => rowsOf(table), data: () => doubles },
+          sentences(doubles.view.about), drawnTable(table, { label: "numbers of the best double mutants" }),
+          sentences([...table.notes, ...doubles.view.verdict])));
+    }
+
+    return {
+      body,
+      ask,
+      controls: () => [page.option("construction", { label: "Construction" })],
+      cards: () => [doubles && doublesCards(), singles && singlesCard()],
+      tell: () => {
+        const mutants = [...(doubles?.mutants ?? []), ...singles.mutants].sort((a, b) => b.effect - a.effect);
+        return {
+          by: "effects of mutants, in nats",
+          values: Object.fromEntries(mutants.map((one) => [one.mutant, one.effect])),
+        };
+      },
+      past: () => `${residues().join(", ")} of ${sentence.text}`,
+    };
+  },
+});
