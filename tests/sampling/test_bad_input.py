@@ -197,7 +197,7 @@ def test_a_kernel_alone_refuses_in_one_line(tiny, call, message):
         (["--together", "3"], "--together"),
         (["--kernel", "verified", "--sets", "4"], "use unmask generate --decoder verified"),
         (["--sets", "4"], "--sets is not an option: use unmask generate"),
-        (["--num-return-sequences", "4"], "use unmask generate"),
+        (["--num-return-sequences", "4"], "use --n-texts of unmask generate"),
     ],
 )
 def test_the_command_refuses_in_one_line(tiny_folder, tmp_path, arguments, message):

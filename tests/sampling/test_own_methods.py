@@ -157,12 +157,10 @@ def test_wrong_names_are_one_line(tiny, own, text, sentence, monkeypatch, tmp_pa
 
 
 def test_translate_takes_an_own_decoder(own):
-    from unmask.studies.translation.recipe import METHODS as WAYS
+    from unmask.studies.translation.recipe import WRITERS
 
-    decoder = WAYS.taken("kernel", f"{own}:Leftmost")
-    assert decoder.name == "leftmost"
-    assert WAYS.taken("kernel", "beam").name == "beam"
-    WAYS.brought.clear()
+    assert WRITERS.taken("decoder", f"{own}:Leftmost").name == "leftmost"
+    assert WRITERS.taken("decoder", "beam").name == "beam"
 
 
 def test_a_term_of_the_energy_from_a_file(tiny, tiny_folder, tmp_path):

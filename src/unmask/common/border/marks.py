@@ -156,9 +156,13 @@ class TakesMethod:
             return
         parameter, place = self.other
         others = resolved(place)
-        is_name = isinstance(value, str) and value in others
-        if is_name or others.is_method(value):
-            name = value if isinstance(value, str) else value.name
+        if isinstance(value, str):
+            is_of_other = value in tuple(others)
+            name = value
+        else:
+            is_of_other = others.is_method(value)
+            name = getattr(value, "name", "")
+        if is_of_other:
             raise InputError(
                 f"{name} is a {parameter}",
                 argument=argument,

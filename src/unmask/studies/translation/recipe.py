@@ -15,7 +15,7 @@ from annotated_types import Interval
 from unmask.common.border.calls import checked, settings
 from unmask.common.border.marks import Loaded, ShownType, Written
 from unmask.common.checks import shown
-from unmask.common.errors import InputError, argument_name
+from unmask.common.errors import InputError
 from unmask.common.methods.method import Method, method
 from unmask.common.methods.registry import Registry, Together
 from unmask.common.methods.stored import stored_form
@@ -54,7 +54,7 @@ SWEEPS = 10  # Of a Markov kernel, unless they are given
 LENGTH_BEAM = 5  # Lengths that are decoded, unless their number is given
 
 
-PAIR_FOLDER = f"give a folder that `unmask train` wrote with {argument_name('parallel')}"
+PAIR_FOLDER = "give a folder that `unmask train` wrote for pairs"
 
 
 class PairTranslator:
