@@ -159,7 +159,10 @@ def beside_long_jobs(server: Server, questions: list[Question]) -> None:
     ]
     jobs = {
         "any_order of two sentences": ("score", {"texts": sentences, "score": ["any_order"]}),
-        "an exact joint": ("fill", {"text": "The [MASK] [MASK] at the casino.", "exact": True}),
+        "an exact joint": (
+            "fill",
+            {"text": "The [MASK] [MASK] at the casino.", "candidates": "all"},
+        ),
     }
     for name, (path, body) in jobs.items():
         before = server.load(questions, 1)[0]

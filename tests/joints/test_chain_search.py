@@ -231,7 +231,7 @@ def test_tokens_that_are_ruled_out_have_no_mass_found():
 def test_enough_passes_make_more_than_eight_blanks_exact():
     model = TabularMLM.random(2, EXACT_SITES + 1, seed=4, scale=2.0)
     variants = [Variant(blank(2, EXACT_SITES + 1))]
-    states = 2 ** (EXACT_SITES + 1) - 1
+    states = 10 * (2 ** (EXACT_SITES + 1) - 1)  # of ten fillings, however many are asked for
     expected = brute_force(model, variants)
     search = search_fillings(Conditionals(model), variants, top=1, passes=states)
     assert search.exact

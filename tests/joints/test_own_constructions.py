@@ -96,7 +96,7 @@ def test_own_ones_stand_beside_ours():
     assert list(compared.joints) == ["mrf", "tempered", "flat"]
     assert compared.ranked_by == "flat"
     ranked = unmask.compare(
-        TEXT, constructions=["mrf", Tempered()], construction="tempered", candidates=8
+        TEXT, constructions=["mrf", Tempered()], rank_by="tempered", candidates=8
     )
     assert ranked.ranked_by == "tempered"
     assert "tempered" in ranked.to_dict()["joints"]

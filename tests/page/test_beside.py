@@ -118,8 +118,8 @@ def test_the_head_lists_the_models(page, folders):
     page.until("location.hash.includes('model=1')")
     known = unmask.score([SEQUENCE], "pll", model=str(folders[1])).rows[0]["pll"]
     page.until(
-        "(n) => document.querySelector('[aria-label=scores] td.n')?.textContent === n",
-        f"{known:.2f}",
+        "(n) => document.querySelector(`[aria-label^='scores of'] td.n`)?.textContent === n",
+        f"{known:.3f}",
     )
     page.tab.get_by_label("Beside", exact=True).select_option("0")
     page.until("document.querySelectorAll('.panes svg.profile').length === 2")

@@ -145,6 +145,8 @@ assert unmask.load(sys.argv[1], device="cpu", title="a title").name == "a title"
 typed = ["surprise", "the cat sat .", "--title", "a title", *loaded]
 printed = json.loads(invoke(typed).stdout)["nats"]
 assert printed == unmask.surprise("the cat sat .", model=model).nats > 0
+shown = invoke([word for word in typed if word != "--json"]).stdout.splitlines()
+assert (shown[0], shown[-1].strip()) == ("the cat sat .", f"{printed:.2f}")
 """
 
 pytestmark = pytest.mark.skipif(shutil.which("patch") is None, reason="needs the program patch")

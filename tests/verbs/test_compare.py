@@ -138,3 +138,12 @@ def test_many_constructions_are_compared_in_eighty_columns(tiny_folder):
     lines = invoke(typed, env={"COLUMNS": "80"}).stdout.splitlines()
     assert sum("completion" in line for line in lines) == 3
     assert max(map(len, lines)) <= 80
+
+
+def test_figures_display_without_pyplot(tiny):
+    for figure in (
+        unmask.compare(TWO, tiny, constructions="product,chain").figure(),
+        unmask.dependence(TWO, tiny).figure(),
+    ):
+        assert type(figure).__mro__[1].__module__ == "matplotlib.figure"
+        assert figure._repr_png_().startswith(b"\x89PNG")

@@ -1060,9 +1060,26 @@ class Starts61(Fillings61):
 
     def do_sample(self, model: Any, start: Any = None, **options: Any) -> Result:
         """Samples of chains."""
-        if start is not None:
-            options["start"] = getattr(start, "init", "random")
+        given = {} if start is None else vars(start)
+        if "init" in given:
+            options["start"] = given["init"]
+        elif given.get("random_start"):
+            options["start"] = "random"
+        template = options.get("template")
+        options |= self.limits_of(model, template, given)
         return self.public("sample")(model=model, **options)
+
+    def limits_of(self, model: Any, template: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The tokens that may stand in blanks; positions of tokens become numbers of blanks."""
+        limits = {}
+        if "alphabet" in given:
+            limits["alphabet"] = given["alphabet"]
+        if "allow" in given:
+            blanks = list(model.cloze(template).block)
+            limits["allow"] = {
+                blanks.index(position) + 1: tokens for position, tokens in given["allow"].items()
+            }
+        return limits
 
     def do_generated(
         self, model: Any, kernel: Any, n_texts: int, seed: int = 0, **options: Any
@@ -1070,13 +1087,7 @@ class Starts61(Fillings61):
         """Texts of a decoder."""
         start = options.pop("start", None)
         if start is not None:
-            options["alphabet"] = getattr(start, "alphabet", None)
-            allow = getattr(start, "allow", None)
-            if allow is not None:
-                blanks = list(model.cloze(options["template"]).block)
-                options["allow"] = {
-                    blanks.index(position) + 1: tokens for position, tokens in allow.items()
-                }
+            options |= self.limits_of(model, options["template"], vars(start))
         return super().do_generated(model, kernel, n_texts, seed, **options)
 
     def parts(self, result: Any) -> Mapping[str, Any] | None:

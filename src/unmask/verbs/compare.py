@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp
-from typing import TYPE_CHECKING, Annotated, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Written
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from unmask.verbs.blanked_texts import BlankedText
 
 ABOUT_GOLD = "* the tokens given"
+TOKENS_SHOWN = 12  # Along each edge of a heat map
+LABELLED_CELLS = 8  # Of a heat map
 
 
 @dataclass(frozen=True)
@@ -314,16 +316,82 @@ class Comparison(Result):
         the last one compared).
         """
         from unmask.joints.registry import DEFAULT, INDEPENDENT
-        from unmask.verbs.pair_plots import pair_joints
 
         shown = [self.joints.get(INDEPENDENT), self.joints.get(DEFAULT)]
         joints = [joint for joint in shown if joint is not None]
         if not joints:
             joints = list(self.joints.values())[-1:]
-        return pair_joints(joints, title=self.text)
+        return _heat_maps(joints, title=self.text)
 
     def __repr__(self) -> str:
         return f"Comparison({self.text!r}, {', '.join(self.joints)}; ranked by {self.ranked_by})"
+
+
+def _heat_maps(joints: Sequence[Joint], title: str) -> Figure:
+    """Heat maps of joints of two blanks over the same tables, one panel each, on one scale.
+
+    They show the TOKENS_SHOWN tokens of each blank with the highest marginal probability on
+    average over the joints; the LABELLED_CELLS most probable cells have their number in them. The
+    text is drawn as it is, without LaTeX: a dollar sign in it is not mathematics.
+    """
+    from unmask.common.excerpts import around_blanks
+    from unmask.common.figures import Figure, PowerNorm
+    from unmask.joints.joint import mutual_information
+
+    if any(joint.sites != 2 for joint in joints):
+        raise InputError(
+            f"a heat map needs two blanks, these joints have {joints[0].sites}: leave the"
+            " figure out"
+        )
+    rows, columns = (_likely_on_average(joints, blank) for blank in (0, 1))
+    index = (rows.repeat_interleave(len(columns)), columns.repeat(len(rows)))
+    percentages = []
+    for joint in joints:
+        cells = joint.log_tile(index).double().exp()
+        percentages.append(100 * cells.reshape(len(rows), len(columns)).cpu())
+    brightest = max(float(cells.max()) for cells in percentages)
+    figure = Figure(figsize=(1.2 + 4.6 * len(joints), 5.4), layout="constrained")
+    panels = figure.subplots(1, len(joints), sharey=True, squeeze=False)[0]
+    for joint, cells, panel in zip(joints, percentages, panels, strict=True):
+        norm = PowerNorm(0.5, 0, brightest)
+        image = panel.imshow(cells.numpy(), cmap="Blues", norm=norm, aspect="auto")
+        information = abs(mutual_information(joint))
+        panel.set_title(f"{joint.name}: mutual information {information:.2f} nats", fontsize=11)
+        names = _names(joint, 1, columns)
+        panel.set_xticks(range(len(columns)), names, rotation=60, ha="right", parse_math=False)
+        panel.set_xlabel("second blank")
+        _label_cells(panel, cells, brightest)
+    panels[0].set_yticks(range(len(rows)), _names(joints[0], 0, rows), parse_math=False)
+    panels[0].set_ylabel("first blank")
+    figure.colorbar(image, ax=panels, label="probability (%)", shrink=0.8)
+    figure.suptitle(around_blanks(title, 40 + 40 * len(joints)), parse_math=False)
+    return figure
+
+
+def _likely_on_average(joints: Sequence[Joint], blank: int) -> Tensor:
+    """The places of the candidates of a blank with the highest marginals, on average over the
+    joints.
+    """
+    from unmask.common.lazy import torch
+
+    marginals = torch.stack([joint.marginals()[blank] for joint in joints]).mean(0)
+    return marginals.topk(min(TOKENS_SHOWN, len(marginals))).indices
+
+
+def _names(joint: Joint, blank: int, places: Tensor) -> list[str]:
+    """The candidates of a blank at these places, as people read them."""
+    candidates = joint.tables.candidates[blank]
+    return [joint.tables.spelled(blank, int(candidates[place])) for place in places]
+
+
+def _label_cells(panel: Any, cells: Tensor, brightest: float) -> None:
+    """Write the most probable cells' numbers into them, white where the colour is dark."""
+    most_probable = cells.flatten().topk(min(LABELLED_CELLS, cells.numel())).indices
+    for place in most_probable.tolist():
+        row, column = divmod(place, cells.shape[1])
+        value = float(cells[row, column])
+        colour = "white" if value > brightest / 3 else "black"
+        panel.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=7, color=colour)
 
 
 TARGETS = "The words that belong in the blanks, one for each: they are measured."

@@ -253,7 +253,8 @@ def diagnose(run: Runs, judge: Judge = None) -> Diagnoses:
             write_diagnosis(one, one.folder, diagnosis)
     names = []
     for place, one in enumerate(sampled, 1):
-        names.append(f"run {place}" if one.folder is None else str(one.folder))
+        name = f"run {place}" if one.folder is None else str(one.folder)
+        names.append(name)
     return Diagnoses(names, diagnoses, [one.folder for one in sampled])
 
 

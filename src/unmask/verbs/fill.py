@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from unmask.joints.kept_fillings import KeptFillings
     from unmask.models.masked_lm import MaskedLM
     from unmask.models.text.answers import ReadAnswer
-    from unmask.models.text.blanks import Blank, TextReading
+    from unmask.models.text.blanks import TextReading
     from unmask.models.text.constraints import Constraints, NamedWords
     from unmask.models.text.filled_text import FilledText
     from unmask.tables import candidates as candidate_sets
@@ -565,37 +565,30 @@ class _Question(NamedTuple):
 
         from unmask.joints.filling_search.text_search import TextSearch
         from unmask.models.text.answers import read_answer
-        from unmask.models.text.blanks import has_several_lengths
+        from unmask.models.text.blanks import blanks_and_readings, has_several_lengths
         from unmask.models.text.constraints import Constraints
         from unmask.tables.conditionals import regular_tokens
         from unmask.verbs.blanked_texts import refuse_all_of_alphabet
 
         model = self.model
-        has_lengths = has_several_lengths(text)
-        blanks, readings = self._blanks_and_readings(text, has_lengths)
-        searches = is_searched(
-            has_lengths,
-            blanks=len(blanks),
-            construction=self.construction,
-            candidates=self.candidates,
-            search=self.search,
-            given=self.words.given,
+        blanks, readings = blanks_and_readings(
+            model.words, text, positions=self.positions, max_length=model.max_length
         )
+        is_searched = self._is_searched(has_several_lengths(text), len(blanks))
         support = regular_tokens(model)
         if self.letters is not None:
             support = torch.tensor(self.letters, device=model.device)
         constraints = Constraints(model, blanks, self.words)
         answers = [read_answer(model.words, blanks, readings, answer) for answer in self.answers]
-        self._refuse_impossible_answers(answers, constraints, set(support.tolist()))
+        for answer in answers:
+            constraints.refuse_impossible(answer, support)
         gold = readings[0].cloze.gold
-        if gold is not None:
-            is_in_support = set(gold) <= set(support.tolist())
-            if not is_in_support or constraints.broken([(token,) for token in gold]):
-                gold = None
+        if gold is not None and not constraints.allows_tokens(gold, support):
+            gold = None
         read = _ReadText(
             text=text, readings=readings, constraints=constraints, answers=answers, gold=gold
         )
-        if searches:
+        if is_searched:
             searched = TextSearch.of(model, readings, constraints, support)
             self._refuse_mass_of_sampled_orders(searched)
             return replace(read, searched=searched)
@@ -614,59 +607,43 @@ class _Question(NamedTuple):
             self.model, text, cloze, self.candidates, letters=self.letters, force=self.force
         )
 
-    def _blanks_and_readings(
-        self, text: str, has_lengths: bool
-    ) -> tuple[Sequence[Blank], list[TextReading]]:
-        """The blanks of a text and its readings: one reading, unless it has [WORD] or [GAP]."""
-        from unmask.models.text.blanks import (
-            Blank,
-            TextReading,
-            cloze_of,
-            read_blanks,
-            readings_of,
-        )
+    def _is_searched(self, has_lengths: bool, blanks: int) -> bool:
+        """Whether the fillings of a text are searched, or its joint is a table; raises if it
+        would need both.
 
-        words = self.model.words
-        longest = self.model.max_length
+        has_lengths   it has [WORD] or [GAP]
+        blanks        how many it has
+        """
+        from unmask.joints.registry import SEARCHED
+
+        given_for_table = {
+            "construction": self.construction is not None,
+            "candidates": self.candidates is not None,
+            "given": bool(self.words.given),
+        }
         if has_lengths:
-            if self.positions is not None:
-                raise InputError(
-                    "name tokens of a whole text, and this one has [WORD] or [GAP]",
-                    argument="positions",
-                    use="leave them out",
-                )
-            blanks = read_blanks(words, text)
-            return blanks, readings_of(words, text, blanks, longest)
-        cloze = cloze_of(words, text, positions=self.positions, max_length=longest)
-        one_each = TextReading(cloze, (1,) * len(cloze.block))
-        if self.positions is None:
-            return read_blanks(words, text), [one_each]
-        first = len(words.around()[0])  # the place of the text's first token
-        blanks = [
-            Blank(
-                kind="token", least=1, most=1, at_start=place == first, after_space=place != first
-            )
-            for place in cloze.block
-        ]
-        return blanks, [one_each]
-
-    def _refuse_impossible_answers(
-        self, answers: Sequence[ReadAnswer], constraints: Constraints, support: set[int]
-    ) -> None:
-        """Raise for an answer outside the alphabet, or one that a constraint leaves out."""
-        for answer in answers:
-            for token in answer.tokens:
-                if token not in support:
-                    shown = self.model.words.token(token)
+            for name, is_given in given_for_table.items():
+                if is_given:
                     raise InputError(
-                        f"the answer {answer.answer!r} has {shown!r}, which is not in the"
-                        " alphabet: add it, or choose another"
+                        "is not used with [WORD] or [GAP], whose fillings are searched over the"
+                        f" whole vocabulary by {SEARCHED}",
+                        argument=name,
+                        use="leave one of the two out",
                     )
-            why = constraints.broken(answer.parts)
-            if why:
-                raise InputError(
-                    f"the answer {answer.answer!r} {why}: leave it out, or loosen the constraints"
-                )
+            return True
+        if self.search is not None:
+            return True
+        if self.construction is not None or self.candidates is not None:
+            return False
+        if blanks < MANY:
+            return False
+        if self.words.given:
+            raise InputError(
+                f"needs a table, and {blanks} blanks are searched",
+                argument="given",
+                use=f"give {argument_name('candidates')} or {argument_name('construction')}, too",
+            )
+        return True
 
     def _refuse_mass_of_sampled_orders(self, searched: TextSearch) -> None:
         """Raise if the search is to find a mass, and can only estimate it."""
@@ -699,53 +676,6 @@ class _Question(NamedTuple):
         for name, is_given in given.items():
             if is_given:
                 raise InputError(why, argument=name, use="leave it out")
-
-
-def is_searched(
-    has_lengths: bool,
-    *,
-    blanks: int,
-    construction: Construction | None,
-    candidates: candidate_sets.Candidates,
-    search: Search | None,
-    given: Mapping[int, str],
-) -> bool:
-    """Whether the fillings of a text are searched, or its joint is a table; raises if it would
-    need both.
-
-    has_lengths   it has [WORD] or [GAP]
-    blanks        how many it has
-    """
-    from unmask.joints.registry import SEARCHED
-
-    given_for_table = {
-        "construction": construction is not None,
-        "candidates": candidates is not None,
-        "given": bool(given),
-    }
-    if has_lengths:
-        for name, is_given in given_for_table.items():
-            if is_given:
-                raise InputError(
-                    "is not used with [WORD] or [GAP], whose fillings are searched over the whole"
-                    f" vocabulary by {SEARCHED}",
-                    argument=name,
-                    use="leave one of the two out",
-                )
-        return True
-    if search is not None:
-        return True
-    if construction is not None or candidates is not None:
-        return False
-    if blanks < MANY:
-        return False
-    if given:
-        raise InputError(
-            f"needs a table, and {blanks} blanks are searched",
-            argument="given",
-            use=f"give {argument_name('candidates')} or {argument_name('construction')}, too",
-        )
-    return True
 
 
 # ---- from texts to answers ----
@@ -859,26 +789,6 @@ def _from_table(question: _Question, one: _ReadText, tables: Tables) -> Filling:
     if one.gold is not None and not any(completion.is_gold for completion in completions):
         notes.append(f"what stood in the blanks is not among the candidates: {_more(question)}")
     return replace(answer, completions=completions, answers=answers, notes=notes)
-
-
-def completions_of_table(
-    model: MaskedLM, cloze: Cloze, joint: Joint, product: Joint, top: int
-) -> list[Completion]:
-    """The `top` most probable fillings of a joint, and the gold one after them if it is known.
-
-    product   the joint of independent blanks over the same tables
-    """
-    from unmask.joints.kept_fillings import KeptFillings
-
-    listed = _TableFillings(
-        model=model,
-        cloze=cloze,
-        kept=KeptFillings(joint),
-        product=product,
-        log_given=0.0,
-        log_product_given=0.0,
-    )
-    return listed.completions(top, cloze.gold)
 
 
 def _more(question: _Question) -> str:

@@ -107,8 +107,9 @@ class SampleRun(ChainSamples, Result):
     def last(self) -> list[dict[str, Any]]:
         """The last sample of each chain: chain, sweep, text, energy, passes."""
         rows = self.samples.last_of_each_chain().rows()
-        names = ("chain", "sweep", "text", "energy", "passes")
-        return [{name: row[name] for name in names} for row in rows]
+        for row in rows:
+            del row["length"], row["ids"]
+        return rows
 
     @cached_property
     def diagnosis(self) -> unmask.Diagnosis:
@@ -159,8 +160,8 @@ class SampleRun(ChainSamples, Result):
         return [f"{samples} are in {file}, figures in {self.folder / 'figures'}"]
 
     def __repr__(self) -> str:
-        kernel, energy = self.settings.kernel.label, self.settings.energy.name
-        return f"SampleRun({kernel}, {energy} energy, {len(self.samples):,} samples)"
+        what = f"{self.settings.kernel.label}, {self.settings.energy.name} energy"
+        return f"SampleRun({what}, {len(self.samples):,} samples)"
 
 
 @checked
@@ -222,6 +223,7 @@ def sample(
     # `checked` turned names and functions into objects
     whole = energy if isinstance(energy, Energy) else trusted(Energy, kind=energy)
     starts = starts_of(start)
+    tokens = () if alphabet is None else tokens_of_alphabet(alphabet)
     if length is not None and starts not in STARTS:
         raise InputError(
             "is not used with texts to start from",
@@ -240,7 +242,7 @@ def sample(
         thin=thin,
         start=starts,
         allow=allow,
-        alphabet=() if alphabet is None else tokens_of_alphabet(alphabet),
+        alphabet=tokens,
     )
     from unmask.runs.folder import output_folder
     from unmask.sampling.chains.drawing import draw_samples

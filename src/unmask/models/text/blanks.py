@@ -349,3 +349,39 @@ def _with_gold(ids: Sequence[int], blanks: Sequence[int], words: Sequence[Sequen
         block.extend(range(start, len(widened)))
     gold = tuple(token for word in words for token in word)
     return cloze_of_ids(widened, block, gold)
+
+
+def blanks_and_readings(
+    tokenizer: TextTokenizer, text: str, positions: Places | None, max_length: int | None
+) -> tuple[list[Blank], list[TextReading]]:
+    """The blanks of a text and its readings: one reading, unless it has [WORD] or [GAP].
+
+    positions   of a whole text: its tokens that become the blanks, as `cloze_of` takes them
+    """
+    if has_several_lengths(text):
+        if positions is not None:
+            raise InputError(
+                "name tokens of a whole text, and this one has [WORD] or [GAP]",
+                argument="positions",
+                use="leave them out",
+            )
+        blanks = read_blanks(tokenizer, text)
+        return blanks, readings_of(tokenizer, text, blanks, max_length)
+    cloze = cloze_of(tokenizer, text, positions=positions, max_length=max_length)
+    one_token_each = TextReading(cloze, (1,) * len(cloze.block))
+    if positions is None:
+        return read_blanks(tokenizer, text), [one_token_each]
+    first = len(tokenizer.around()[0])  # the place of the text's first token
+    blanks = []
+    for place in cloze.block:
+        begins_text = place == first
+        blanks.append(
+            Blank(
+                kind="token",
+                least=1,
+                most=1,
+                at_start=begins_text,
+                after_space=not begins_text,
+            )
+        )
+    return blanks, [one_token_each]

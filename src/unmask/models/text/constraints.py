@@ -26,6 +26,7 @@ from unmask.models.text.word_marks import WordMarks
 
 if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
+    from unmask.models.text.answers import ReadAnswer
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,28 @@ class Constraints:
                 spelled = self.spelled(b, ids) or " ".join(self.model.words.tokens(ids))
                 return f"has {spelled!r} at blank {b + 1}, which {why}"
         return None
+
+    def refuse_impossible(self, answer: ReadAnswer, support: Tensor) -> None:
+        """Raise for an answer with a token outside the support, or one that a constraint leaves
+        out.
+        """
+        in_support = set(support.tolist())
+        for token in answer.tokens:
+            if token not in in_support:
+                raise InputError(
+                    f"the answer {answer.answer!r} has {self.model.words.token(token)!r}, which is"
+                    " not in the alphabet: add it, or choose another"
+                )
+        why = self.broken(answer.parts)
+        if why:
+            raise InputError(
+                f"the answer {answer.answer!r} {why}: leave it out, or loosen the constraints"
+            )
+
+    def allows_tokens(self, tokens: Sequence[int], support: Tensor) -> bool:
+        """Whether a filling with one token at each blank is in the support and breaks nothing."""
+        is_in_support = set(tokens) <= set(support.tolist())
+        return is_in_support and not self.broken([(token,) for token in tokens])
 
     def _broken_at(self, b: int, ids: tuple[int, ...]) -> str:
         """The constraint that the tokens of blank b break, in words; empty if they break none."""

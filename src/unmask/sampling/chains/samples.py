@@ -114,9 +114,10 @@ def samples_of_sweeps(sweeps: Sequence[SweepRows], model: MaskedLM) -> Samples:
 
 def joined(parts: Sequence[Samples]) -> Samples:
     """The samples of all parts, ordered by chain and then by sweep."""
-    columns = [part.columns() for part in parts]
-    names = [one.name for one in fields(Samples)]
-    whole = {name: np.concatenate([part[name] for part in columns]) for name in names}
+    whole = {}
+    for one in fields(Samples):
+        columns = [getattr(part, one.name) for part in parts]
+        whole[one.name] = np.concatenate(columns)
     order = np.lexsort((whole["sweep"], whole["chain"]))
     return Samples(**whole).of(order)
 

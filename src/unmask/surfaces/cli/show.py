@@ -45,6 +45,8 @@ def print_result(screen: Console, result: Result, write: NameWriter = in_python)
         separated = True
     if verdict and separated:
         screen.print()
+    if not (result.heading or about or tables or verdict):  # a part of another result
+        screen.print(repr(result))
     bullet = "- " if len(verdict) > 1 else ""
     for sentence in verdict:
         _print_sentence(screen, written_by(write, sentence), bullet)
@@ -127,7 +129,9 @@ def _print_in_groups(screen: Console, columns: list[Column], rows: list[list[str
         if first_number == 1:
             left = screen.width - _taken(widths[start:end])
             of_group[0] = max(least_of_names, min(widths[0], left))
-        cells = [[Text(row[place]) for place in places] for row in rows]
+        cells = []
+        for row in rows:
+            cells.append([Text(row[place]) for place in places])
         _print_columns(screen, [columns[place] for place in places], cells, of_group)
         start = end
 
@@ -196,7 +200,8 @@ def _print_row(
     """
     folded = []
     for cell, width in zip(cells, widths, strict=True):
-        folded.append(list(cell.wrap(screen, max(1, width), overflow="fold")) or [Text()])
+        lines = list(cell.wrap(screen, max(1, width), overflow="fold"))
+        folded.append(lines or [Text()])  # an empty text has no line
     height = max(len(lines) for lines in folded)
     beside_text = len(columns) > 1 and columns[-1].text
     for line in range(height):

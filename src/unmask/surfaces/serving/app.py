@@ -219,7 +219,8 @@ def _add_stream(
 
         def work(emit: Emit) -> None:
             for event, value in watch(settings, model):
-                emit(event, described(value) if isinstance(value, Result) else value)
+                is_result = isinstance(value, Result)
+                emit(event, described(value) if is_result else value)
 
         return jobs.stream(work)
 
@@ -263,9 +264,10 @@ def _invalid(first: Any) -> str:
     """Where a request does not fit its schema, what is there, and what should be."""
     path = ".".join(str(part) for part in first["loc"] if part != "body")
     if first["type"] == "string_too_long":
-        given, most = len(first["input"]), first["ctx"]["max_length"]
+        length = len(first["input"])
+        most = first["ctx"]["max_length"]
         return (
-            f"{path} has {given:,} characters, and the page takes {most:,}: shorten it, or"
+            f"{path} has {length:,} characters, and the page takes {most:,}: shorten it, or"
             f" {COMMAND}"
         )
     where = (
@@ -284,24 +286,30 @@ def _refusal(status: int, line: str, headers: Any = None) -> JSONResponse:
 
 
 def _about(model: MaskedLM, name: str) -> dict[str, Any]:
+    """What the page has to know of the model that is called `name` on the command line."""
     whole_words = False
     with suppress(InputError):  # of a tokenizer that does not mark where a word begins
         whole_words = bool(WordMarks(model.words, model.words.size))
+    called: str | None = name  # as the copies of questions name it
+    shown = Path(name).name or name
+    if name == BUNDLED:
+        called = None
+        shown = "the bundled English model"
+    elif Path(name).exists():
+        called = str(Path(name).resolve())
+    kinds = []
+    for kind, sign, text in KINDS:
+        kinds.append({"name": kind, "sign": sign, "text": text, "extent": EXTENTS[kind]})
     return {
         "version": __version__,
-        "model": "the bundled English model" if name == BUNDLED else Path(name).name or name,
-        "given": (
-            None if name == BUNDLED else str(Path(name).resolve()) if Path(name).exists() else name
-        ),
+        "model": shown,
+        "given": called,
         "vocabulary": len(model.regular_ids),
         "longest": model.max_length,
         "by_character": model.words.by_character,
         "whole_words": whole_words,
         "examples": examples_for(model.words),
-        "kinds": [
-            {"name": kind, "sign": sign, "text": text, "extent": EXTENTS[kind]}
-            for kind, sign, text in KINDS
-        ],
+        "kinds": kinds,
         "options": {name: controls(name) for name, one in ENDPOINTS.items() if one.verb},
         "copied": list(COPIED),
         "mutant_numbers": MUTANT_NUMBERS,

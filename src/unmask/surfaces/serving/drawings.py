@@ -194,7 +194,8 @@ def drawn_dependence(
             if model.mask_id not in (gold[i], gold[j]):
                 stood = [gold[i], gold[j]]
             product = derived(joint.tables, named(INDEPENDENT))
-            pair["map"] = pair_map(joint, product, cells_of(model, PAIR_CELLS), stood)
+            cells = cells_of(model, PAIR_CELLS)
+            pair["map"] = pair_map(joint, product, cells=cells, gold=stood)
             pair["incompatibility"] = incompatibility(joint.tables)
         pairs.append(pair)
     return {

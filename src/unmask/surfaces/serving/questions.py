@@ -169,8 +169,14 @@ class Answers:
         if given and len(given) == 1:
             ((number, word),) = given.items()
             pinned = pinned_token(filling.joint, number - 1, word)
-        shown = cells_of(self.model, cells)
-        return described(filling, pair_map(filling.joint, filling.product, shown, gold, pinned))
+        drawn = pair_map(
+            filling.joint,
+            filling.product,
+            cells=cells_of(self.model, cells),
+            gold=gold,
+            pinned=pinned,
+        )
+        return described(filling, drawn)
 
     def compare(self, given: Values, progress: Progress | None = None) -> Answer:
         compared = self.result("compare", given, progress=within_limits(progress))
@@ -368,10 +374,13 @@ def _table(rows: list[Answer]) -> Answer:
     """Rows as a table: the columns, the values, and how they are shown. A column of reasons is
     there if a row has one.
     """
-    names = dict.fromkeys(
-        name for row in rows for name, value in row.items() if name != "reason" or value
-    )
-    values = [[row.get(name) for name in names] for row in rows]
+    names: dict[str, None] = {}  # in the order in which they come
+    for row in rows:
+        for name, value in row.items():
+            is_empty_reason = name == "reason" and not value
+            if not is_empty_reason:
+                names[name] = None
+    values = [list(map(row.get, names)) for row in rows]
     columns = []
     for place, name in enumerate(names):
         of_texts = any(isinstance(row[place], str) for row in values)

@@ -238,8 +238,12 @@ def _control(option: Option, narrowed: Any, offered: tuple[int, ...]) -> dict[st
     parameter  the option whose methods have it, and `readers` their names; empty for any method
     """
     found = DEFAULT_IN_HELP.search(option.help)
-    types = kinds(option.annotation if narrowed is None else narrowed)
-    literals = [value for kind in types if get_origin(kind) is Literal for value in get_args(kind)]
+    annotation = option.annotation if narrowed is None else narrowed
+    types = kinds(annotation)
+    literals: list[Any] = []
+    for kind in types:
+        if get_origin(kind) is Literal:
+            literals += get_args(kind)
     choices = _methods(option) + [(str(value), str(value), "") for value in literals]
     bounds = [one for one in [*marks(narrowed), *marks(option.annotation)] if _is_bounds(one)]
     return {
@@ -283,10 +287,11 @@ def _is_bounds(one: Any) -> bool:
 
 def _range(bounds: list[Interval], is_whole: bool) -> dict[str, Any] | None:
     """The narrowest of some bounds; None without any."""
-    least: list[Any] = [one.gt if one.ge is None else one.ge for one in bounds]
-    most: list[Any] = [one.lt if one.le is None else one.le for one in bounds]
-    lower = [value for value in least if value is not None]
-    upper = [value for value in most if value is not None]
+    lower: list[Any] = []
+    upper: list[Any] = []
+    for one in bounds:
+        lower += [value for value in (one.ge, one.gt) if value is not None]
+        upper += [value for value in (one.le, one.lt) if value is not None]
     if not lower or not upper:
         return None
     return {"min": max(lower), "max": min(upper), "step": 1 if is_whole else "any"}

@@ -11,7 +11,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import read_blanks
 from unmask.scoring.encoding import spaced_words
 
-BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
+BLANKS_AS_TYPED = r"\[MASK\]|\[WORD(?::[\d\s-]*)?\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """The blanks of the page; the verbs take the first three of them and the model's own mask token."""
 EXTENTS = {"token": "one token", "word": "a whole word", "gap": "1 to 3 tokens"}
 KINDS = [("token", "", "[MASK]"), ("word", "w", "[WORD]"), ("gap", "g", "[GAP:1-3]")]
@@ -50,54 +50,64 @@ class TypedTexts:
 
     def sequence(self, text: str) -> str:
         """A text as a model of single letters reads it; any other text as it is."""
-        if not self.model.words.by_character:
+        words = self.model.words
+        if not words.by_character:
             return text
-        lines = [line for line in text.splitlines() if not line.startswith(">")] or [
-            re.sub(r"^>.*", "", text)
-        ]
-        parts = re.split(rf"({self.blanks.pattern})", "".join("".join(lines).split()))
+        lines = [line for line in text.splitlines() if not line.startswith(">")]
+        if not lines:  # a header of FASTA alone, which is left out
+            lines = [re.sub(r"^>.*", "", text)]
+        letters = "".join("".join(lines).split())
+        parts = re.split(rf"({self.blanks.pattern})", letters)  # every second one is a blank
+        between = "".join(parts[::2])
         with suppress(InputError):
-            if (
-                not any(parts[::2])
-                or self.model.words.unknown_id
-                not in self.model.words.tokens_of("".join(parts[::2])).ids
-            ):
-                return "".join(parts)
-        return "".join(part if n % 2 else part.upper() for n, part in enumerate(parts))
+            is_known = not between or words.unknown_id not in words.tokens_of(between).ids
+            if is_known:
+                return letters
+        for place in range(0, len(parts), 2):
+            parts[place] = parts[place].upper()
+        return "".join(parts)
 
     def _kind(self, typed: str) -> tuple[str, str]:
         """The kind of a blank, and how many tokens it takes, in words."""
         with suppress(InputError):
-            if (blank := read_blanks(self.model.words, typed)[0]).kind == "gap":
-                tokens = (
-                    f"{blank.least} to {blank.most}"
-                    if blank.most > blank.least
-                    else str(blank.least)
-                )
-                return "gap", f"{tokens} token{'s' if blank.most > 1 else ''}"
+            blank = read_blanks(self.model.words, typed)[0]
+            if blank.kind == "gap":
+                several = "s" if blank.most > 1 else ""
+                tokens = str(blank.least)
+                if blank.most > blank.least:
+                    tokens = f"{blank.least} to {blank.most}"
+                return "gap", f"{tokens} token{several}"
         kind = {"[WORD": "word", "[GAP:": "gap"}.get(typed[:5], "token")
         return kind, EXTENTS[kind]
 
     def _words(self, text: str, offset: int) -> list[Word]:
+        """The words of a text without blanks, which stands at `offset` in the whole text."""
         if not text.strip():
             return []
-        tokens, unknown, words = self.model.words.tokens_of(text), self.model.words.unknown_id, []
-        spans = [
-            (tokens.spans[places[0]][0], tokens.spans[places[-1]][1], places)
-            for places in by_word(tokens)
-        ]
-        for start, end, places in spans or [(a, b, [0]) for a, b in spaced_words(text)]:
-            start += len(text[start:end]) - len(text[start:end].lstrip())
-            shown = {
-                "text": text[start:end],
-                "start": offset + start,
-                "end": offset + end,
-                "pieces": len(places),
-            }
-            known = unknown not in [tokens.ids[place] for place in places]
-            first = tokens.inside[0]  # special tokens stand before it, and are not counted
-            positions = [place - first + 1 for place in places]
-            words.append({**shown, "blank": None, "known": known, "positions": positions})
+        tokens = self.model.words.tokens_of(text)
+        first = tokens.inside[0]  # special tokens stand before it, and are not counted
+        spans = []
+        for places in by_word(tokens):
+            start = tokens.spans[places[0]][0]
+            end = tokens.spans[places[-1]][1]
+            spans.append((start, end, places))
+        if not spans:  # a tokenizer that does not know words
+            spans = [(start, end, [0]) for start, end in spaced_words(text)]
+        words: list[Word] = []
+        for start, end, places in spans:
+            word = text[start:end].lstrip()
+            unknown = self.model.words.unknown_id in [tokens.ids[place] for place in places]
+            words.append(
+                {
+                    "text": word,
+                    "start": offset + end - len(word),
+                    "end": offset + end,
+                    "pieces": len(places),
+                    "blank": None,
+                    "known": not unknown,
+                    "positions": [place - first + 1 for place in places],
+                }
+            )
         return words
 
 

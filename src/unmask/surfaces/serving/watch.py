@@ -11,6 +11,7 @@ from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Enough
 from unmask.sampling.chains.assembling import assemble
+from unmask.sampling.chains.drawing import FIRST_LOOK
 from unmask.sampling.chains.generating import draws_of
 from unmask.sampling.chains.group_run import DecoderRun, GroupRun
 from unmask.sampling.chains.groups import group_runs
@@ -20,10 +21,6 @@ from unmask.sampling.settings import GenerateSettings, SampleSettings
 from unmask.verbs.generate import generation_of
 from unmask.verbs.sample import SampleRun
 
-FIRST_DIAGNOSIS = 4
-"""Sweeps after which a run is diagnosed for the first time: fewer draws say nothing. It is
-diagnosed again after twice as many, and so on, and at its end.
-"""
 Event = tuple[str, Any]
 Move = dict[str, Any]
 """One chain's part of a `stepped` event; see `watch_chains`."""
@@ -39,7 +36,7 @@ def watch_chains(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
               accepted
     swept     after a sweep: texts, energies, passes, and the shares of steps accepted and novel
               so far
-    partial   the `SampleRun` of the sweeps so far
+    partial   the `SampleRun` of the sweeps so far, as often as `unmask.sample` gives it
     answer    the `SampleRun` of all sweeps, or of those before the model raised `Enough`
 
     The samples are those of `unmask.sample`, token for token. The model is asked for logits
@@ -52,7 +49,7 @@ def watch_chains(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
     yield "begun", {**_start(run, model), "energies": energies, "sweeps": settings.sweeps}
     sweeps: list[SweepRows] = []
     snapshot = run.snapshot()
-    next_diagnosis = FIRST_DIAGNOSIS
+    next_diagnosis = FIRST_LOOK
     try:
         while run.done < settings.sweeps:
             sweep = run.done + 1

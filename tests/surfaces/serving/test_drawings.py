@@ -1,18 +1,15 @@
-"""The map of two blanks against the enumerated joint, and its view in a notebook."""
+"""The map of two blanks, which the page draws, against the enumerated joint."""
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
 
-import unmask
 from unmask.common.cloze import Cloze
 from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
+from unmask.surfaces.serving.drawings import pair_map
 from unmask.tables.unary import unary_tables
-from unmask.verbs.pair_plots import pair_map
-
-TWO = "the [MASK] sat on the [MASK] ."
 
 
 def joints(model, construction):
@@ -23,7 +20,7 @@ def joints(model, construction):
 @pytest.mark.parametrize("construction", ["balanced", "chain", "mrf"])
 def test_the_whole_map_is_the_joint(construction):
     joint, product = joints(TabularMLM.random(5, 2, seed=4), construction)
-    figure = pair_map(joint, product, shown=5)
+    figure = pair_map(joint, product, cells=5)
     rows, columns = (torch.tensor(axis["ids"]) for axis in figure["axes"])
     assert_allclose(figure["joint"], joint.dense().exp()[rows][:, columns])
     assert_allclose(figure["product"], product.dense().exp()[rows][:, columns])
@@ -37,7 +34,7 @@ def test_a_small_map_has_the_tokens_that_are_likely_on_average_of_both_laws():
     other = 0
     for seed in range(20):
         joint, product = joints(TabularMLM.random(9, 2, seed=seed), "chain")
-        figure = pair_map(joint, product, shown=4, gold=[0, 1])
+        figure = pair_map(joint, product, cells=4, gold=[0, 1])
         for t, axis in enumerate(figure["axes"]):
             own, apart = joint.dense().exp().sum(1 - t), product.dense().exp().sum(1 - t)
             by_average = (own + apart).argsort(descending=True).tolist()
@@ -58,7 +55,7 @@ def test_a_pinned_word_gives_the_joint_s_and_the_model_s_conditionals(blank):
         (TabularMLM.from_joint(truth / truth.sum()), True),
     ):
         joint, product = joints(model, "pseudo_gibbs")
-        held = pair_map(joint, product, 4, (blank, 3))["given"]
+        held = pair_map(joint, product, cells=4, pinned=(blank, 3))["given"]
         row = joint.dense().exp().select(blank, 3)
         assert_allclose(held["given"], (row / row.sum())[held["ids"]])
         ids = torch.tensor([[model.mask_id, model.mask_id]])
@@ -66,12 +63,3 @@ def test_a_pinned_word_gives_the_joint_s_and_the_model_s_conditionals(blank):
         own = model.logits(ids, torch.tensor([[1 - blank]]))[0, 0].softmax(0)
         assert_allclose(held["model"], own[held["ids"]], rtol=1e-5)
         assert np.allclose(held["given"], held["model"], atol=1e-5) == agree
-
-
-def test_figures_display_without_pyplot(tiny):
-    for figure in (
-        unmask.compare(TWO, tiny, constructions="product,chain").figure(),
-        unmask.dependence(TWO, tiny).figure(),
-    ):
-        assert type(figure).__mro__[1].__module__ == "matplotlib.figure"
-        assert figure._repr_png_().startswith(b"\x89PNG")
