@@ -13,7 +13,7 @@ LOADING = {"model": ["other"], "dtype": ["bfloat16"]}
 HERE = {"device": "there is one device here"}
 ELSEWHERE = {**HERE, "engine": "workers give the numbers of one process"}
 """Options that choose where the work is done, and must change no number."""
-AGREE = "drafts at temperature 0 often agree, and the kernel starts from them"
+AGREE = "what decoders write at temperature 0 may be the same text"
 ONE_SCAN = "of blocks, permuted and random sweeps are both random windows"
 DEFAULT = "it is the default there"
 FITS = "every text fits"
@@ -460,6 +460,7 @@ WITNESSES = {
             "decoder=mask-predict in moved": DEFAULT,
             "decoder=beam in causal": DEFAULT,
             "decoder in moved": AGREE,
+            "decoder=confidence in masked": AGREE,
             "passes in moved": AGREE,
             "scan=random (kernel=block)": ONE_SCAN,
             "scan=random (kernel=sequential-block)": ONE_SCAN,
