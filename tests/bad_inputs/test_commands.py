@@ -14,6 +14,7 @@ TEXTS: list[tuple[str, str]] = [
     (f"fill 'the cat' --positions {'1' * 5000}", "positions"),
     ("fill 'the [MASK]' --alphabet {world}/latin1.txt", "latin1"),
     ("fill 'the [MASK]' --exact", "did you mean --candidates all?"),
+    ("fill 'the [MASK].' --pieces 3", "[WORD:1-3]"),
     ("fill", "no text"),
     ("fill --file {world}/empty.txt", "no text"),
     ("fill --file {world}/folder", "folder"),

@@ -15,7 +15,7 @@ import unmask
 from support.drawn_models import every_filling
 from unmask.joints.filling_search import text_search
 from unmask.surfaces.cli.show import print_result
-from unmask.verbs import fill as fill_module
+from unmask.verbs import filling_by_search as by_search
 
 NUMBER = r"([0-9][0-9,.]*(?:e[+-]?[0-9]+)?)"
 SUMMARY = re.compile(
@@ -187,19 +187,19 @@ def answered(text, model, **options) -> Answered:
     of_search = {
         name: options.pop(name) for name in list(options) if name in unmask.Search.__annotations__
     }
-    searched, answer_by_search = text_search.search_fillings, fill_module._searched
+    searched, answer_by_search = text_search.search_fillings, by_search.filling_by_search
 
     def search(*args, **more):
         seen["found"] = searched(*args, **more)
         return seen["found"]
 
-    def answer(question, one, progress):
-        seen["question"] = SimpleNamespace(**vars(one.searched), answers=one.answers)
-        return answer_by_search(question, one, progress)
+    def answer(request, one, progress):
+        seen["question"] = SimpleNamespace(**vars(one.search), answers=one.answers)
+        return answer_by_search(request, one, progress)
 
     with (
         mock.patch.object(text_search, "search_fillings", search),
-        mock.patch.object(fill_module, "_searched", answer),
+        mock.patch.object(by_search, "filling_by_search", answer),
     ):
         filling = unmask.fill(text, model=model, search=unmask.Search(**of_search), **options)
     return Answered(filling, seen["found"], seen["question"])

@@ -277,16 +277,16 @@ def test_what_is_printed_as_json_is_plain(small):
         (
             "a [WORD:1] b",
             {"answers": ["abab"]},
-            r"has 3 tokens .* takes 1 to 1: write \[WORD:1-3\]",
+            r"has 3 tokens .* takes 1 token: write \[WORD:1-3\]",
         ),
         (
             "a [MASK] [MASK] b",
             {"answers": ["aba b"]},
-            r"has 2 tokens .* at blank 1, which takes 1 to 1: use \[WORD\] or \[GAP\]",
+            r"has 2 tokens .* at blank 1, which takes 1 token: use \[WORD\] or \[GAP\]",
         ),
         ("a [WORD] b" + " a" * 11, {"answers": ["aba"]}, "the text is longer than the model takes"),
         ("a [WORD] b", {"answers": ["a b"]}, "is 2 words"),
-        ("a [GAP:3] b", {"answers": ["a b"]}, "has 2 tokens .* takes 3 to 3: widen the gap"),
+        ("a [GAP:3] b", {"answers": ["a b"]}, "has 2 tokens .* takes 3 tokens: widen the gap"),
         ("a [MASK] b", {"allow": {1: ["ab"]}, "forbid": ["AB"]}, "no token of the model passes"),
         (
             "a [WORD] b",

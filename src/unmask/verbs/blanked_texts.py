@@ -48,8 +48,9 @@ class BlankedText:
         letters: Sequence[int] | None,
         force: bool,
     ) -> BlankedText:
-        """A text with the blanks of `cloze`, whose gold tokens are among the candidates; raises
-        if there would be too many.
+        """A text with the blanks of `cloze`; raises if its table would be too large.
+
+        If the cloze knows the tokens that stood in the blanks, they are among the candidates.
 
         letters   ids of the alphabet's tokens; None without one
         """
@@ -66,7 +67,8 @@ def refuse_all_of_alphabet(
     """
     if letters is None or candidates != "all":
         return
-    if is_feasible([len(letters)] * blanks):
+    sizes_of_all = [len(letters)] * blanks
+    if is_feasible(sizes_of_all):  # such an alphabet is taken whole without `candidates`, too
         raise InputError(
             "all is how an alphabet is taken", argument="candidates", use="leave it out"
         )
@@ -77,39 +79,46 @@ def with_tables(
 ) -> Iterator[tuple[BlankedText, Tables]]:
     """The tables of every text, in order, a group of texts at a time.
 
-    all_texts   whether these are all texts of the call: `progress` counts passes if they are,
-                in one group; otherwise texts
+    Progress counts passes if one group holds all texts of the call, and texts otherwise.
+
+    all_texts   whether these are all texts of the call
     """
     groups = list(_groups(texts))
+    count_passes = None
+    count_texts = progress
+    if all_texts and len(groups) == 1:
+        count_passes = progress
+        count_texts = None
     done = 0
     for group in groups:
-        report = progress if all_texts and len(groups) == 1 else None
-        candidates = find_candidates(model, [text.plan for text in group], report)
+        clozes = [text.cloze for text in group]
+        candidates = find_candidates(model, [text.plan for text in group], count_passes)
         supports = [[text.plan.allowed] * len(text.cloze.block) for text in group]
-        tables = tables_of(
-            model, [text.cloze for text in group], candidates, progress=report, supports=supports
-        )
-        if progress and report:
-            progress(0, 0, "deriving the joint")
+        tables = tables_of(model, clozes, candidates, progress=count_passes, supports=supports)
+        if count_passes:
+            count_passes(0, 0, "deriving the joint")  # 0 of 0: nothing to count
         yield from zip(group, tables, strict=True)
         done += len(group)
-        if progress and not report:
-            progress(done, len(texts), "texts")
+        if count_texts:
+            count_texts(done, len(texts), "texts")
 
 
 def _groups(texts: Sequence[BlankedText]) -> Iterator[list[BlankedText]]:
-    """Runs of texts whose tables are made together."""
+    """Runs of texts whose tables are made together: at most MOST_TOGETHER texts, and CELLS_TOGETHER
+    cells. A text with more cells is a group by itself.
+    """
     group: list[BlankedText] = []
-    cells = 0
+    cells_of_group = 0
     for text in texts:
-        size = len(text.plan.sizes) * prod(text.plan.sizes)
-        is_full = len(group) == MOST_TOGETHER or cells + size > CELLS_TOGETHER
+        tables = len(text.plan.sizes)  # one per blank
+        cells = tables * prod(text.plan.sizes)
+        is_full = len(group) == MOST_TOGETHER or cells_of_group + cells > CELLS_TOGETHER
         if group and is_full:
             yield group
             group = []
-            cells = 0
+            cells_of_group = 0
         group.append(text)
-        cells += size
+        cells_of_group += cells
     if group:
         yield group
 
@@ -129,8 +138,9 @@ def mass_in_words(tables: Tables) -> str:
     if mass >= FEW:
         return words
     words += ", less than half: probabilities are conditional on them"
-    takes_all_allowed = not any(tables.log_masked_inside)
-    return words if takes_all_allowed else f"{words}; give more candidates"
+    # The log of the share that each blank's candidates hold of the tokens allowed in it.
+    holds_all_allowed = all(log_share == 0 for log_share in tables.log_masked_inside)
+    return words if holds_all_allowed else f"{words}; give more candidates"
 
 
 def kept_candidates(
@@ -149,12 +159,13 @@ def kept_candidates(
 
 
 def with_gold(rows: Tensor, cloze: Cloze) -> Tensor:
-    """Token ids of fillings, one per row, and after them the tokens that stood in the blanks
-    where they are not among them.
+    """Token ids of fillings, one per row; a last row has the tokens that stood in the blanks, if
+    they are known and no other row has them.
     """
     if cloze.gold is None:
         return rows
     gold = torch.tensor([cloze.gold], dtype=rows.dtype, device=rows.device)
-    if bool((rows == gold).all(1).any()):
+    is_gold = (rows == gold).all(1)  # row by row
+    if bool(is_gold.any()):
         return rows
     return torch.cat([rows, gold])

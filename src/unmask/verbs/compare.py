@@ -4,8 +4,8 @@ For each joint mu: its entropy H(mu), its total correlation sum_t H(mu_t) - H(mu
 information of a pair), and how far its conditionals lie from the model's (A-KL); where the
 tokens that stood in the blanks are known, the other metrics too.
 
-The law is that of `fill` over a table, with one difference: tokens that stood in the blanks, or
-targets, are among the candidates, since they are what is measured.
+Its joints are those of `fill` over a table, with one difference: tokens that stood in the blanks,
+or targets, are among the candidates, since they are what is measured.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from unmask.tables.unary import Tables
     from unmask.verbs.blanked_texts import BlankedText
 
-ABOUT_GOLD = "* the tokens given"
+LEGEND_OF_GOLD = "* the tokens given"
+TARGETS = "The words that belong in the blanks, one for each: they are measured."
 TOKENS_SHOWN = 12  # Along each edge of a heat map
 LABELLED_CELLS = 8  # Of a heat map
 
@@ -127,11 +128,13 @@ class Comparison(Result):
         """The share of the product joint that lies in the candidate sets; the joints are given
         that the blanks do.
         """
-        return exp(self._tables.log_mass)
+        return exp(self._shared_tables.log_mass)
 
     @property
-    def _tables(self) -> Tables:
-        return next(iter(self.joints.values())).tables
+    def _shared_tables(self) -> Tables:
+        """The tables of the blanks, which all joints share."""
+        joints = iter(self.joints.values())
+        return next(joints).tables
 
     @cached_property
     def incompatibility(self) -> float:
@@ -143,27 +146,36 @@ class Comparison(Result):
         """
         from unmask.joints.incompatibility import incompatibility
 
-        return incompatibility(self._tables)
+        return incompatibility(self._shared_tables)
 
     @cached_property
     def descriptions(self) -> dict[str, Description]:
         """Entropy, total correlation and faithfulness of each construction."""
-        from unmask.joints.metrics import metrics_of_block
+        if self.cloze.gold is None:
+            return self._described()
+        return self._described_with_gold(self.cloze.gold)
+
+    def _described(self) -> dict[str, Description]:
+        """The descriptions where the gold tokens are unknown."""
         from unmask.joints.reading import read_joints
 
-        joints = list(self.joints.values())
-        gold = self.cloze.gold
+        readings = read_joints(list(self.joints.values()))
         described: dict[str, Description] = {}
-        if gold is None:
-            for name, joint, reading in zip(self.joints, joints, read_joints(joints), strict=True):
-                described[name] = Description(
-                    entropy=joint.entropy(),
-                    total_correlation=joint.total_correlation(),
-                    a_kl=reading.average_kl,
-                )
-            return described
-        metrics = metrics_of_block(joints, gold).joints
-        for name, joint, measured in zip(self.joints, joints, metrics, strict=True):
+        for (name, joint), reading in zip(self.joints.items(), readings, strict=True):
+            described[name] = Description(
+                entropy=joint.entropy(),
+                total_correlation=joint.total_correlation(),
+                a_kl=reading.average_kl,
+            )
+        return described
+
+    def _described_with_gold(self, gold: tuple[int, ...]) -> dict[str, Description]:
+        """The descriptions with all metrics, those of the gold tokens included."""
+        from unmask.joints.metrics import metrics_of_block
+
+        metrics = metrics_of_block(list(self.joints.values()), gold).joints
+        described: dict[str, Description] = {}
+        for (name, joint), measured in zip(self.joints.items(), metrics, strict=True):
             described[name] = Description(
                 entropy=joint.entropy(),
                 total_correlation=joint.total_correlation(),
@@ -190,25 +202,23 @@ class Comparison(Result):
         from unmask.verbs.blanked_texts import with_gold
 
         best, _ = most_probable(self.joints[self.ranked_by], self.top)
-        rows = with_gold(best, self.cloze).tolist()
-        sites = torch.tensor([self.cloze.block]).expand(len(rows), -1)
-        texts = torch.tensor([ids_of_filling(self.cloze, row) for row in rows])
+        rows = with_gold(best, self.cloze).tolist()  # token ids, one per blank
+        blanks = torch.tensor([self.cloze.block]).expand(len(rows), -1)  # the same in every text
+        filled_ids = torch.tensor([ids_of_filling(self.cloze, row) for row in rows])
         conditionals = Conditionals(self.model, self.support)
-        over_orders = lattice(conditionals, texts, sites).log_mean.tolist()
+        orders_log_probs = lattice(conditionals, filled_ids, blanks).log_mean.tolist()
         completions = []
-        for row, orders_log_prob in zip(rows, over_orders, strict=True):
+        for row, orders_log_prob in zip(rows, orders_log_probs, strict=True):
             filled = filled_text(self.model.words, self.cloze, row)
-            completions.append(
-                ComparedCompletion(
-                    tokens=filled.tokens,
-                    text=filled.text,
-                    log_probs={
-                        name: float(joint.log_prob(row)) for name, joint in self.joints.items()
-                    },
-                    orders_log_prob=orders_log_prob,
-                    is_gold=tuple(row) == self.cloze.gold,
-                )
+            log_probs = {name: float(joint.log_prob(row)) for name, joint in self.joints.items()}
+            completion = ComparedCompletion(
+                tokens=filled.tokens,
+                text=filled.text,
+                log_probs=log_probs,
+                orders_log_prob=orders_log_prob,
+                is_gold=tuple(row) == self.cloze.gold,
             )
+            completions.append(completion)
         return completions
 
     @property
@@ -227,7 +237,7 @@ class Comparison(Result):
         """How many blanks there are, and what their candidates hold."""
         from unmask.verbs.blanked_texts import mass_in_words, sizes_in_words
 
-        tables = self._tables
+        tables = self._shared_tables
         sentence = f"{tables.sites} blanks; {sizes_in_words(tables.shape)} {mass_in_words(tables)}"
         if self.cloze.gold is not None:
             sentence += "; the tokens given are among them"
@@ -254,7 +264,7 @@ class Comparison(Result):
         support = "alphabet" if is_alphabet else "whole vocabulary"
         notes = [f"all orders: the chain rule averaged over all orders, over the {support}"]
         if self.cloze.gold is not None:
-            notes.append(ABOUT_GOLD)
+            notes.append(LEGEND_OF_GOLD)
         title = (
             f"Probability of a completion (%) under each construction, the best by {self.ranked_by}"
         )
@@ -262,7 +272,7 @@ class Comparison(Result):
 
     def _table_of_constructions(self) -> Table:
         dependence = "total\ncorrelation"
-        if self._tables.sites == 2:
+        if self._shared_tables.sites == 2:
             dependence = "mutual\ninformation"
         has_gold = self.cloze.gold is not None
         columns = [
@@ -289,7 +299,7 @@ class Comparison(Result):
     def verdict(self) -> list[str]:
         """How far the conditionals are from one joint, and which joints are approximate."""
         meaning = "root mean square over pairs of tables"
-        if self._tables.sites == 2:
+        if self._shared_tables.sites == 2:
             meaning = "root mean square; 0: one joint has both conditionals"
         sentences = [f"incompatibility {nats(self.incompatibility)} nats ({meaning})"]
         if self.warning is not None:
@@ -343,17 +353,15 @@ def _heat_maps(joints: Sequence[Joint], title: str) -> Figure:
             f"a heat map needs two blanks, these joints have {joints[0].sites}: leave the"
             " figure out"
         )
-    rows, columns = (_likely_on_average(joints, blank) for blank in (0, 1))
-    index = (rows.repeat_interleave(len(columns)), columns.repeat(len(rows)))
-    percentages = []
-    for joint in joints:
-        cells = joint.log_tile(index).double().exp()
-        percentages.append(100 * cells.reshape(len(rows), len(columns)).cpu())
+    rows = _likely_on_average(joints, 0)
+    columns = _likely_on_average(joints, 1)
+    percentages = [100 * _cells(joint, rows, columns) for joint in joints]
     brightest = max(float(cells.max()) for cells in percentages)
-    figure = Figure(figsize=(1.2 + 4.6 * len(joints), 5.4), layout="constrained")
+    width = 1.2 + 4.6 * len(joints)  # inches
+    figure = Figure(figsize=(width, 5.4), layout="constrained")
     panels = figure.subplots(1, len(joints), sharey=True, squeeze=False)[0]
     for joint, cells, panel in zip(joints, percentages, panels, strict=True):
-        norm = PowerNorm(0.5, 0, brightest)
+        norm = PowerNorm(0.5, 0, brightest)  # colours go with the square root of the probability
         image = panel.imshow(cells.numpy(), cmap="Blues", norm=norm, aspect="auto")
         information = abs(mutual_information(joint))
         panel.set_title(f"{joint.name}: mutual information {information:.2f} nats", fontsize=11)
@@ -363,14 +371,24 @@ def _heat_maps(joints: Sequence[Joint], title: str) -> Figure:
         _label_cells(panel, cells, brightest)
     panels[0].set_yticks(range(len(rows)), _names(joints[0], 0, rows), parse_math=False)
     panels[0].set_ylabel("first blank")
+    # The last image stands for all: they have one scale.
     figure.colorbar(image, ax=panels, label="probability (%)", shrink=0.8)
-    figure.suptitle(around_blanks(title, 40 + 40 * len(joints)), parse_math=False)
+    characters = 40 + 40 * len(joints)  # of the text, around its blanks
+    figure.suptitle(around_blanks(title, characters), parse_math=False)
     return figure
 
 
+def _cells(joint: Joint, rows: Tensor, columns: Tensor) -> Tensor:
+    """mu of the candidates at these places of both blanks, on the CPU: (rows, columns)."""
+    of_row = rows.repeat_interleave(len(columns))
+    of_column = columns.repeat(len(rows))
+    cells = joint.log_tile((of_row, of_column)).double().exp()  # one list, row after row
+    return cells.reshape(len(rows), len(columns)).cpu()
+
+
 def _likely_on_average(joints: Sequence[Joint], blank: int) -> Tensor:
-    """The places of the candidates of a blank with the highest marginals, on average over the
-    joints.
+    """The TOKENS_SHOWN candidates of a blank with the highest marginals, on average over the
+    joints, by their places among its candidates.
     """
     from unmask.common.lazy import torch
 
@@ -386,15 +404,14 @@ def _names(joint: Joint, blank: int, places: Tensor) -> list[str]:
 
 def _label_cells(panel: Any, cells: Tensor, brightest: float) -> None:
     """Write the most probable cells' numbers into them, white where the colour is dark."""
-    most_probable = cells.flatten().topk(min(LABELLED_CELLS, cells.numel())).indices
-    for place in most_probable.tolist():
-        row, column = divmod(place, cells.shape[1])
+    columns = cells.shape[1]
+    labelled = min(LABELLED_CELLS, cells.numel())
+    places = cells.flatten().topk(labelled).indices  # counted row after row
+    for place in places.tolist():
+        row, column = divmod(place, columns)
         value = float(cells[row, column])
         colour = "white" if value > brightest / 3 else "black"
         panel.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=7, color=colour)
-
-
-TARGETS = "The words that belong in the blanks, one for each: they are measured."
 
 
 @one_or_many
@@ -446,10 +463,10 @@ def compare(
     from unmask.models.text.blanks import cloze_of
     from unmask.verbs.blanked_texts import BlankedText, refuse_all_of_alphabet, with_tables
 
-    rules = cast("tuple[Construction, ...]", constructions)
+    rules = cast("tuple[Construction, ...]", constructions)  # which `checked` has made of them
     names = [rule.name for rule in rules]
     ranked_by = _ranked_by(rank_by, names)
-    path = figure_path(figure, len(text), (model, alphabet))
+    path = figure_path(figure, texts=len(text), reads=(model, alphabet))
     lm = as_model(model)
     letters = letter_ids(lm, alphabet)
 
@@ -486,14 +503,14 @@ def _ranked_by(rank_by: str | None, names: Sequence[str]) -> str:
     """
     from unmask.joints.registry import DEFAULT, named
 
-    if rank_by is not None and rank_by in names:
-        return rank_by
-    if rank_by is not None:  # perhaps another spelling of one, such as family:0.50
-        name = named(rank_by, "rank_by").name
-    elif DEFAULT in names:
+    if rank_by is None and DEFAULT in names:
         name = DEFAULT
-    else:
+    elif rank_by is None:
         name = names[-1]
+    elif rank_by in names:
+        name = rank_by
+    else:  # perhaps another spelling of one, such as family:0.50
+        name = named(rank_by, "rank_by").name
     if name not in names:
         raise InputError(
             f"{name} is not among those compared ({', '.join(names)})",

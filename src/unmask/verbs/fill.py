@@ -1,11 +1,11 @@
 """`fill`: the most probable fillings of a text's blanks, by an explicit joint of the blanks.
 
-What decides the law, and nothing else does:
+The probability of a filling depends on this, and on nothing else:
 
 1. The text, its blanks, and the alphabet if one is given.
 2. Over a table of candidates: the construction, and the candidates. The joint is conditional on
    the blanks lying among them. Their default number follows the model, the length of the text and
-   the device. Neither answers nor the tokens that stood in the blanks join them.
+   the device. Answers and the tokens that stood in the blanks do not become candidates.
 3. By a search over the whole vocabulary: the chain rule averaged over all orders. From nine blanks
    on a sample of orders is summed, which follows the blanks and `max_passes`.
 
@@ -14,6 +14,9 @@ or more are searched, one or two blanks have a table.
 
 Then `given` conditions the joint on words in some blanks. Last come the filters `answers`, `allow`,
 `forbid` and `top`: the fillings that they leave keep their probabilities.
+
+`unmask.verbs.fill_request` reads the texts, `filling_from_table` and `filling_by_search` answer
+them.
 """
 
 from __future__ import annotations
@@ -21,14 +24,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from math import exp, inf
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, cast
+from math import exp
+from typing import TYPE_CHECKING, Annotated, ClassVar, cast
 
 from annotated_types import Interval
 
 from unmask.common.border.calls import checked, settings
 from unmask.common.border.marks import Only, Written
-from unmask.common.errors import InputError, argument_name
+from unmask.common.errors import InputError
 from unmask.common.formats import (
     count_at_most,
     in_form,
@@ -40,31 +43,20 @@ from unmask.common.result_tables import Column, Filled, Table
 from unmask.common.results import Result
 from unmask.joints.constructions.construction import Construction, Rule
 from unmask.models.load import Model
-from unmask.runs.progress import Enough, Progress
+from unmask.runs.progress import Progress
 from unmask.verbs import Alphabet, Candidates, Force, Positions, Texts, Top, one_or_many
 
 if TYPE_CHECKING:
     import pandas
 
     from unmask.common.cloze import Cloze
-    from unmask.common.counting import Places
-    from unmask.joints.filling_search.found import ScoredFilling
-    from unmask.joints.filling_search.text_search import FoundInText, TextSearch
     from unmask.joints.joint import Joint
-    from unmask.joints.kept_fillings import KeptFillings
     from unmask.models.masked_lm import MaskedLM
-    from unmask.models.text.answers import ReadAnswer
-    from unmask.models.text.blanks import TextReading
-    from unmask.models.text.constraints import Constraints, NamedWords
-    from unmask.models.text.filled_text import FilledText
-    from unmask.tables import candidates as candidate_sets
-    from unmask.tables.unary import Tables
-    from unmask.verbs.blanked_texts import BlankedText
+    from unmask.verbs.fill_request import FillRequest, ReadText, TabledText
 
-ABOUT_GOLD = "* what stood in the blanks"
-MANY = 3  # Texts with so many blanks are searched, if no option asks for a table
-FIRST_LOOK = 48  # Candidates of each blank in the first look at a text
-PASSES = 1000  # Of a search: a few seconds of the bundled model on a CPU
+LEGEND_OF_GOLD = "* what stood in the blanks"
+PARTIAL_CANDIDATES = 48  # Of each blank, in the answer that `partial` gets
+USUAL_PASSES = 1000  # The most of a search: a few seconds of the bundled model on a CPU
 WHY_FEWER = {
     "passes": "give more passes",
     "memory": "memory is used up",
@@ -107,7 +99,7 @@ class Completion(Result):
                        blank lies among its candidates
     product_log_prob   the same under the product of independent blanks
     is_gold            whether these are the tokens that stood in the blanks
-    parts              of a search: what each blank is filled with, as text
+    parts              of a search: what each blank is filled with, as text; empty over a table
     standard_error     of a search: of log_prob, in nats; 0 where no order is left out
 
     >>> unmask.fill("She drank a cup of [MASK].").completions[0].tokens
@@ -158,8 +150,9 @@ class ScoredAnswer(Result):
 
 @dataclass(frozen=True)
 class FoundBySearch(Result):
-    """What a search over the whole vocabulary found. Rounding is allowed for
-    (`unmask.tables.rounding`).
+    """The result of a search over the whole vocabulary.
+
+    `mass` and `certain` hold whatever was rounded in the passes (`unmask.tables.rounding`).
 
     mass      all fillings found, of which the completions are the best, have this much
               probability at least
@@ -245,15 +238,15 @@ class Filling(Result):
     @property
     def joint(self) -> Joint:
         """The joint over the candidates of the blanks, without the condition `given`."""
-        return self._table[0]
+        return self._joint_and_product[0]
 
     @property
     def product(self) -> Joint:
         """The joint that takes the blanks as independent, over the same tables."""
-        return self._table[1]
+        return self._joint_and_product[1]
 
     @property
-    def _table(self) -> tuple[Joint, Joint]:
+    def _joint_and_product(self) -> tuple[Joint, Joint]:
         if self.table is None:
             raise InputError(
                 "a search over the whole vocabulary has no table of the joint: give candidates to"
@@ -293,67 +286,56 @@ class Filling(Result):
     def _about_table(self) -> str:
         from unmask.verbs.blanked_texts import mass_in_words, sizes_in_words
 
-        kind = f"{self.construction} joint of {self.joint.sites} blanks"
+        law = f"{self.construction} joint of {self.joint.sites} blanks"
         if self.joint.sites == 1:
-            kind = "distribution of 1 blank"
+            law = "distribution of 1 blank"
         if self.given:
             words = [f"{word!r} at blank {number}" for number, word in self.given.items()]
-            kind += f", given {' and '.join(words)}"
+            law += f", given {' and '.join(words)}"
         tables = self.joint.tables
-        return f"{kind}; {sizes_in_words(tables.shape)} {mass_in_words(tables)}"
+        return f"{law}; {sizes_in_words(tables.shape)} {mass_in_words(tables)}"
 
     def _about_search(self, search: FoundBySearch) -> str:
         shown = len(self.completions)
         support = "the alphabet" if self.alphabet else "the whole vocabulary"
-        held = "at least" if search.exact else "about"
-        if search.bound > 0:
-            others = f"no other has more than {percent_at_most(search.bound)}"
-        else:
-            others = "there is no other"
-        if not search.exact:
-            sure = "orders are sampled: every probability has an error"
-        elif search.certain >= shown:
-            sure = "the order shown is certain"
-        elif search.certain > 0:
-            sure = f"the first {search.certain} of {shown} are certain"
-        else:
-            sure = "no place is certain"
-        effort = f"{search.passes:,} passes"
-        if search.stopped == "asked":
-            effort += "; stopped"
-        sentence = (
-            f"chain rule over all orders and {support}; fillings found hold {held}"
-            f" {percent_at_least(search.mass)} of all mass; {others}; {sure} ({effort})"
-        )
-        lists_fewer = search.bound > 0 and shown < self.top
-        if lists_fewer and search.stopped in WHY_FEWER:
+        at_least = "at least" if search.exact else "about"
+        mass = percent_at_least(search.mass)
+        parts = [
+            f"chain rule over all orders and {support}",
+            f"fillings found hold {at_least} {mass} of all mass",
+            _others_in_words(search),
+            f"{_certainty_in_words(search, shown)} ({_effort_in_words(search)})",
+        ]
+        has_others = search.bound > 0
+        if has_others and shown < self.top and search.stopped in WHY_FEWER:
             why = WHY_FEWER[search.stopped]
-            sentence += f"; {shown:,} were found of the {self.top:,} asked for: {why}"
-        return sentence
+            parts.append(f"{shown:,} were found of the {self.top:,} asked for: {why}")
+        return "; ".join(parts)
 
     def tables(self) -> list[Table]:
         """The completions, and the answers that were given."""
         from unmask.verbs.blanked_texts import GOLD_MARK
 
+        shows_product = self.table is not None and self.joint.sites > 1
+        shows_error = self.search is not None and not self.search.exact
         columns = [Column("probability", percent), Column("nats", in_form(".2f"))]
-        has_product = self.table is not None and self.joint.sites > 1
-        has_error = self.search is not None and not self.search.exact
-        if has_product:
+        if shows_product:
             columns.append(Column("product", percent))
-        elif has_error:
+        if shows_error:
             columns.append(Column("error", in_form(".2f")))
         columns.append(Column("completion", text=True))
         rows: list[list[object]] = []
         for one in self.completions:
             row: list[object] = [one.log_prob, one.log_prob]
-            if has_product:
+            if shows_product:
                 row.append(one.product_log_prob)
-            elif has_error:
+            if shows_error:
                 row.append(one.standard_error)
             mark = GOLD_MARK if one.is_gold else ""
-            rows.append([*row, Filled(one.text, one.spans, mark)])
-        has_gold = any(one.is_gold for one in self.completions)
-        notes = [ABOUT_GOLD] if has_gold else []
+            row.append(Filled(one.text, one.spans, mark))
+            rows.append(row)
+        shows_gold = any(one.is_gold for one in self.completions)
+        notes = [LEGEND_OF_GOLD] if shows_gold else []
         tables = [Table(columns, rows, notes=notes)]
         if self.answers:
             tables.append(self._table_of_answers())
@@ -389,7 +371,8 @@ class Filling(Result):
         rows = []
         for one in self.completions:
             row: dict[str, object] = {"text": one.text}
-            for number, part in enumerate(one.parts or one.tokens, 1):
+            parts = one.parts or one.tokens  # over a table each blank has one token
+            for number, part in enumerate(parts, 1):
                 row[f"blank_{number}"] = part
             row["log_prob"] = one.log_prob
             if self.search is not None:
@@ -409,15 +392,56 @@ class Filling(Result):
         )
 
 
+def _others_in_words(search: FoundBySearch) -> str:
+    """How probable the fillings are that the search did not find."""
+    if search.bound > 0:
+        return f"no other has more than {percent_at_most(search.bound)}"
+    return "there is no other"
+
+
+def _certainty_in_words(search: FoundBySearch, shown: int) -> str:
+    """How many of the completions shown are certain to be the best."""
+    if not search.exact:
+        return "orders are sampled: every probability has an error"
+    if search.certain >= shown:
+        return "the order shown is certain"
+    if search.certain > 0:
+        return f"the first {search.certain} of {shown} are certain"
+    return "no place is certain"
+
+
+def _effort_in_words(search: FoundBySearch) -> str:
+    """The passes of a search, and whether its user stopped it."""
+    passes = f"{search.passes:,} passes"
+    return f"{passes}; stopped" if search.stopped == "asked" else passes
+
+
 def _rank_in_words(rank: tuple[int, int]) -> str:
     """The place of an answer: 4, or 4 to 7."""
-    places = sorted(set(rank))
-    return " to ".join(map(count_at_most, places))
+    lowest, highest = rank
+    if lowest == highest:
+        return count_at_most(lowest)
+    return f"{count_at_most(lowest)} to {count_at_most(highest)}"
 
 
 def _odds_in_words(odds: float) -> str:
     """The odds of an answer against the most probable one: 1 : 230, or 0."""
     return f"1 : {1 / odds:.3g}" if odds else "0"
+
+
+def with_odds(answers: Sequence[ScoredAnswer]) -> list[ScoredAnswer]:
+    """The answers with their odds, the most probable first; those without a probability last."""
+    known = [(answer.log_prob, answer) for answer in answers if answer.log_prob is not None]
+    unknown = [answer for answer in answers if answer.log_prob is None]
+    known.sort(key=lambda pair: pair[0], reverse=True)  # those of one probability keep their order
+    answered: list[ScoredAnswer] = []
+    for log_prob, answer in known:
+        highest, _ = known[0]
+        odds = 1.0
+        if log_prob != highest:  # if both are -inf, their difference is NaN
+            odds = exp(log_prob - highest)
+        answered.append(replace(answer, odds=odds))
+    return answered + unknown
 
 
 # ---- the call ----
@@ -485,13 +509,20 @@ def fill(
     from unmask.models.load import as_model
     from unmask.models.text.alphabet import letter_ids
     from unmask.models.text.constraints import NamedWords
+    from unmask.verbs.fill_request import FillRequest
 
     lm = as_model(model)
-    question = _Question(
+    of_search = Search() if search is None else search
+    max_passes = of_search.max_passes
+    if max_passes is None:
+        max_passes = USUAL_PASSES
+    request = FillRequest(
         model=lm,
-        construction=cast("Construction | None", construction),
+        construction=cast("Construction | None", construction),  # which `checked` has made of it
         candidates=candidates,
-        search=search,
+        has_search=search is not None,
+        max_passes=max_passes,
+        mass=of_search.mass,
         letters=letter_ids(lm, alphabet),
         positions=positions,
         words=NamedWords(allow=allow or {}, forbid=forbid or (), given=given or {}),
@@ -499,509 +530,78 @@ def fill(
         top=top,
         force=force,
     )
-    texts = for_each(text, question.read)
-    question.refuse_without_effect(texts)
+    texts = for_each(text, request.read)
+    request.refuse_without_effect(texts)
     look_at_first(lm, (one.cloze.ids for one in texts))
-    yield from _answered(question, texts, progress, partial)
-
-
-@dataclass(frozen=True)
-class _ReadText:
-    """A text that was read, before any pass of the model.
-
-    readings   with every number of tokens that its blanks may have
-    gold       the tokens that stood in the blanks, where they are known and pass the constraints
-    blanked    over a table: how its candidates are found; None if it is searched
-    searched   the search of its fillings; None over a table
-    """
-
-    text: str
-    readings: list[TextReading]
-    constraints: Constraints
-    answers: list[ReadAnswer]
-    gold: tuple[int, ...] | None
-    blanked: BlankedText | None = None
-    searched: TextSearch | None = None
-
-    @property
-    def cloze(self) -> Cloze:
-        """The text with the fewest masks that can be filled."""
-        if self.searched is not None:
-            return self.searched.readings[0].cloze
-        return self.readings[0].cloze
-
-
-class _Question(NamedTuple):
-    """The arguments of `fill`, which all texts share; letters are ids of the alphabet's tokens."""
-
-    model: MaskedLM
-    construction: Construction | None
-    candidates: candidate_sets.Candidates
-    search: Search | None
-    letters: Sequence[int] | None
-    positions: Places | None
-    words: NamedWords
-    answers: Sequence[str | Sequence[str]]
-    top: int
-    force: bool
-
-    @property
-    def max_passes(self) -> int:
-        """The most passes of a search."""
-        if self.search is None or self.search.max_passes is None:
-            return PASSES
-        return self.search.max_passes
-
-    @property
-    def mass(self) -> float | None:
-        """The probability that a search is to find; None if it has no such aim."""
-        if self.search is None:
-            return None
-        return self.search.mass
-
-    def read(self, text: str) -> _ReadText:
-        """Read a text; every bad request raises here, before any pass."""
-        import torch
-
-        from unmask.joints.filling_search.text_search import TextSearch
-        from unmask.models.text.answers import read_answer
-        from unmask.models.text.blanks import blanks_and_readings, has_several_lengths
-        from unmask.models.text.constraints import Constraints
-        from unmask.tables.conditionals import regular_tokens
-        from unmask.verbs.blanked_texts import refuse_all_of_alphabet
-
-        model = self.model
-        blanks, readings = blanks_and_readings(
-            model.words, text, positions=self.positions, max_length=model.max_length
-        )
-        is_searched = self._is_searched(has_several_lengths(text), len(blanks))
-        support = regular_tokens(model)
-        if self.letters is not None:
-            support = torch.tensor(self.letters, device=model.device)
-        constraints = Constraints(model, blanks, self.words)
-        answers = [read_answer(model.words, blanks, readings, answer) for answer in self.answers]
-        for answer in answers:
-            constraints.refuse_impossible(answer, support)
-        gold = readings[0].cloze.gold
-        if gold is not None and not constraints.allows_tokens(gold, support):
-            gold = None
-        read = _ReadText(
-            text=text, readings=readings, constraints=constraints, answers=answers, gold=gold
-        )
-        if is_searched:
-            searched = TextSearch.of(model, readings, constraints, support)
-            self._refuse_mass_of_sampled_orders(searched)
-            return replace(read, searched=searched)
-        constraints.fillable(readings, support)
-        if self.construction is not None or len(blanks) < MANY:  # without `all` a table, too
-            refuse_all_of_alphabet(self.candidates, self.letters, len(blanks))
-        return replace(read, blanked=self.read_blanked(text, readings[0]))
-
-    def read_blanked(self, text: str, reading: TextReading) -> BlankedText:
-        """How the candidates of a text are found. Gold tokens are none for their own sake."""
-        from unmask.common.cloze import cloze_of_ids
-        from unmask.verbs.blanked_texts import BlankedText
-
-        cloze = cloze_of_ids(reading.cloze.ids, reading.cloze.block)
-        return BlankedText.of(
-            self.model, text, cloze, self.candidates, letters=self.letters, force=self.force
-        )
-
-    def _is_searched(self, has_lengths: bool, blanks: int) -> bool:
-        """Whether the fillings of a text are searched, or its joint is a table; raises if it
-        would need both.
-
-        has_lengths   it has [WORD] or [GAP]
-        blanks        how many it has
-        """
-        from unmask.joints.registry import SEARCHED
-
-        given_for_table = {
-            "construction": self.construction is not None,
-            "candidates": self.candidates is not None,
-            "given": bool(self.words.given),
-        }
-        if has_lengths:
-            for name, is_given in given_for_table.items():
-                if is_given:
-                    raise InputError(
-                        "is not used with [WORD] or [GAP], whose fillings are searched over the"
-                        f" whole vocabulary by {SEARCHED}",
-                        argument=name,
-                        use="leave one of the two out",
-                    )
-            return True
-        if self.search is not None:
-            return True
-        if self.construction is not None or self.candidates is not None:
-            return False
-        if blanks < MANY:
-            return False
-        if self.words.given:
-            raise InputError(
-                f"needs a table, and {blanks} blanks are searched",
-                argument="given",
-                use=f"give {argument_name('candidates')} or {argument_name('construction')}, too",
-            )
-        return True
-
-    def _refuse_mass_of_sampled_orders(self, searched: TextSearch) -> None:
-        """Raise if the search is to find a mass, and can only estimate it."""
-        from unmask.joints.chain_search import samples_orders
-
-        if self.mass is not None and samples_orders(searched.most_sites, self.max_passes):
-            raise InputError(
-                f"cannot be found: {searched.most_sites} tokens in blanks have so many orders that"
-                " they are sampled",
-                argument="mass",
-                use="leave it out, or give more passes",
-            )
-
-    def refuse_without_effect(self, texts: Sequence[_ReadText]) -> None:
-        """Raise for an option of tables that would do nothing in any of the texts: a single blank
-        has the model's own conditional, whatever the construction.
-        """
-        given = {
-            "construction": self.construction is not None,
-            "candidates": self.candidates == "all",
-            "force": self.force,
-        }
-        tabled = [one for one in texts if one.blanked is not None]
-        if any(len(one.cloze.block) > 1 for one in tabled):
-            return
-        if tabled:
-            why = "does nothing with a single blank, which has the model's own conditional"
-        else:
-            why = "is about tables, and these fillings are searched"
-        for name, is_given in given.items():
-            if is_given:
-                raise InputError(why, argument=name, use="leave it out")
+    yield from _answered(request, texts, progress, partial)
 
 
 # ---- from texts to answers ----
 
 
 def _answered(
-    question: _Question,
-    texts: Sequence[_ReadText],
+    request: FillRequest,
+    texts: Sequence[ReadText],
     progress: Progress | None,
     partial: Callable[[Filling], None] | None,
 ) -> Iterator[Filling]:
-    """The answers to the texts, in order. Neighbours that have tables share their passes."""
+    """The answers to the texts, in order. Neighbours that have tables share their passes.
+
+    Progress counts passes where all texts have tables, or the only one is searched; otherwise it
+    counts texts.
+    """
     from unmask.verbs.blanked_texts import with_tables
+    from unmask.verbs.fill_request import SearchedText, TabledText
+    from unmask.verbs.filling_by_search import filling_by_search
+    from unmask.verbs.filling_from_table import filling_from_table
 
-    before = 0
+    earlier = 0  # texts before these neighbours
 
-    def of_all(done: int, total: int, what: str = "") -> None:
-        """Count the texts of a group among all texts."""
+    def count(done: int, total: int, what: str = "") -> None:
+        """Report how many of all texts are done, given how many of these neighbours are."""
         if progress:
-            progress(before + done, len(texts), what)
+            progress(earlier + done, len(texts), what)
 
-    def is_searched(one: _ReadText) -> bool:
-        return one.searched is not None
+    all_have_tables = all(isinstance(one, TabledText) for one in texts)
+    for _, same_kind in groupby(texts, type):
+        neighbours = list(same_kind)
+        # All neighbours are searched, or all have tables: one of these lists is empty.
+        searched = [one for one in neighbours if isinstance(one, SearchedText)]
+        tabled = [one for one in neighbours if isinstance(one, TabledText)]
+        for number, text in enumerate(searched, 1):
+            if len(texts) == 1:
+                yield filling_by_search(request, text, progress)
+            else:
+                yield filling_by_search(request, text, None)
+                count(number, len(searched), "texts")
+        if partial is not None:
+            _give_partial_answers(request, tabled, partial)
+        report: Progress | None = count
+        if all_have_tables:
+            report = progress
+        blanked = [text.blanked for text in tabled]
+        all_tables = with_tables(request.model, blanked, report, all_texts=all_have_tables)
+        for text_with_table, (_, tables) in zip(tabled, all_tables, strict=True):
+            yield filling_from_table(request, text_with_table, tables)
+        earlier += len(neighbours)
 
-    of_one_kind = len({is_searched(one) for one in texts}) == 1
-    for searched, group in groupby(texts, is_searched):
-        members = list(group)
-        if searched and len(texts) == 1:
-            yield _searched(question, members[0], progress)
-        elif searched:
-            for number, one in enumerate(members, 1):
-                yield _searched(question, one, None)
-                of_all(number, len(members), "texts")
-        else:
-            report: Progress | None = of_all
-            if of_one_kind or progress is None:
-                report = progress
-            if partial is not None:
-                _give_first_looks(question, members, partial)
-            blanked = [one.blanked for one in members if one.blanked is not None]
-            all_tables = with_tables(question.model, blanked, report, of_one_kind)
-            for one, (_, tables) in zip(members, all_tables, strict=True):
-                yield _from_table(question, one, tables)
-        before += len(members)
 
-
-def _give_first_looks(
-    question: _Question, texts: Sequence[_ReadText], partial: Callable[[Filling], None]
+def _give_partial_answers(
+    request: FillRequest, texts: Sequence[TabledText], partial: Callable[[Filling], None]
 ) -> None:
-    """Call `partial` with the answer over a few candidates, of each text whose user gave no number
-    of them (or asked for all) and whose table is larger.
+    """Call `partial` with the answer over PARTIAL_CANDIDATES candidates, of each text whose table
+    is larger; of none if the user gave the candidates, unless as "all".
     """
     from unmask.verbs.blanked_texts import with_tables
+    from unmask.verbs.filling_from_table import filling_from_table
 
-    if question.candidates not in (None, "all"):
+    gave_candidates = request.candidates is not None and request.candidates != "all"
+    if gave_candidates:
         return
-    quick = question._replace(candidates=FIRST_LOOK)
-    for one in texts:
-        if one.blanked is None or len(one.cloze.block) == 1 or one.blanked.plan.size <= FIRST_LOOK:
+    for text in texts:
+        is_single = len(text.cloze.block) == 1
+        if is_single or text.blanked.plan.size <= PARTIAL_CANDIDATES:
             continue
-        looked_at = quick.read_blanked(one.text, one.readings[0])
-        ((_, tables),) = with_tables(question.model, [looked_at], None)
-        partial(_from_table(question, one, tables))
-
-
-def _from_table(question: _Question, one: _ReadText, tables: Tables) -> Filling:
-    """The answer over a table: the joint of all candidates, then its condition, then filters."""
-    from unmask.joints.deriving import derived
-    from unmask.joints.kept_fillings import KeptFillings, log_mass_of
-    from unmask.joints.registry import DEFAULT, INDEPENDENT, named
-    from unmask.verbs.blanked_texts import kept_candidates
-
-    rule = question.construction or named(DEFAULT)
-    joint = derived(tables, rule)
-    product = derived(tables, named(INDEPENDENT))
-    condition = one.constraints.given_ids
-    log_given = log_mass_of(joint, condition)
-    log_product_given = log_mass_of(product, condition)
-    cloze = one.readings[0].cloze
-    answer = Filling(
-        text=one.text,
-        model=question.model,
-        construction=rule.name,
-        top=question.top,
-        completions=(),
-        given=dict(question.words.given) or None,
-        alphabet=question.letters is not None,
-        table=(joint, product),
-        cloze=cloze,
-    )
-    if log_given is None or log_given == -inf:
-        return replace(answer, notes=[_about_given(question, joint)])
-    masks = one.constraints.allowed(one.readings[0])
-    listed = _TableFillings(
-        model=question.model,
-        cloze=cloze,
-        kept=KeptFillings(joint, kept_candidates(masks, tables.candidates)),
-        product=product,
-        log_given=log_given,
-        log_product_given=log_product_given or 0.0,  # None only where log_given is
-    )
-    completions = listed.completions(question.top, one.gold)
-    answers = _with_odds([listed.scored(one_answer) for one_answer in one.answers])
-    notes: list[str] = []
-    if len(listed.kept) == 0:
-        notes.append(f"no filling that is allowed is among the candidates: {_more(question)}")
-    missing = [repr(scored.answer) for scored in answers if scored.log_prob is None]
-    if missing:
-        be = "is" if len(missing) == 1 else "are"
-        notes.append(f"{', '.join(missing)} {be} not among the candidates: {_more(question)}")
-    if one.gold is not None and not any(completion.is_gold for completion in completions):
-        notes.append(f"what stood in the blanks is not among the candidates: {_more(question)}")
-    return replace(answer, completions=completions, answers=answers, notes=notes)
-
-
-def _more(question: _Question) -> str:
-    """How what is not among the candidates can be included."""
-    if question.construction is not None or question.words.given:
-        return "give more candidates"
-    return "give more candidates, or search the whole vocabulary (max_passes)"
-
-
-def _about_given(question: _Question, joint: Joint) -> str:
-    """Why no probability is conditional on the given words."""
-    for number, word in question.words.given.items():
-        spelled = {
-            joint.tables.spelled(number - 1, token)
-            for token in joint.tables.candidates[number - 1].tolist()
-        }
-        if word.strip() not in {token.strip() for token in spelled}:
-            return f"{word!r} is not among the candidates of blank {number}: give more candidates"
-    return f"the given words have probability 0 in {joint.name}: give others"
-
-
-@dataclass(frozen=True)
-class _TableFillings:
-    """Fillings of a table, and their probabilities given a condition.
-
-    kept                 the fillings that pass the filters and the condition
-    product              the joint of independent blanks
-    log_given            log of the joint's probability of the condition
-    log_product_given    the same of the product
-    """
-
-    model: MaskedLM
-    cloze: Cloze
-    kept: KeptFillings
-    product: Joint
-    log_given: float
-    log_product_given: float
-
-    def completions(self, top: int, gold: tuple[int, ...] | None) -> list[Completion]:
-        """The `top` most probable fillings, and the gold one after them if it is kept."""
-        ids, log_probs = self.kept.most_probable(top)
-        rows = [tuple(row) for row in ids.tolist()]
-        of_rows = log_probs.tolist()
-        if gold is not None and gold not in rows:
-            of_gold = self.kept.log_prob(gold)
-            if of_gold is not None:
-                rows.append(gold)
-                of_rows.append(of_gold)
-        if not rows:
-            return []
-        of_product = self.product.log_prob(rows).tolist()
-        completions: list[Completion] = []
-        for row, log_prob, product_log_prob in zip(rows, of_rows, of_product, strict=True):
-            filled = self._filled(row)
-            completions.append(
-                Completion(
-                    tokens=filled.tokens,
-                    text=filled.text,
-                    log_prob=log_prob - self.log_given,
-                    product_log_prob=product_log_prob - self.log_product_given,
-                    spans=filled.spans,
-                    is_gold=row == gold,
-                    ids=row,
-                )
-            )
-        return completions
-
-    def scored(self, answer: ReadAnswer) -> ScoredAnswer:
-        """An answer with its probability and its place in the table."""
-        filled = self._filled(answer.tokens)
-        place = self.kept.place_of(answer.tokens)
-        log_prob = None
-        rank = None
-        if place is not None:
-            log_prob = place.log_prob - self.log_given
-            rank = (place.first, place.last)
-        return ScoredAnswer(
-            answer=answer.answer,
-            tokens=filled.tokens,
-            text=filled.text,
-            log_prob=log_prob,
-            standard_error=0.0,
-            rank=rank,
-        )
-
-    def _filled(self, tokens: Sequence[int]) -> FilledText:
-        from unmask.models.text.filled_text import filled_text
-
-        return filled_text(self.model.words, self.cloze, tokens)
-
-
-def _searched(question: _Question, one: _ReadText, progress: Progress | None) -> Filling:
-    """The answer by a search of the text's fillings."""
-    from unmask.joints.registry import SEARCHED
-
-    search = one.searched
-    assert search is not None  # the caller's choice
-    model = question.model
-    states = [search.state(answer.parts) for answer in one.answers]
-    states_of_gold = []  # one, or none
-    if one.gold is not None:
-        states_of_gold.append(search.state([(token,) for token in one.gold]))
-    found = search.run(
-        top=question.top,
-        passes=question.max_passes,
-        mass=question.mass,
-        wanted=[*states, *states_of_gold],
-        progress=progress,
-    )
-    result = found.search
-    by_state = {(filling.variant, *filling.tokens): filling for filling in result.fillings}
-    of_gold = None
-    for state in states_of_gold:
-        of_gold = by_state.get(state)
-    shown = [
-        filling for filling in result.fillings if filling.log_prob > -inf or filling is of_gold
-    ]
-    if not shown and result.stopped == "asked":
-        raise Enough
-    if not shown:
-        raise _nothing_found(question.words, result.passes)
-    best = shown[: question.top]
-    listed = list(best)
-    if of_gold is not None and of_gold not in best:
-        listed.append(of_gold)
-    scored: list[ScoredAnswer] = []
-    for answer, state in zip(one.answers, states, strict=True):
-        if state in by_state:  # not if the model gave up before
-            scored.append(_scored_by_search(search, found, answer, by_state[state]))
-    return Filling(
-        text=one.text,
-        model=model,
-        construction=SEARCHED,
-        top=question.top,
-        completions=[
-            _completion_by_search(search, filling, is_gold=filling is of_gold) for filling in listed
-        ],
-        answers=_with_odds(scored),
-        alphabet=len(search.support) < len(model.regular_ids),
-        search=FoundBySearch(
-            mass=result.mass,
-            bound=result.bound,
-            certain=min(result.certain_among(shown), len(best)),
-            passes=found.passes,
-            stopped=result.stopped,
-            exact=result.exact,
-        ),
-    )
-
-
-def _completion_by_search(search: TextSearch, filling: ScoredFilling, is_gold: bool) -> Completion:
-    from unmask.models.text.filled_text import filled_text
-
-    reading = search.readings[filling.variant]
-    filled = filled_text(search.model.words, reading.cloze, filling.tokens)
-    parts = enumerate(search.parts(filling))
-    return Completion(
-        tokens=filled.tokens,
-        text=filled.text,
-        log_prob=filling.log_prob,
-        product_log_prob=filling.product_log_prob,
-        spans=filled.spans,
-        is_gold=is_gold,
-        ids=filling.tokens,
-        parts=tuple(search.constraints.spelled(b, ids) for b, ids in parts),
-        standard_error=filling.standard_error,
-    )
-
-
-def _scored_by_search(
-    search: TextSearch, found: FoundInText, answer: ReadAnswer, filling: ScoredFilling
-) -> ScoredAnswer:
-    """An answer with its probability, and with its rank if no order was left out."""
-    from unmask.joints.filling_search.ranks import rank_bounds
-    from unmask.models.text.filled_text import filled_text
-
-    reading = search.readings[filling.variant]
-    filled = filled_text(search.model.words, reading.cloze, filling.tokens)
-    rank = None
-    if found.search.exact:
-        rank = rank_bounds(filling, found.search, found.fillings)
-    return ScoredAnswer(
-        answer=answer.answer,
-        tokens=filled.tokens,
-        text=filled.text,
-        log_prob=filling.log_prob,
-        standard_error=filling.standard_error,
-        rank=rank,
-    )
-
-
-def _with_odds(answers: Sequence[ScoredAnswer]) -> list[ScoredAnswer]:
-    """The answers, the most probable first, with their odds against it; those without a
-    probability last.
-    """
-    known = [(answer, answer.log_prob) for answer in answers if answer.log_prob is not None]
-    known.sort(key=lambda pair: -pair[1])
-    with_odds: list[ScoredAnswer] = []
-    for answer, log_prob in known:
-        highest = known[0][1]
-        odds = 1.0 if log_prob == highest else exp(log_prob - highest)  # also if both are -inf
-        with_odds.append(replace(answer, odds=odds))
-    return with_odds + [answer for answer in answers if answer.log_prob is None]
-
-
-def _nothing_found(words: NamedWords, passes: int) -> InputError:
-    """The error of a search without a filling; it names only the constraints that were given."""
-    more = f"give more {argument_name('max_passes')}"
-    given = [name for name in ("allow", "forbid") if getattr(words, name)]
-    if not given:
-        return InputError(f"no filling was found in {passes:,} passes", use=more)
-    names = " and ".join(argument_name(name) for name in given)
-    return InputError(
-        f"no filling within the constraints was found in {passes:,} passes",
-        use=f"loosen {names}, or {more}",
-    )
+        blanked = request.with_candidates(text, PARTIAL_CANDIDATES)
+        ((_, tables),) = with_tables(request.model, [blanked], None)
+        partial(filling_from_table(request, text, tables))

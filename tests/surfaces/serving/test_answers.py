@@ -114,7 +114,7 @@ def test_a_filling_as_events(client, events):
 
 
 def test_a_pair_gets_the_first_look_of_fill(client, tiny, events, monkeypatch):
-    monkeypatch.setattr("unmask.verbs.fill.FIRST_LOOK", 3)
+    monkeypatch.setattr("unmask.verbs.fill.PARTIAL_CANDIDATES", 3)
     text = "a [MASK] sat on a [MASK] ."
     known = unmask.fill(text, tiny, candidates=3)
     for body in ({"text": text}, {"text": text, "candidates": "all"}):

@@ -71,7 +71,7 @@ FAMILIAR: dict[str, tuple[str, ...]] = {
     "random_start": ("start=random",),
     "decoding_steps": ("passes",),
     "decoding_temperature": ("temperature",),
-    "pieces": ("write [WORD:1-5] in the text",),
+    "pieces": ("write a word of 1 to 3 tokens as [WORD:1-3] in the text",),
     "resume": ("the same command continues a run that was stopped",),
     # ---- what another verb of ours has ----
     "corpus": ("data", "texts"),

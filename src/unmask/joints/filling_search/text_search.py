@@ -34,25 +34,26 @@ from unmask.tables.rounding import Rounding
 
 @dataclass(frozen=True)
 class FoundInText:
-    """What the search of a text found.
+    """The result of the search of a text.
 
-    search    the fillings with their readings, bound and mass
-    passes    forward passes
-    fillings  an upper bound of the number of fillings that the constraints allow
+    search          the fillings with their readings, bound and mass
+    passes          forward passes
+    most_fillings   an upper bound of the number of fillings that the constraints allow
     """
 
     search: ChainSearch
     passes: int
-    fillings: int
+    most_fillings: int
 
 
 @dataclass(frozen=True)
 class TextSearch:
-    """The readings of a text that can be filled, and what decides their law.
+    """The readings of a text that can be filled, and what their probabilities depend on.
 
-    weight       of each reading: 1 over the number of all, those without a filling included
-    most_sites   of the longest of all readings
-    support      the tokens that q runs over
+    weight       1 / n, where n counts all readings, also those that cannot be filled
+    most_sites   the number of masks of the longest of all readings
+    support      the tokens that a mask may become: the model's conditionals are normalised over
+                 them
     """
 
     model: MaskedLM
@@ -81,13 +82,17 @@ class TextSearch:
         )
 
     def state(self, parts: Sequence[Sequence[int]]) -> State:
-        """The state of a filling with these tokens at each blank."""
+        """The state of a filling with these tokens at each blank: the number of its reading, then
+        its tokens.
+        """
         lengths = tuple(len(part) for part in parts)
-        (number,) = [n for n, reading in enumerate(self.readings) if reading.lengths == lengths]
-        return (number, *chain.from_iterable(parts))
+        lengths_of_readings = [reading.lengths for reading in self.readings]
+        number = lengths_of_readings.index(lengths)  # no two readings have the same lengths
+        tokens = chain.from_iterable(parts)
+        return (number, *tokens)
 
     def parts(self, filling: ScoredFilling) -> list[tuple[int, ...]]:
-        """The tokens of each blank."""
+        """The tokens of a filling, blank by blank."""
         return self.readings[filling.variant].parts(filling.tokens)
 
     def run(
@@ -109,8 +114,8 @@ class TextSearch:
             for reading in self.readings
         ]
 
-        def accept(variant: int, tokens: tuple[int, ...]) -> bool:
-            return self.constraints.accept(self.readings[variant], tokens)
+        def accept(number: int, tokens: tuple[int, ...]) -> bool:
+            return self.constraints.accept(self.readings[number], tokens)
 
         search = search_fillings(
             conditionals,
@@ -127,5 +132,5 @@ class TextSearch:
         return FoundInText(
             search=search,
             passes=conditionals.passes,
-            fillings=number_of_fillings(variants, len(self.support)),
+            most_fillings=number_of_fillings(variants, len(self.support)),
         )

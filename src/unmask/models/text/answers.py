@@ -65,7 +65,7 @@ def read_answer(
         }
         raise InputError(
             f"the answer {shown!r} has {len(ids)} tokens {tokenizer.tokens(ids)} at blank"
-            f" {number}, which takes {blank.least} to {blank.most}: {wider[blank.kind]}"
+            f" {number}, which takes {blank.lengths_in_words}: {wider[blank.kind]}"
         )
     in_tokens = ReadAnswer(answer=shown, parts=tuple(tuple(ids) for ids in parts))
     if in_tokens.lengths not in {reading.lengths for reading in readings}:

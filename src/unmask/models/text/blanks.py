@@ -61,6 +61,13 @@ class Blank:
     at_start: bool
     after_space: bool
 
+    @property
+    def lengths_in_words(self) -> str:
+        """How many tokens it may take: 1 token, 3 tokens, or 1 to 3."""
+        if self.least < self.most:
+            return f"{self.least} to {self.most}"
+        return "1 token" if self.most == 1 else f"{self.most} tokens"
+
 
 @dataclass(frozen=True)
 class TextReading:

@@ -103,7 +103,7 @@ class Constraints:
             if not blank.least <= len(ids) <= blank.most:
                 raise InputError(
                     f"at blank {number}: {self.model.words.tokens(ids)} is {len(ids)} tokens, and"
-                    f" the blank takes {blank.least} to {blank.most}",
+                    f" the blank takes {blank.lengths_in_words}",
                     argument="allow",
                     use=f"write [WORD:1-{len(ids)}] or [GAP:{len(ids)}] there",
                 )
