@@ -310,7 +310,7 @@ def test_what_is_printed_as_json_is_plain(small):
             " shorten the text$",
         ),
         ("a [MASK] b", {"allow": {2: ["a"]}}, "names blank 2"),
-        ("a [MASK] b", {"allow": {1: ["abab"]}}, r"is 3 tokens, and the blank takes 1 to 1"),
+        ("a [MASK] b", {"allow": {1: ["abab"]}}, r"is 3 tokens, and the blank takes 1 token"),
         ("a [MASK] b", {"allow": {1: []}}, "names no word"),
         ("a [MASK] b", {"mass": 0.0}, "mass"),
         ("a [MASK] b", {"passes": 0}, "passes"),

@@ -512,17 +512,19 @@ def fill(
     from unmask.verbs.fill_request import FillRequest
 
     lm = as_model(model)
-    of_search = Search() if search is None else search
-    max_passes = of_search.max_passes
-    if max_passes is None:
-        max_passes = USUAL_PASSES
+    max_passes = USUAL_PASSES
+    mass = None
+    if search is not None:
+        mass = search.mass
+        if search.max_passes is not None:
+            max_passes = search.max_passes
     request = FillRequest(
         model=lm,
         construction=cast("Construction | None", construction),  # which `checked` has made of it
         candidates=candidates,
         has_search=search is not None,
         max_passes=max_passes,
-        mass=of_search.mass,
+        mass=mass,
         letters=letter_ids(lm, alphabet),
         positions=positions,
         words=NamedWords(allow=allow or {}, forbid=forbid or (), given=given or {}),

@@ -87,7 +87,7 @@ def test_fill_loads_its_command_and_nothing_for_other_work():
 
 
 @pytest.mark.parametrize(
-    ("command", "needed"), [("score", "unmask.scoring"), ("compare", "unmask.joints.metrics")]
+    ("command", "needed"), [("score", "unmask.scoring"), ("compare", "unmask.joints.reading")]
 )
 def test_other_short_commands_load_nothing_for_other_work(command, needed):
     names = loaded(
