@@ -62,9 +62,11 @@ def serving(*options):
         assert server.stdout is not None
         match = re.search(r"http://\S+/", server.stdout.readline())
         assert match, "the server did not say where it is"
-        yield match[0]
-        server.terminate()
-        server.wait(300)
+        try:
+            yield match[0]
+        finally:  # also where the test failed: the block waits for the server
+            server.terminate()
+            server.wait(300)
 
 
 @pytest.fixture(scope="session")

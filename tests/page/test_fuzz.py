@@ -36,5 +36,5 @@ def test_every_answer_is_foreseen(tiny):
 
         ask()
         paths.add(operation.path)
-    assert {"/api/fill", "/api/plan", "/api/sample", "/api/batch"} <= paths
+    assert {"/api/fill", "/api/compare", "/api/sample", "/api/batch"} <= paths
     jobs.close()

@@ -34,6 +34,7 @@ def test_a_view_is_accessible_and_fits(open_page, address, view, scheme, width):
         page.until("document.querySelector('.status .said').textContent === ''")
         page.tab.locator("ol.bars").first.locator("button").nth(1).click()
         page.tab.wait_for_selector("h3:has-text('given')")
+        page.settled()
     if view == "sample":
         page.until("document.querySelector('.stack[data-passes]')")
     check(page)

@@ -182,8 +182,18 @@ def atoms(function: Callable[..., Any], witnesses: Witnesses) -> tuple[list[Atom
                 found.append(Atom(option.name, (choice,), of_context, choice))
             if given:
                 found.append(Atom(option.name, given, of_context))
-    found = [atom for atom in found if atom.name not in witnesses.exempt]
     known = {option.name for option in listed}
+    tried = known | {name for atom in found for name in atom.names}
+    for name in witnesses.exempt:
+        if name.isidentifier():  # several verbs share reasons, and not all have the option
+            continue
+        atom_name, _, where = name.partition(" in ")
+        if atom_name not in tried or (where and where not in witnesses.inputs):
+            faults.append(f"{name} has a reason, and is not tried")
+    for name in (one for pair in witnesses.idle for one in pair):
+        if name not in tried:
+            faults.append(f"{name} has a reason, and is not tried")
+    found = [atom for atom in found if atom.name not in witnesses.exempt]
     named = (*witnesses.values, *witnesses.beside, *witnesses.tight, *witnesses.fine)
     for name in named:
         if name.partition("@")[0] not in known:
@@ -266,41 +276,39 @@ class Trial:
     # ---- the two laws ----
 
     def alone(self, atom: Atom) -> Iterator[str]:
-        """The inputs in which an atom does nothing; one fault if every input refuses it."""
-        refusals = []
-        tried = 0
+        """The inputs in which an atom does nothing, or is refused without a reason that names an
+        argument; and a fault if every input refuses it.
+        """
+        tight = atom.option in self.witnesses.tight
+        refusals: list[Refused] = []
+        is_answered = False
         for where, given in self.witnesses.inputs.items():
-            exempt = {f"{atom.name} in {where}", f"{atom.option} in {where}"}
-            if exempt & set(self.witnesses.exempt):
-                continue
             base = {**given, **dict(atom.context)}
             values = [value for value in atom.values if not self._is_there(atom, value, base)]
             if not values:
                 continue
-            tried += 1
-            tight = atom.option in self.witnesses.tight
+            if self._is_exempt(atom, where):
+                is_answered = True
+                continue
             without = self.answer(base, tight)
             outcomes = [self.answer({**base, atom.option: value}, tight) for value in values]
-            answered = [one for one in outcomes if isinstance(one, Answered)]
-            if not answered:
-                refusals += outcomes
-                bad = [one for one in outcomes if not one.names_given]
-                if bad:
-                    yield f"{atom.name} in {where}: names nothing given: {bad[0].message}"
-            elif not any(self.differ(atom, one, without) for one in answered):
-                yield f"{atom.name} does nothing in {where}"
-        if tried and len(refusals) >= tried and not self._has_answer(atom):
+            refused = [one for one in outcomes if isinstance(one, Refused)]
+            refusals += refused
+            if len(refused) < len(outcomes):
+                is_answered = True
+                if not any(self.has_effect(atom, one, without) for one in outcomes):
+                    yield f"{atom.name} does nothing in {where}"
+                continue
+            for one in refused:
+                if not one.names_given:
+                    yield f"{atom.name} in {where}: names nothing given: {one.message}"
+        if refusals and not is_answered:
             yield f"{atom.name} is refused everywhere: {refusals[0].message}"
 
-    def _has_answer(self, atom: Atom) -> bool:
-        tight = atom.option in self.witnesses.tight
-        return any(
-            isinstance(
-                self.answer({**given, **dict(atom.context), atom.option: value}, tight), Answered
-            )
-            for given in self.witnesses.inputs.values()
-            for value in atom.values
-        )
+    def _is_exempt(self, atom: Atom, where: str) -> bool:
+        """Whether the table has a reason why an atom does nothing in an input."""
+        exempt = self.witnesses.exempt
+        return f"{atom.name} in {where}" in exempt or f"{atom.option} in {where}" in exempt
 
     def pair(self, first: Atom, second: Atom) -> str | None:
         """What is wrong with a pair; None if nothing is."""
@@ -318,8 +326,8 @@ class Trial:
                     if not both.names_given and self._both_answer(with_first, with_second, tight):
                         return f"{first.name} + {second.name}: names nothing given: {both.message}"
                     continue
-                first_matters = self.differ(first, both, self.answer(with_second, tight))
-                second_matters = self.differ(second, both, self.answer(with_first, tight))
+                first_matters = self.has_effect(first, both, self.answer(with_second, tight))
+                second_matters = self.has_effect(second, both, self.answer(with_first, tight))
                 if first_matters and second_matters:
                     return None
                 if idle is None:
@@ -328,12 +336,18 @@ class Trial:
                     idle = f"{of_no_effect} does nothing beside {beside} in {where}"
         return idle
 
-    def differ(self, atom: Atom, one: Refused | Answered, other: Refused | Answered) -> bool:
-        """Whether an atom made two outcomes different answers; two refusals are not."""
-        if isinstance(one, Refused) or isinstance(other, Refused):
-            return type(one) is not type(other)
+    def has_effect(
+        self, atom: Atom, outcome: Refused | Answered, without: Refused | Answered
+    ) -> bool:
+        """Whether a call is answered, and otherwise than without the atom."""
+        if isinstance(outcome, Refused):
+            return False
+        if isinstance(without, Refused):
+            return True
         relative = 0.0 if atom.option in self.witnesses.fine else RELATIVE
-        return one.files != other.files or not equal(one.content, other.content, relative)
+        if outcome.files != without.files:
+            return True
+        return not equal(outcome.content, without.content, relative)
 
     def _both_answer(self, first: Call, second: Call, tight: bool) -> bool:
         """Whether two calls are answered, so that only the two together can be refused."""

@@ -118,10 +118,10 @@ def _make_judge(folder: Path, tokenizer: Path) -> None:
 def _train(folder: Path) -> None:
     """Corpora of a made-up language, models to start from, and translators."""
     for number, names in enumerate((("source", "target"), ("source-again", "target-again"))):
-        sides = made_up_language.pairs(120, seed=number, words=8)
+        sides = made_up_language.pairs(120, seed=number)
         for name, side in zip(names, sides, strict=True):
             _write_lines(folder / f"{name}.txt", side)
-    _write_lines(folder / "held.txt", made_up_language.pairs(20, seed=2, words=8)[0])
+    _write_lines(folder / "held.txt", made_up_language.pairs(20, seed=2)[0])
     few = {"steps": 2, "batch_tokens": 128, "valid_share": 0.2, "device": "cpu"}
     shape = {"layers": 1, "width": 16, "heads": 2}
     corpus = str(folder / "source.txt")

@@ -28,7 +28,7 @@ from unmask.verbs import VERBS, verb
 
 LONG = ("train", "translate", "evaluate")
 """Verbs whose calls take tenths of a second and more."""
-LATER = ("dependence", "frontier", "compare")
+LATER = ("dependence", "frontier", "compare", "assay")
 """Verbs whose pairs are tried only by the mark `slow`."""
 KNOWN: dict[str, list[str]] = {}
 """Faults that are still there: patterns, by verb."""

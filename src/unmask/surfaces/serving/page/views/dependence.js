@@ -114,7 +114,7 @@ export default view({
         ...tables.map((table) => card({
           title: "As a table", name: "table", rows: () => rowsOf(table), data: () => answer,
         },
-          drawnTable(table, { label: "mutual information" }), sentences(table.notes))),
+          drawnTable(table, { label: "every pair" }), sentences(table.notes))),
       ];
     }
 

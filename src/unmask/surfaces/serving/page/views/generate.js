@@ -80,7 +80,8 @@ export default view({
 
     function textsCard() {
       const { about, tables: [table], verdict } = texts.view;
-      return card({ title: "Texts", name: "texts", rows: () => rowsOf(table), data: () => texts },
+      const files = { rows: () => rowsOf(table), data: () => texts };
+      return card({ title: "Texts", label: "texts of the decoder", name: "texts", ...files },
         sentences([...about, ...verdict], "lead"), drawnTable(table, { label: "texts" }), sentences(table.notes));
     }
 

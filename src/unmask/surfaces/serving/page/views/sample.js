@@ -132,13 +132,13 @@ export default view({
     // How far to trust the chains, in the sentences and numbers of the verb.
     function verdictCard() {
       const { about: lines, tables, verdict } = run.view;
+      const numbers = (table, n) => drawnTable(table, { label: table.title || `numbers of the run, ${n + 1}` });
       const isSoFar = done() < sweeps() && !page.question.stopped;
       return card({
         title: isSoFar ? "So far" : "How far to trust them", name: "verdict", kind: "verdict", data: () => run,
         part: part(),
       },
-        sentences(lines), tables.map((table) => drawnTable(
-          table, { label: table.title || "the run" })), sentences(verdict, "lead"));
+        sentences(lines), tables.map(numbers), sentences(verdict, "lead"));
     }
 
     let drawn = "";
