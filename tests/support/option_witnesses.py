@@ -10,7 +10,9 @@ from support.every_option import NEW, Witnesses
 MODEL = {"model": "tiny"}
 LOADING = {"model": ["other"], "dtype": ["bfloat16"]}
 """Witnesses of how a model is loaded."""
-HERE = {"device": "there is one device here"}
+HERE = {
+    "device": "there is one device here",
+}
 ELSEWHERE = {**HERE, "engine": "workers give the numbers of one process"}
 """Options that choose where the work is done, and must change no number."""
 AGREE = "what decoders write at temperature 0 may be the same text"

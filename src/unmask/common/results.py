@@ -1,25 +1,28 @@
-"""One mechanism for results: a result is a dataclass that knows its sentences and tables, and the
-terminal, JSON, data frame, notebook and page follow from it.
+"""The base class of all results. A result is a dataclass that states its sentences and tables. The
+terminal, JSON, data frame, notebook and page are made from these.
 
     class Filling(Result):
         KEYS = ("text", "construction", "gold=is_gold", "completions")
         OPTIONAL = ("warning",)
         ROWS = "completions"
 
-    KEYS       attributes in JSON, in this order; by default all fields. `gold=is_gold`: JSON has
-               the attribute `is_gold` under the name `gold`
-    OPTIONAL   left out of JSON where they are None or an empty list
-    ROWS       the attribute whose items are the rows of the data frame
+These three say how a result becomes JSON and a data frame:
 
-What a person sees of a result, from top to bottom:
+KEYS       the attributes in JSON, in this order; by default all fields. `gold=is_gold` writes the
+           attribute `is_gold` under the key `gold`.
+OPTIONAL   the keys that JSON leaves out where their value is None or an empty list
+ROWS       the key of the list whose items are the rows of the data frame
 
-    heading     the text, sequence or run that it is about
-    about()     sentences: what was computed, under which condition
-    tables()    tables of values, each with its title and notes
-    verdict()   sentences: what is certain, which is better, whether to trust it
+A person sees the parts of a result in this order:
 
-and beside it `notices()`: what was left out, and where files are. The answers to several texts
-have the number of their text in `item`, also in JSON.
+heading     the text, sequence or run that the result is about
+about()     sentences: what was computed, and under which condition
+tables()    tables of values, each with its title and notes
+verdict()   sentences: what is certain, which is better, whether to trust it
+
+Separate from these, `notices()` says what was left out, and where files are.
+
+The answers to several texts have the number of their text in `item`, also in JSON.
 """
 
 from __future__ import annotations
@@ -38,18 +41,19 @@ if TYPE_CHECKING:
 
     from unmask.common.result_tables import Table
 
-LONGEST_HEADING = 400  # characters; of a longer text the words around its blanks are shown
+LONGEST_HEADING = 400
+"""Characters. Of a longer heading only the words around its blanks are shown."""
 
 
 class Result:
-    """Base of every result."""
+    """Base class of every result."""
 
     KEYS: ClassVar[tuple[str, ...]] = ()
     OPTIONAL: ClassVar[tuple[str, ...]] = ()
     ROWS: ClassVar[str] = ""
     item = None
-    """Of the answer to one of several texts its number, from 1: of its line or row in a file,
-    or of its place in a list.
+    """The number of the text that this result answers, from 1: its line or row in a file, or its
+    place in a list. None if the call had one text.
     """
 
     @property
@@ -78,18 +82,20 @@ class Result:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing failed; the command ends with exit code 1 if something did."""
+        """Whether no part failed. If one did, the command ends with exit code 1."""
         return True
 
     def stream(self) -> str | None:
-        """Lines for other programs, which the command prints on standard output; what a person
-        sees then goes to standard error. None for results without them.
+        """Lines for other programs; None for results without them.
+
+        The command prints these lines on standard output, and then what a person sees on standard
+        error.
         """
         return None
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C ended the work early; the command then ends as an interrupted one."""
+        """Whether Ctrl-C ended the work early. The command then ends as an interrupted one."""
         return False
 
     def summary(self) -> str:
@@ -117,26 +123,28 @@ class Result:
         """The JSON that the command prints with --json."""
         kind: type = type(self)
         values: dict[str, Any] = {} if self.item is None else {"item": self.item}
-        values |= {key: self._in_json(attribute) for key, attribute in keys(kind).items()}
-        return {
-            name: value
-            for name, value in values.items()
-            if value not in (None, []) or name not in self.OPTIONAL
-        }
+        for key, attribute in keys(kind).items():
+            values[key] = self._in_json(attribute)
+        for key in self.OPTIONAL:
+            if key in values and values[key] in (None, []):
+                del values[key]
+        return values
 
     def _in_json(self, attribute: str) -> Any:
-        """An attribute as JSON has it; of a method, such as `verdict`, what it returns."""
+        """The value of an attribute in JSON; of a method, such as `verdict`, what it returns."""
         value = getattr(self, attribute)
         if ismethod(value):
             value = value()
         return plain(value)
 
     def __plain__(self) -> dict[str, Any]:
-        """A result inside another one."""
+        """The form of this result inside the JSON of another one."""
         return self.to_dict()
 
     def to_frame(self) -> pandas.DataFrame:
-        """A data frame: one row per item of the list in JSON, or one row in all."""
+        """A data frame with one row per item of the list `ROWS` in JSON; without such a list, one
+        row for the whole result.
+        """
         from unmask.common.lazy import pandas
 
         described = self.to_dict()
@@ -145,7 +153,9 @@ class Result:
 
     def _repr_html_(self) -> str:
         heading = around_blanks(self.heading, LONGEST_HEADING)
-        parts = [f"<p><b>{escape(heading)}</b></p>"] if heading else []
+        parts = []
+        if heading:
+            parts.append(f"<p><b>{escape(heading)}</b></p>")
         parts += _paragraphs(self.about())
         parts += [table.to_html() for table in self.tables()]
         parts += _paragraphs(self.verdict())
@@ -155,5 +165,6 @@ class Result:
 
 
 def _paragraphs(sentences: Sequence[str]) -> list[str]:
+    """Sentences as paragraphs of HTML, with the names of arguments in Python's form."""
     written = [written_by(in_python, sentence) for sentence in sentences]
     return [f"<p>{escape(sentence)}</p>" for sentence in written]

@@ -51,14 +51,18 @@ if TYPE_CHECKING:
     from unmask.studies.evaluation.run import MeasuredPairs, Measuring
 
 PAPER = "paper"
-"""In the place of constructions: those of the published table, over what the paper's joints run."""
+"""A value of `constructions`: the constructions of the published table."""
 BOTH = ("random", "contiguous")
 """The two schemes of the published table, in its order."""
 ENOUGH_PAIRS = 1000
-"""Pairs of numbers to report."""
+"""How many pairs a table to report needs."""
 Count = Annotated[int, Interval(ge=1, le=10_000_000)]
 CHOICE = Only(without=("blocks",))
-"""Marks what decides the choice of pairs, which blocks that are given leave no room for."""
+"""Marks the parameters that choose pairs. They cannot be given beside `blocks`, which has the
+pairs themselves.
+"""
+
+# At run time the type is Any, because the classes that `ShownType` names would load torch.
 if TYPE_CHECKING:
     RulesOrPaper: TypeAlias = str | Iterable[Rule]
     """Several constructions, or their names with commas between them, "all", or "paper"."""
@@ -80,8 +84,8 @@ class Evaluation(Result):
                  pair_nll, ... (docs/evaluation.md has all columns)
     failed       the pairs that are not in the table, each with the reason
     skipped      how many texts gave no pair, by reason
-    contiguous   with both schemes the evaluation of adjacent tokens; this one then is that of
-                 random pairs
+    contiguous   the evaluation of contiguous pairs, if both schemes were asked for; all other
+                 fields are then those of the random pairs
     folder       where the run is kept, if it is
     provenance   when, where and with which versions it was made
 
@@ -103,35 +107,42 @@ class Evaluation(Result):
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
-        """{"n_pairs", "incompatibility", "constructions": [{construction, u_ppl, p_ppl, a_kl,
-        g_kl, ...}]}, each with its interval; `unmask.studies.evaluation.summary` defines them.
+        """The numbers of the table, as `unmask.studies.evaluation.summary` defines them.
+
+            {"n_pairs": N, "incompatibility": ...,
+             "constructions": [{construction, u_ppl, p_ppl, a_kl, g_kl, ...}, ...]}
+
+        Each mean is a dict {"value", "low", "high"} with the ends of its interval.
         """
         if not self.rows:
             return {"n_pairs": 0, "incompatibility": None, "constructions": []}
         from unmask.common.lazy import pandas
         from unmask.studies.evaluation.summary import summarise
 
-        seed = self.settings.get("seed") or 0  # of the bootstrap; given blocks have none
+        # The seed of the bootstrap. A run on blocks chooses no pairs, so its settings have no seed.
+        seed = self.settings.get("seed") or 0
         names = [name_of_stored(one) for one in self.settings["constructions"]]
         return summarise(pandas.DataFrame(self.rows), names, seed)
 
     @property
     def n_pairs(self) -> int:
         """How many pairs are in the table."""
-        count: int = self.numbers["n_pairs"]
-        return count
+        return int(self.numbers["n_pairs"])
 
     @property
     def complete(self) -> bool:
         """Whether no pair failed."""
-        return not any(one.failed for one in self._by_scheme)
+        return not any(evaluation.failed for evaluation in self._by_scheme)
 
     @cached_property
     def _by_scheme(self) -> list[Evaluation]:
-        """This evaluation, and that of contiguous pairs if there is one."""
+        """An evaluation for each scheme, in the order of BOTH: each has `contiguous` None, so
+        that its methods are about its own pairs only.
+        """
         if self.contiguous is None:
             return [self]
-        return [replace(self, contiguous=None), self.contiguous]
+        random = replace(self, contiguous=None)
+        return [random, self.contiguous]
 
     # ---- what a person sees ----
 
@@ -143,18 +154,18 @@ class Evaluation(Result):
 
     def about(self) -> list[str]:
         """The pairs, the model and the settings that decide the numbers: a line for each scheme."""
-        return [one._caption() for one in self._by_scheme]
+        return [evaluation._caption() for evaluation in self._by_scheme]
 
     def _caption(self) -> str:
+        """The line of one scheme: its pairs, the model and the settings that decide the numbers."""
         settings = self.settings
-        source = settings.get("blocks", settings.get("data"))
-        parts = [f"{self.pairs_in_words} of {source}", f"model {settings['model']}"]
+        parts = [f"{self.pairs_in_words} of {self._source}", f"model {settings['model']}"]
         if settings.get("seed") is not None:
             parts.append(f"seed {settings['seed']}")
-        for stored in settings["constructions"]:
-            steps = _steps_of(stored)
+        for construction in settings["constructions"]:
+            steps = _steps_of(construction)
             if steps is not None:
-                label = label_of(name_of_stored(stored))
+                label = label_of(name_of_stored(construction))
                 parts.append(f"{label} stopped after {steps} steps")
         if settings.get("alphabet"):
             parts.append(f"over {len(settings['alphabet'])} tokens of an alphabet")
@@ -165,21 +176,28 @@ class Evaluation(Result):
             parts.append(f"{len(self.failed)} pairs failed and are not in the table")
         return "; ".join(parts) + "."
 
+    @property
+    def _source(self) -> str | None:
+        """The file of blocks, or the texts that the pairs were chosen of."""
+        source: str | None = self.settings.get("blocks", self.settings.get("data"))
+        return source
+
     def tables(self) -> list[Table]:
-        """For each scheme a row per construction."""
-        return [one._table() for one in self._by_scheme if one.rows]
+        """For each scheme a table with a row per construction."""
+        return [evaluation._table() for evaluation in self._by_scheme if evaluation.rows]
 
     def _table(self) -> Table:
+        """The table of one scheme: means alone, and the difference with its interval."""
         columns = [Column(self.pairs_in_words, text=True)]
         for measure, heading in HEADINGS.items():
-            columns.append(Column(heading, show=partial(written, measure=measure)))
-        columns.append(
-            Column("P-NLL per token\nminus product", show=partial(cell, measure="difference"))
-        )
+            show_mean = partial(written, measure=measure)
+            columns.append(Column(heading, show=show_mean))
+        show_with_interval = partial(cell, measure="difference")
+        columns.append(Column("P-NLL per token\nminus product", show=show_with_interval))
         rows = []
         for row in self.numbers["constructions"]:
             means = [row[measure]["value"] for measure in HEADINGS]
-            difference = row.get("difference", "")  # the product has none
+            difference = row.get("difference", "")  # the product's cell is empty
             rows.append([label_of(row["construction"]), *means, difference])
         return Table(columns, rows)
 
@@ -189,88 +207,106 @@ class Evaluation(Result):
         """
         if not self.tables():
             return []
-        best = [one._best(self._scheme_in_words(one)) for one in self._by_scheme if one.rows]
-        return [*best, *self._reading(), *self._doubts()]
+        best = []
+        for evaluation in self._by_scheme:
+            if evaluation.rows:
+                of_scheme = self._of_scheme(evaluation)
+                best.append(evaluation._best_construction(of_scheme))
+        return [*best, *self._how_to_read(), *self._not_converged()]
 
-    def _scheme_in_words(self, one: Evaluation) -> str:
-        """Which pairs a sentence is about, where there are those of two schemes."""
+    def _of_scheme(self, evaluation: Evaluation) -> str:
+        """Words for a sentence about the pairs of one of two schemes, such as " of 12 random
+        pairs"; "" if there is one scheme only.
+        """
         if self.contiguous is None:
             return ""
-        return f" of {one.pairs_in_words}"
+        return f" of {evaluation.pairs_in_words}"
 
-    def _best(self, of_pairs: str) -> str:
+    def _best_construction(self, of_scheme: str) -> str:
         """Which construction has the lowest P-PPL, and whether it is lower than the product's.
 
-        of_pairs   which pairs these are, in words
+        of_scheme   words of `_of_scheme`, which follow "P-PPL"
         """
         best = min(self.numbers["constructions"], key=lambda row: row["p_ppl"]["value"])
-        sentence = f"Lowest P-PPL{of_pairs}: {label_of(best['construction'])}"
+        sentence = f"Lowest P-PPL{of_scheme}: {label_of(best['construction'])}"
         difference = best.get("difference")
-        if difference is None or difference["high"] is None:  # the product itself, or one pair
+        if difference is None:  # the product is the best, or was not measured
+            return f"{sentence}."
+        if difference["high"] is None:  # a single pair, or a mean that is not finite
             return f"{sentence}."
         if difference["high"] < 0:
             return f"{sentence}, significantly lower than the product's."
         return f"{sentence}, not significantly lower than the product's."
 
-    def _reading(self) -> list[str]:
+    def _how_to_read(self) -> list[str]:
+        """What the numbers mean, and the incompatibility of the conditionals for each scheme."""
         sentences = [
             "Lower is better. In brackets: 95 % bootstrap intervals over pairs.",
             "The MLM's U-PPL is that of its own unary conditionals.",
         ]
-        for one in self._by_scheme:
-            if not one.rows:
+        for evaluation in self._by_scheme:
+            if not evaluation.rows:
                 continue
-            of_scheme = self._scheme_in_words(one)
-            incompatibility = cell(one.numbers["incompatibility"], "incompatibility")
+            of_scheme = self._of_scheme(evaluation)
+            incompatibility = cell(evaluation.numbers["incompatibility"], "incompatibility")
             sentences.append(
                 f"Incompatibility of the conditionals{of_scheme} in nats, root mean square"
                 f" (0: one joint has both): {incompatibility}."
             )
         return sentences
 
-    def _doubts(self) -> list[str]:
-        """Constructions that did not converge, and on how many pairs.
-
-        One that the user stopped after a number of steps is not among them.
-        """
-        missed = []
-        for one in self._by_scheme:
-            stopped = [
-                name_of_stored(stored)
-                for stored in one.settings["constructions"]
-                if _steps_of(stored) is not None
-            ]
-            for row in one.numbers["constructions"]:
-                name = row["construction"]
-                count = row["not_converged"]
-                if count and name not in stopped:
-                    missed.append(f"{label_of(name)} on {count} of {one.pairs_in_words}")
-        if not missed:
+    def _not_converged(self) -> list[str]:
+        """A sentence that lists the constructions that did not converge; none if all did."""
+        phrases = []
+        for evaluation in self._by_scheme:
+            phrases += evaluation._not_converged_phrases()
+        if not phrases:
             return []
-        return [f"Not converged, so that these rows are approximate: {', '.join(missed)}."]
+        return [f"Not converged, so that these rows are approximate: {', '.join(phrases)}."]
+
+    def _not_converged_phrases(self) -> list[str]:
+        """Phrases such as "Arnold-Gokhale on 3 of 12 random pairs", for one scheme.
+
+        A construction that was to stop after a given number of steps is not among them.
+        """
+        stopped = set()
+        for construction in self.settings["constructions"]:
+            if _steps_of(construction) is not None:
+                stopped.add(name_of_stored(construction))
+        phrases = []
+        for row in self.numbers["constructions"]:
+            name = row["construction"]
+            count = row["not_converged"]
+            if count > 0 and name not in stopped:
+                phrases.append(f"{label_of(name)} on {count} of {self.pairs_in_words}")
+        return phrases
 
     def notices(self) -> list[str]:
         """Where the files are, which texts were skipped, and how many pairs failed."""
         lines = []
-        for one in self._by_scheme:
-            if one.rows:
-                lines.append(place_of("intervals, rows and figures", one.folder))
-            lines += skipped_in_words(one.skipped)
-            if one.failed:
-                lines.append(one._failures_in_words())
+        for evaluation in self._by_scheme:
+            if evaluation.rows:
+                lines.append(place_of("intervals, rows and figures", evaluation.folder))
+            lines += skipped_in_words(evaluation.skipped)
+            if evaluation.failed:
+                lines.append(evaluation._failures_in_words())
+        # Both schemes may give the same line, for example that nothing is kept.
         return list(dict.fromkeys(lines))
 
     def _failures_in_words(self) -> str:
+        """How many pairs of one scheme failed, why the first did, and where all are listed."""
         count = len(self.failed)
         chosen = self.n_pairs + count
         failed = f"{count} of {chosen} pairs failed, the first with {self.failed[0]['reason']}"
-        where = "" if self.folder is None else f"see {self.folder / 'failures.jsonl'}; "
-        return f"{failed}: {where}the same command tries them again"
+        see = ""
+        if self.folder is not None:
+            see = f"see {self.folder / 'failures.jsonl'}; "
+        return f"{failed}: {see}the same command tries them again"
 
     @property
     def headline(self) -> str:
         """The pairs, in a line."""
-        source = self.settings.get("blocks") or self.settings.get("data") or ""
+        source = self._source or ""
         return f"{self.pairs_in_words} of {Path(source).name}"
 
     @checked
@@ -288,12 +324,14 @@ class Evaluation(Result):
     # ---- for other programs ----
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the rows, as plain values: what table.json holds, and the command prints as
-        JSON. With both schemes each is under its name.
+        """The numbers and the settings, without the rows, as plain values.
+
+        The file table.json has them, and the command prints them as JSON. With both schemes each
+        is under its name.
         """
         if self.contiguous is not None:
-            of_schemes = zip(BOTH, self._by_scheme, strict=True)
-            return {scheme: one.to_dict() for scheme, one in of_schemes}
+            random, contiguous = self._by_scheme
+            return {"random": random.to_dict(), "contiguous": contiguous.to_dict()}
         return {
             **self.numbers,
             "settings": self.settings,
@@ -307,23 +345,28 @@ class Evaluation(Result):
         """The median time of a pair; None without pairs."""
         from statistics import median
 
-        of_pairs = {row["pair"]: row["seconds"] for row in self.rows}
-        if not of_pairs:
+        seconds_of_pair = {}
+        for row in self.rows:  # a pair has the same seconds in the rows of all constructions
+            seconds_of_pair[row["pair"]] = row["seconds"]
+        if not seconds_of_pair:
             return None
-        return float(median(of_pairs.values()))
+        return float(median(seconds_of_pair.values()))
 
     def to_frame(self) -> pandas.DataFrame:
-        """The table: one row per construction; each measure with its interval, `_low` to
-        `_high`. With both schemes a column says which.
+        """The table, with one row per construction.
+
+        Each measure has three columns, such as p_ppl, p_ppl_low and p_ppl_high. With both schemes
+        a first column names the scheme.
         """
         rows = []
-        for one in self._by_scheme:
-            for row in one.numbers["constructions"]:
+        for evaluation in self._by_scheme:
+            scheme = evaluation.settings.get("scheme")
+            for row in evaluation.numbers["constructions"]:
                 label = label_of(row["construction"])
-                rows.append({**row, "label": label, "scheme": one.settings.get("scheme")})
+                rows.append({**row, "label": label, "scheme": scheme})
         names = ["construction", "label"]
-        if self.contiguous is not None:
-            names.insert(0, "scheme")
+        if self.contiguous is not None:  # `frame_of` drops keys that it is not asked for
+            names = ["scheme", *names]
         return frame_of(
             rows,
             names=names,
@@ -333,35 +376,36 @@ class Evaluation(Result):
 
     def to_markdown(self) -> str:
         """The table for people, with intervals; the lowest number of each column is bold."""
-        lines = [*self.about()]
-        for one in self._by_scheme:
-            if one.rows:
-                lines += ["", *one._markdown_rows()]
+        lines = self.about()
+        for evaluation in self._by_scheme:
+            if evaluation.rows:
+                lines += ["", *evaluation._markdown_lines()]
         if self.tables():
             lines += ["", *self.verdict()]
         return "\n".join(lines) + "\n"
 
-    def _markdown_rows(self) -> list[str]:
+    def _markdown_lines(self) -> list[str]:
+        """The lines of the table of one scheme."""
         rows = self.numbers["constructions"]
-        has_differences = any("difference" in row for row in rows)
-        head = ["construction", *HEADINGS.values()]
-        if has_differences:
-            head.append("P-NLL per token, minus product")
         lowest = {}
         for measure in HEADINGS:
             lowest[measure] = min(row[measure]["value"] for row in rows)
-        cells = []
+        head = ["construction", *HEADINGS.values()]
+        table = []
         for row in rows:
-            of_row = [label_of(row["construction"])]
+            cells = [label_of(row["construction"])]
             for measure in HEADINGS:
                 is_lowest = row[measure]["value"] == lowest[measure]
-                of_row.append(cell(row[measure], measure, bold=is_lowest))
-            if "difference" in row:
-                of_row.append(cell(row["difference"], "difference"))
-            elif has_differences:  # the product itself
-                of_row.append("0")
-            cells.append(of_row)
-        return markdown_table(head, cells)
+                cells.append(cell(row[measure], measure, bold=is_lowest))
+            table.append(cells)
+        if any("difference" in row for row in rows):  # the product was measured, and another one
+            head.append("P-NLL per token, minus product")
+            for row, cells in zip(rows, table, strict=True):
+                if "difference" in row:
+                    cells.append(cell(row["difference"], "difference"))
+                else:  # the product itself
+                    cells.append("0")
+        return markdown_table(head, table)
 
     @checked
     def save(self, path: PathLike) -> Path:
@@ -369,16 +413,19 @@ class Evaluation(Result):
         or .jsonl.
         """
         rows = []
-        for one in self._by_scheme:
-            rows += one.rows
+        for evaluation in self._by_scheme:
+            rows += evaluation.rows
         return write_study(path, self.to_markdown(), self.to_dict(), rows)
 
 
-def _steps_of(stored: Any) -> int | None:
-    """The number of steps after which a construction of stored settings was stopped."""
-    if isinstance(stored, str):
+def _steps_of(construction: str | dict[str, Any]) -> int | None:
+    """The number of steps after which a construction was to stop; None if it has no such option.
+
+    construction   as settings have it: its name, or a dict of its name and its options
+    """
+    if isinstance(construction, str):
         return None
-    steps: int | None = stored.get("steps")
+    steps: int | None = construction.get("steps")
     return steps
 
 
@@ -429,31 +476,31 @@ def evaluate(
     2
     """
     from unmask.models.text.alphabet import alphabet_tokens
-    from unmask.studies.evaluation.plan import ChosenPairs, GivenPairs
+    from unmask.studies.evaluation.plan import GivenPairs
     from unmask.studies.evaluation.run import Measuring
 
     as_published = constructions == PAPER
-    rules = _rules(constructions)
     if support is None:
-        support = "all" if as_published and alphabet is None else "regular"
-    settings = {
-        "constructions": [_in_settings(rule, lasts=out is not None) for rule in rules],
-        "support": support,
-        "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
-    }
+        support = "regular"
+        if as_published and alphabet is None:  # with an alphabet, joints run over its tokens
+            support = "all"
     if scheme is None:
         scheme = "both" if as_published else "random"
 
+    rules = _rules(constructions)
+    is_kept = out is not None
+    settings = {
+        "constructions": [_in_settings(rule, is_kept) for rule in rules],
+        "support": support,
+        "alphabet": None,
+    }
+    if alphabet is not None:
+        settings["alphabet"] = list(alphabet_tokens(alphabet))
+
     if blocks is not None:
-        runs = [_Run(GivenPairs(blocks), _run_folder(out))]
+        runs = [_Run(pairs=GivenPairs(blocks), folder=_run_folder(out))]
     else:
-        texts = _texts(data)
-        schemes = BOTH if scheme == "both" else (scheme,)
-        runs = []
-        for one in schemes:
-            part = one if len(schemes) > 1 else ""
-            chosen = ChosenPairs(data=texts, scheme=one, count=pairs, seed=seed)
-            runs.append(_Run(chosen, _run_folder(out, part)))
+        runs = _runs_on_texts(data, scheme=scheme, count=pairs, seed=seed, out=out)
 
     measuring = Measuring(model, rules, settings, engine)
     evaluations = []
@@ -464,32 +511,59 @@ def evaluate(
         evaluations.append(_evaluated(measuring, plan, run.folder, progress))
     if len(evaluations) == 1:
         return evaluations[0]
-    random, contiguous = evaluations
+    random, contiguous = evaluations  # in the order of BOTH
     return replace(random, contiguous=contiguous)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Pairs that are measured together, and the folder that keeps them, if one does."""
+    """Pairs that are measured together, and the folder that keeps them; None: no folder does."""
 
     pairs: ChosenPairs | GivenPairs
     folder: Path | None
 
 
-def _run_folder(out: PathLike | None, part: str = "") -> Path | None:
-    """The folder of a run: `out`, or a part of it where `out` holds several; it is refused if it
-    holds anything else.
+def _runs_on_texts(
+    data: PathLike | Sequence[str] | None,
+    *,
+    scheme: str,
+    count: int | None,
+    seed: int,
+    out: PathLike | None,
+) -> list[_Run]:
+    """The run of a scheme; if the scheme is "both", a run for each of BOTH, in its order.
+
+    Arguments are those of `evaluate`; `count` is its `pairs`.
+    """
+    from unmask.studies.evaluation.plan import ChosenPairs
+
+    texts = _texts(data)
+    if scheme != "both":
+        pairs = ChosenPairs(data=texts, scheme=scheme, count=count, seed=seed)
+        return [_Run(pairs=pairs, folder=_run_folder(out))]
+    runs = []
+    for one_scheme in BOTH:
+        pairs = ChosenPairs(data=texts, scheme=one_scheme, count=count, seed=seed)
+        folder = _run_folder(out, subfolder=one_scheme)
+        runs.append(_Run(pairs=pairs, folder=folder))
+    return runs
+
+
+def _run_folder(out: PathLike | None, subfolder: str = "") -> Path | None:
+    """The folder of a run: `out` itself, or a subfolder of it; None if nothing is kept.
+
+    A folder that holds anything but a run of `evaluate` is refused.
     """
     if out is None:
         return None
     from unmask.runs.folder import output_folder
     from unmask.studies.evaluation.run import KIND
 
-    return output_folder(user_path(out, "out") / part, KIND)
+    return output_folder(user_path(out, "out") / subfolder, KIND)
 
 
 def _rules(constructions: Any) -> tuple[Construction, ...]:
-    """The constructions of a call."""
+    """The constructions of a call; all, if it names none."""
     if constructions == PAPER:
         return published()
     if constructions is None:
@@ -498,36 +572,47 @@ def _rules(constructions: Any) -> tuple[Construction, ...]:
     return rules
 
 
-def _in_settings(construction: Construction, lasts: bool) -> Any:
-    """What the settings of a run keep of a construction.
+def _in_settings(construction: Construction, is_kept: bool) -> Any:
+    """A construction as the settings of a run have it: its name, or a dict of its name and its
+    options.
 
-    lasts   whether a folder keeps them, from which the run may go on
+    is_kept   whether a folder keeps the settings; the construction must then be one that a
+              resumed run can build again
     """
     try:
         return construction.stored()
-    except InputError:  # own code that stands in no file: nothing can go on with it
-        if lasts:
+    except InputError:  # the user's code is in no file, so a later run cannot load it
+        if is_kept:
             raise
         return construction.name
 
 
 def _texts(data: PathLike | Sequence[str] | None) -> PathLike | Sequence[str]:
-    """The texts to choose pairs of, which are no file of blocks."""
+    """The texts to choose pairs of. A file of blocks is refused."""
     if data is None:
         either = f"{argument_name('data')}, or {argument_name('blocks')}"
         raise InputError(f"no text was given to evaluate: give {either}")
     if isinstance(data, Sequence) and not isinstance(data, str):
         return data
     path = user_path(data, "data")
+    record = {}
     if kind_of(path) == ".jsonl" and path.is_file():
-        first = next((record for _, record in records(path) if record), {})
-        if "block" in first:
-            raise InputError(
-                f"{str(path)!r} has blocks",
-                argument="data",
-                use=f"give it as {argument_name('blocks')}, which measures these",
-            )
+        record = _first_record(path)
+    if "block" in record:
+        raise InputError(
+            f"{str(path)!r} has blocks",
+            argument="data",
+            use=f"give it as {argument_name('blocks')}, which measures these",
+        )
     return data
+
+
+def _first_record(path: Path) -> dict[str, Any]:
+    """The first record of a file that is not empty; {} if there is none."""
+    for _, record in records(path):
+        if record:
+            return record
+    return {}
 
 
 def _first_try(plan: Plan) -> str:
@@ -541,8 +626,10 @@ def _first_try(plan: Plan) -> str:
 def _evaluated(
     measuring: Measuring, plan: Plan, folder: Path | None, progress: Progress | None
 ) -> Evaluation:
-    """Measure the pairs of a plan; with a folder those that it does not hold yet, and write the
-    table and figures there.
+    """Measure the pairs of a plan.
+
+    With a folder, only the pairs that it does not hold yet are measured, and the table and the
+    figures of all pairs are written there.
     """
     if folder is None:
         in_memory = measuring.measured(plan, None, progress)

@@ -1,9 +1,12 @@
 """`frontier`: nats per token of the decoders that have a law, against their passes.
 
-    nats per token of a decoder at n passes = mean over texts of -log law(x) / L
+    nats per token of a decoder at n passes = mean over texts x of -log law(x) / L
 
-Beside them stand the orders of one token per pass; differences are taken from the best of these,
-text by text.
+where law(x) is the probability with which the decoder draws x, and L the number of tokens of x.
+If a decoder draws a random order, law(x) is the probability of x in that order.
+
+Three orders of one token per pass are measured on the same texts. Differences are taken from the
+best of these orders, text by text.
 """
 
 from __future__ import annotations
@@ -46,13 +49,15 @@ if TYPE_CHECKING:
 MOST_TOKENS = 100_000
 """The longest text, and so the most passes."""
 Parts = Annotated[int, Interval(ge=1, le=MOST_TOKENS)]
+"""A number of passes, or of sets."""
 LINES = {
     "surest first": ("#222222", "-"),
     "random order": ("#777777", "--"),
     "left to right": ("#AAAAAA", ":"),
 }
-"""Colour and dashes of the orders of one token per pass."""
+"""The orders of one token per pass, with colour and dashes of their lines in the figure."""
 CURVE: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.5, "capsize": 2}
+"""How the figure draws the other decoders."""
 Point = Mapping[str, Any]
 """A decoder at a number of passes, as `Frontier.points` has it."""
 
@@ -62,9 +67,10 @@ class Frontier(Result):
     """Nats per token of every decoder at every number of passes.
 
     settings    of the call, with the model's fingerprint and a hash of the data
-    rows        one dict per text and decoder: decoder, asked (passes or sets asked for; None: one
-                token per pass), text, passes of its law, rounds and rows of a text that is drawn
-                (of verified for the first 64 texts), nats
+    rows        one dict per text and point: decoder; asked (the passes, or sets, that were asked
+                for; None for an order of one token per pass); text (its number, from 0); passes
+                (of the law); rounds and rows (to draw a text; of verified known for the first 64
+                texts only, else None); nats (of the whole text)
     skipped     how many texts were left out, by reason
     decoders    by name, those that the user gave as objects
     folder      where the run is kept, if it is
@@ -95,9 +101,13 @@ class Frontier(Result):
 
     @cached_property
     def points(self) -> list[dict[str, Any]]:
-        """{decoder, asked, passes, rounds, rows, nats, difference, best}: means over texts; nats
-        per token and its difference from `best` have 95 % bootstrap intervals over texts,
-        {"value", "low", "high"}.
+        """A dict for each decoder at each number of passes, with means over texts.
+
+            {decoder, asked, passes, rounds, rows, nats, difference, best}
+
+        Here nats are per token, and difference is that from the best order of one token per pass,
+        whose point has best True. Both are dicts {"value", "low", "high"} with a 95 % bootstrap
+        interval over texts.
         """
         from unmask.studies.evaluation.frontier_summary import points_of_rows
 
@@ -106,7 +116,8 @@ class Frontier(Result):
     @property
     def best(self) -> str:
         """The best order of one token per pass, from which differences are taken."""
-        return str(next(point["decoder"] for point in self.points if point["best"]))
+        (best,) = [point for point in self.points if point["best"]]
+        return str(best["decoder"])
 
     @property
     def n_texts(self) -> int:
@@ -130,9 +141,12 @@ class Frontier(Result):
         ]
         rows = []
         for point in self.points:
-            difference = "0" if point["best"] else point["difference"]
-            numbers = [point["rounds"], point["rows"], point["nats"], difference]
-            rows.append([self.name_of(point), *numbers])
+            row = [self.name_of(point), point["rounds"], point["rows"], point["nats"]]
+            if point["best"]:  # the difference from itself
+                row.append("0")
+            else:
+                row.append(point["difference"])
+            rows.append(row)
         return [Table(columns, rows)]
 
     def verdict(self) -> list[str]:
@@ -144,11 +158,13 @@ class Frontier(Result):
         return [*self._as_good_as_best(), reading]
 
     def _as_good_as_best(self) -> list[str]:
-        """The decoders of several tokens per pass that are not significantly worse than `best`;
-        nothing without intervals.
+        """A sentence that lists the decoders that are not significantly worse than `best`.
+
+        The orders of one token per pass are not among them. Without intervals there is no
+        sentence.
         """
         points = [point for point in self.points if point["asked"] is not None]
-        if any(point["difference"]["low"] is None for point in points):  # of one text
+        if any(point["difference"]["low"] is None for point in points):  # a single text
             return []
         as_good = []
         for point in points:
@@ -176,14 +192,20 @@ class Frontier(Result):
         return f"Frontier({self.headline}; {len(self.points)} points)"
 
     def name_of(self, point: Point) -> str:
-        """The decoder of a point; of verified also how many sets, which its rounds do not say."""
+        """The decoder of a point. If it drafts sets, also their number, which its rounds do not
+        say.
+        """
         name = str(point["decoder"])
-        if point["asked"] is not None and self._decoder(name).one_by_one:
+        if point["asked"] is None:  # an order of one token per pass
+            return name
+        if self._decoder(name).one_by_one:  # `asked` is then a number of sets
             return f"{name}, {point['asked']} sets"
         return name
 
     def _decoder(self, name: str) -> Decoder | type[Decoder]:
-        """The decoder of a name: the user's object, or one of our classes."""
+        """The user's object of this name, or else our class: both have label, colour and
+        `one_by_one`.
+        """
         if name in self.decoders:
             return self.decoders[name]
         return decoder_class(name)
@@ -197,7 +219,7 @@ class Frontier(Result):
         for name in dict.fromkeys(point["decoder"] for point in self.points):
             of_decoder = [point for point in self.points if point["decoder"] == name]
             if name in LINES:
-                (point,) = of_decoder
+                (point,) = of_decoder  # an order of one token per pass has one number of passes
                 _draw_line(axes, point)
             else:
                 _draw_curve(axes, of_decoder, self._decoder(name))
@@ -218,7 +240,8 @@ class Frontier(Result):
         """One row per decoder and number of passes."""
         from unmask.studies.evaluation.frontier_summary import COUNTED
 
-        return frame_of(self.points, ("decoder", "asked", *COUNTED), ("nats", "difference"))
+        names = ("decoder", "asked", *COUNTED)
+        return frame_of(self.points, names=names, measures=("nats", "difference"))
 
     def to_dict(self) -> dict[str, Any]:
         """The content of frontier.json, which the command prints as JSON."""
@@ -240,12 +263,12 @@ class Frontier(Result):
 
 
 def _count(mean: float) -> str:
-    """A mean number of rounds or rows; without a decimal where all texts have the same."""
+    """A mean number of rounds or rows, with one decimal unless that is 0."""
     return f"{mean:.1f}".removesuffix(".0")
 
 
 def _draw_line(axes: Axes, point: Point) -> None:
-    """An order of one token per pass: its nats, whatever the rounds."""
+    """Draw an order of one token per pass: a horizontal line at its nats."""
     name = point["decoder"]
     colour, dashes = LINES[name]
     axes.axhline(
@@ -258,7 +281,7 @@ def _draw_line(axes: Axes, point: Point) -> None:
 
 
 def _draw_curve(axes: Axes, points: Sequence[Point], decoder: Decoder | type[Decoder]) -> None:
-    """A decoder's nats against its rounds, with the intervals of the differences."""
+    """Draw a decoder's nats against its rounds; the bars are the intervals of the differences."""
     ordered = sorted(points, key=lambda point: point["rounds"])
     axes.errorbar(
         [point["rounds"] for point in ordered],
@@ -273,10 +296,12 @@ def _draw_curve(axes: Axes, points: Sequence[Point], decoder: Decoder | type[Dec
     )
 
 
-def _reach(number: Mapping[str, float | None], end: str) -> float:
-    """How far an interval reaches from its mean to its low or high end; 0 without an interval."""
-    value = number["value"]
-    limit = number[end]
+def _reach(mean: Mapping[str, float | None], end: str) -> float:
+    """The length of the error bar from a mean to the "low" or "high" end of its interval; 0
+    without an interval.
+    """
+    value = mean["value"]
+    limit = mean[end]
     if value is None or limit is None:
         return 0.0
     return abs(limit - value)
@@ -330,8 +355,8 @@ def frontier(
     from unmask.runs.folder import RunFolder, output_folder
     from unmask.studies.evaluation.frontier import KIND, measured, points_of, texts_to_measure
 
-    objects: Any = decoders  # `checked` made objects of names
-    points = points_of(objects, passes, sets, length)
+    decoder_objects: Any = decoders  # `checked` has replaced names by objects
+    points = points_of(decoder_objects, passes, sets, length)
     folder = None if out is None else output_folder(out, KIND)
     texts = texts_to_measure(
         data, model, points, length=length, first=first, limit=limit, seed=seed

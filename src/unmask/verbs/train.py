@@ -39,12 +39,14 @@ Weight = Annotated[float, Interval(gt=0, le=1e6)]
 class TrainingRun(Result):
     """A run that finished, was interrupted or paused, and the model folder `out` that it left.
 
-    out, status   the folder of the model; "finished", "interrupted" or "paused"
+    out           the folder of the model
+    status        "finished", "interrupted" or "paused"
     step          steps done, of `steps`
     validation    loss in nats, accuracy and positions: with 15 % of held-out tokens masked, or
                   of the next token (causal)
-    n_parameters  of the model
-    n_tokens      in an epoch; `epochs` are those of all steps
+    n_parameters  parameters of the model
+    n_tokens      tokens of an epoch
+    epochs        how often all `steps` go through the data
     settings      what decided the weights, those that were chosen for the data included
     learned       whether the validation loss is better than that of the tokens' frequencies
                   (`validation.unigram`)
@@ -95,19 +97,19 @@ class TrainingRun(Result):
 
     @property
     def learned(self) -> bool | None:
-        """Whether the model has learned anything."""
+        """Whether the model has learned anything; None if the held-out texts gave no position to
+        validate.
+        """
         return self.validation.learned
 
     @property
     def headline(self) -> str:
         """The run in a line."""
-        figures = (
-            f"validation {self.validation.loss:.3f} nats, {self.validation.accuracy:.1%} right"
-        )
-        frequencies = f"(the tokens' frequencies alone: {self.validation.unigram:.3f})"
+        validation = self.validation
         return (
-            f"{self.out}: {self.status} at step {self.step:,} of {self.steps:,}, {figures}"
-            f" {frequencies}"
+            f"{self.out}: {self.status} at step {self.step:,} of {self.steps:,},"
+            f" validation {validation.loss:.3f} nats, {validation.accuracy:.1%} right"
+            f" (the tokens' frequencies alone: {validation.unigram:.3f})"
         )
 
     def about(self) -> list[str]:
@@ -121,6 +123,7 @@ class TrainingRun(Result):
         return []
 
     def __str__(self) -> str:
+        """The headline, so that `print(run)` has one line; `repr` has all fields."""
         return self.headline
 
     def to_frame(self) -> pandas.DataFrame:
@@ -148,6 +151,7 @@ def train(
     objective: Annotated[
         Masked | Causal | str, TakesMethod("unmask.studies.training.recipe:OBJECTIVES")
     ] = "masked",
+    # B008 forbids a default that calls may change; these classes are frozen.
     shape: Shape = Shape(),  # noqa: B008
     optimisation: Optimisation = Optimisation(),  # noqa: B008
     held_out: HeldOut = HeldOut(),  # noqa: B008

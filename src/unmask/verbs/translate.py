@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -25,15 +25,21 @@ from unmask.studies.translation.recipe import Beam, TranslateSettings, Translato
 from unmask.verbs import Engine, Out, PathLike, Seed
 
 if TYPE_CHECKING:
+    from unmask.studies.translation.causal_pairs import CausalPairs
+    from unmask.studies.translation.masked_pairs import PairModel
     from unmask.studies.translation.measures import Measures
 
 KERNELS = "unmask.sampling.kernels.kernel:KERNELS"
 WRITERS = "unmask.studies.translation.recipe:WRITERS"
 TextFile = Annotated[PathLike | Sequence[str], Written(metavar="FILE")]
+Sweeps = Annotated[int, Interval(ge=1, le=10**6)]
+Lengths = Annotated[int, Interval(ge=1, le=10**4)]
 OF_KERNEL = Only(beside=("kernel",))
-"""Marks what means something for a Markov kernel alone."""
+"""Marks a parameter that can be given only beside a Markov kernel."""
 BEGINNING = {"": (b'{"text": ',)}
-"""How files of translations begin, whatever their ending; see `formats` of `output_file`."""
+"""The `formats` of `output_file`: a file of translations has any ending, and begins like this. A
+file that begins otherwise is not replaced.
+"""
 LINES_FILE = "translations.jsonl"
 """The file of a run's folder that has the lines."""
 
@@ -44,11 +50,11 @@ class Translations(Result):
 
     settings  what decided them
     rows      one dict per source: text, energy, log_prob, passes, stutter (equal neighbouring
-              tokens), tokens, length (of the text, in tokens). An empty source has an empty text;
-              its energy and log_prob are None, its other numbers 0. The log_prob of a masked
-              model is that of its tokens in a random order, of a causal one in the order of the
-              text, the end token included
-    seconds   in all; with workers, those of all together
+              tokens), tokens, length (of the text, in tokens). A masked model computes log_prob
+              in a random order of the tokens, a causal one from left to right with the end token.
+              An empty source has an empty text; its energy and log_prob are None, its other
+              numbers 0
+    seconds   of all translations; with workers, the sum over the workers
     moves     of a kernel: steps, and how many were accepted, proposed another token, and
               changed the text
     measures  against the references: BLEU, chrF and others
@@ -94,24 +100,28 @@ class Translations(Result):
     # ---- what a person sees ----
 
     def stream(self) -> str | None:
-        """The lines, unless they are in a file."""
-        return None if self.files else self.lines()
+        """The lines, for standard output; None if they are in a file."""
+        if self.files:
+            return None
+        return self.lines()
 
     @property
     def headline(self) -> str:
         """How many texts were translated, and by what."""
         texts = "1 text" if len(self.rows) == 1 else f"{len(self.rows):,} texts"
-        return f"{texts} translated by {self._method}"
+        return f"{texts} translated by {self._method_in_words}"
 
     @property
-    def _method(self) -> str:
+    def _method_in_words(self) -> str:
+        """The decoder, the kernel if there is one, and the number of lengths."""
         settings = self.settings
-        if settings.decoder is None:
+        decoder = settings.decoder
+        if isinstance(decoder, Beam):  # a causal model has neither kernel nor lengths
+            return f"beam {decoder.beam}"
+        if decoder is None:
             words = "random tokens"
-        elif isinstance(settings.decoder, Beam):
-            return f"beam {settings.decoder.beam}"
         else:
-            words = f"{settings.decoder.name} at temperature {settings.decoder.temperature:g}"
+            words = f"{decoder.name} at temperature {decoder.temperature:g}"
         if settings.kernel is not None:
             sweeps = "1 sweep" if settings.sweeps == 1 else f"{settings.sweeps:,} sweeps"
             words += f", moved by {sweeps} of {settings.kernel.name}"
@@ -128,35 +138,31 @@ class Translations(Result):
         """With references one row of measures."""
         if self.measures is None:
             return []
-        found = self.measures
-        shares = in_form(".2%")
-        columns = [
-            Column("BLEU", show=in_form(".2f")),
-            Column("chrF", show=in_form(".2f")),
-            Column("equal\nneighbours", show=shares),
-            Column("texts\nwith them", show=shares),
-            Column("passes\nper text", show=in_form(".1f")),
-            Column("seconds\nper text", show=in_form(".4f")),
+        measures = self.measures
+        as_score = in_form(".2f")
+        as_share = in_form(".2%")
+        cells: list[tuple[Column, Any]] = [
+            (Column("BLEU", show=as_score), measures.bleu),
+            (Column("chrF", show=as_score), measures.chrf),
+            (Column("equal\nneighbours", show=as_share), measures.stutter),
+            (Column("texts\nwith them", show=as_share), measures.stuttering),
+            (Column("passes\nper text", show=in_form(".1f")), measures.passes),
+            (Column("seconds\nper text", show=in_form(".4f")), measures.seconds),
         ]
-        row = [
-            found.bleu,
-            found.chrf,
-            found.stutter,
-            found.stuttering,
-            found.passes,
-            found.seconds,
-        ]
-        if found.accepted is not None:
-            columns += [Column("accepted", show=shares), Column("changed", show=shares)]
-            row += [found.accepted, found.novel or 0.0]
-        notes = [f"BLEU {found.bleu_signature}", f"chrF {found.chrf_signature}"]
+        if measures.accepted is not None:  # a kernel made steps
+            cells.append((Column("accepted", show=as_share), measures.accepted))
+            cells.append((Column("changed", show=as_share), measures.novel))
+        columns = [column for column, _ in cells]
+        row = [value for _, value in cells]
+        notes = [f"BLEU {measures.bleu_signature}", f"chrF {measures.chrf_signature}"]
         return [Table(columns, [row], notes=notes)]
 
     def notices(self) -> list[str]:
         """Where the lines are."""
         if not self.files:
             return []
-        return [f"translations are in {' and '.join(map(str, self.files))}"]
+        places = " and ".join(str(file) for file in self.files)
+        return [f"translations are in {places}"]
 
     def __repr__(self) -> str:
         return f"Translations({self.headline})"
@@ -172,11 +178,11 @@ def translate(
         TakesMethod(WRITERS, usual="mask-predict", other=("kernel", KERNELS)),
     ] = None,
     kernel: Annotated[Kernel | str | None, TakesMethod(KERNELS, other=("decoder", WRITERS))] = None,
-    sweeps: Annotated[Annotated[int, Interval(ge=1, le=10**6)] | None, OF_KERNEL] = None,
+    sweeps: Annotated[Sweeps | None, OF_KERNEL] = None,
     start: Annotated[
         Literal["random"] | None, Only(beside=("kernel",), without=("decoder",))
     ] = None,
-    length_beam: Annotated[int, Interval(ge=1, le=10**4)] | None = None,
+    length_beam: Lengths | None = None,
     energy: Annotated[
         ModelEnergy | str | None, TakesMethod("unmask.sampling.energies.energy:ENERGIES")
     ] = None,
@@ -222,34 +228,29 @@ def translate(
     >>> len(translations.texts)
     2
     """
-    from unmask.models.sharing import is_shared, workers_for
+    from unmask.models.sharing import workers_for
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder, output_folder
     from unmask.studies.translation import translating
     from unmask.studies.translation.causal_pairs import CausalPairs
     from unmask.studies.translation.measures import measured
-    from unmask.studies.translation.recipe import as_translator, loader_on, settle
+    from unmask.studies.translation.recipe import settle
 
+    # What is read, and where the lines go.
     file = None
     if save is not None:
-        file = output_file("save", save, (data, reference), BEGINNING)
+        file = output_file("save", save, reads=(data, reference), formats=BEGINNING)
     folder = None
     if out is not None:
         folder = output_folder(out, translating.KIND)
-    if file is not None and folder is not None and folder.resolve() in file.resolve().parents:
-        raise InputError(
-            f"{str(file)!r} is in the folder {argument_name('out')}, whose {LINES_FILE} has"
-            " the lines",
-            argument="save",
-            use="leave it out",
-        )
+    if file is not None and folder is not None:
+        _refuse_inside(folder, file)
     sources = translating.read_lines(data, "data")
     references = _references(reference, len(sources))
-    if is_shared(model, engine):
-        loaded = loader_on(model, "cpu")()
-    else:
-        loaded = as_translator(model)
-    # `checked` made objects of the names of methods
+
+    # The model, and the settings.
+    loaded = _loaded(model, engine)
+    # `checked` has replaced the names of methods by objects.
     assert not isinstance(decoder, str)
     assert not isinstance(kernel, str)
     assert not isinstance(energy, str)
@@ -265,30 +266,39 @@ def translate(
         longest=loaded.layout.longest_target,
     )
     translating.warn_of_misfit(loaded, settings)
-    ids = translating.encoded(loaded.spelling, loaded.layout, sources)
-    full = [source for source in ids if source]
-    workers = workers_for(model, engine, len(full))
-    decided = {
+
+    # The work. Empty sources have empty translations, and are left out of it.
+    source_ids = translating.encoded(loaded.spelling, loaded.layout, sources)
+    ids_to_translate = [ids for ids in source_ids if ids]
+    workers = workers_for(model, engine, most=len(ids_to_translate))
+    run_settings = {
         **settings.to_dict(),
         "model": loaded.name,
         "data_sha256": content_hash("\n".join(sources)),
         "weights": loaded.fingerprint,
     }
-    run = None if folder is None else RunFolder(folder, translating.KIND, decided)
-    with run or nullcontext() as stored:
-        made = translating.translations(
-            model,
-            loaded,
-            settings,
-            sources=full,
-            workers=workers,
-            folder=stored,
-            progress=progress,
-        )
-    rows = translating.in_order(loaded.spelling, ids, made)
-    seconds = sum(row["seconds"] for row in made)
-    moves = translating.moves_of(settings, made)
-    files = [] if file is None else [file]
+    translate_all = partial(
+        translating.translations,
+        model,
+        loaded,
+        settings,
+        sources=ids_to_translate,
+        workers=workers,
+        progress=progress,
+    )
+    if folder is None:
+        translated = translate_all(folder=None)
+    else:
+        with RunFolder(folder, translating.KIND, run_settings) as run:
+            translated = translate_all(folder=run)
+
+    # The result, and its files.
+    rows = translating.in_order(loaded.spelling, source_ids, translated)
+    seconds = sum(row["seconds"] for row in translated)
+    moves = translating.moves_of(settings, translated)
+    files = []
+    if file is not None:
+        files.append(file)
     if folder is not None:
         files.append(folder / LINES_FILE)
     measures = None
@@ -302,9 +312,33 @@ def translate(
         measures=measures,
         files=tuple(files),
     )
-    for one in files:
-        write_atomically(one, result.lines())
+    for path in files:
+        write_atomically(path, result.lines())
     return result
+
+
+def _refuse_inside(folder: Path, file: Path) -> None:
+    """Refuse a file for the lines that is inside the folder of the run."""
+    if folder.resolve() in file.resolve().parents:
+        raise InputError(
+            f"{str(file)!r} is in the folder {argument_name('out')}, whose {LINES_FILE} has"
+            " the lines",
+            argument="save",
+            use="leave it out",
+        )
+
+
+def _loaded(model: Translator, engine: str) -> PairModel | CausalPairs:
+    """The model of this process. If workers share the work, it is on the CPU, because they load
+    the model on the devices themselves.
+    """
+    from unmask.models.sharing import is_shared
+    from unmask.studies.translation.recipe import as_translator, loader_on
+
+    if not is_shared(model, engine):
+        return as_translator(model)
+    load_on_cpu = loader_on(model, "cpu")
+    return load_on_cpu()
 
 
 def _references(reference: TextFile | None, n_sources: int) -> list[str] | None:

@@ -1,5 +1,7 @@
-"""The check of a whole call: every public function, and every dataclass of options, goes through
-`checked`. Inside, `trusted` and `changed` make objects of these dataclasses without a check.
+"""The check of a whole call.
+
+Every public function, and every dataclass of options, goes through `checked`. Our own code makes
+objects of these dataclasses with `trusted` and `changed`, which skip the check.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ Made = TypeVar("Made")
 
 
 def checked(function: Function, declared: Declared | None = None) -> Function:
-    """The function, which raises an InputError for arguments that its signature does not allow.
+    """The function with a check: it raises InputError for arguments that its signature does not
+    allow.
 
-    A value that means the same in another library becomes the plain one: whole numbers of NumPy
-    and torch are int, arrays lists.
+    The function gets plain values for those of other libraries: an int for a whole number of NumPy
+    or torch, a list for an array.
 
-    declared   what has the annotations, where it is not the function: the class of an __init__
+    declared   the class, if the function is its __init__: the annotations are those of the class
     """
     signature = inspect.signature(function)
     annotated = declared or function
@@ -40,9 +43,9 @@ def checked(function: Function, declared: Declared | None = None) -> Function:
             bound = signature.bind(*args, **named)
         except TypeError:  # its text is Python's own and may change: the reason is found again
             _refuse_unbound(annotated, signature, args, named)
-        in_call = set(bound.arguments)
+        in_call = set(bound.arguments)  # before the loop adds the names of default methods
         annotations = hints(annotated)
-        of_model = mark(annotations.get("model"), Loaded)
+        model_mark = mark(annotations.get("model"), Loaded)
         for name, parameter in signature.parameters.items():
             if name not in annotations:
                 continue
@@ -50,21 +53,27 @@ def checked(function: Function, declared: Declared | None = None) -> Function:
             if name in bound.arguments:
                 value = bound.arguments[name]
             elif isinstance(parameter.default, str) and mark(annotation, TakesMethod) is not None:
-                value = parameter.default  # the name of a method, such as "mh"
+                value = parameter.default  # such as "mh": the function gets the method itself
             else:
                 continue
-            if name != "model" and of_model is not None and of_model.is_loaded(value):
+            if name != "model" and model_mark is not None and model_mark.is_loaded(value):
                 raise InputError(
                     f"{shown(value)} is a model", argument=name, use="give it as model="
                 )
             bound.arguments[name] = accepted(name, value, annotation)
-        of_group = isinstance(annotated, type)
-        given = _given(annotations, bound.arguments, in_call, signature.parameters, of_group)
-        _refuse_conflicts(given, of_group)
+        of_class = isinstance(annotated, type)
+        given = _given(
+            annotations=annotations,
+            values=bound.arguments,
+            in_call=in_call,
+            parameters=signature.parameters,
+            of_class=of_class,
+        )
+        _refuse_conflicts(given, of_class)
         return function(*bound.args, **bound.kwargs)
 
     call.__doc__ = with_shared_help(function)
-    if declared is None:
+    if declared is None:  # a class has its own signature, from `settings`
         shown_signature = readable_signature(signature, function)
         call.__signature__ = shown_signature  # type: ignore[attr-defined]
     return cast(Function, call)
@@ -72,7 +81,7 @@ def checked(function: Function, declared: Declared | None = None) -> Function:
 
 @dataclass_transform(frozen_default=True)
 def settings(cls: Class) -> Class:
-    """A frozen dataclass of options, each held to its annotation when an object is made."""
+    """Make a class a frozen dataclass of options, which checks its values by their annotations."""
     frozen = cast(Any, dataclass(frozen=True)(cls))
     frozen.__signature__ = SignatureOfClass(frozen)
     frozen.__init__ = checked(frozen.__init__, frozen)
@@ -80,22 +89,25 @@ def settings(cls: Class) -> Class:
 
 
 def trusted(cls: type[Made], **values: Any) -> Made:
-    """An object of a frozen dataclass whose values our own code made.
+    """An object of a frozen dataclass, made of values from our own code without a check.
 
-    Neither its `__init__` nor its `__post_init__` runs, which check what a user gives. A field
+    Its `__init__` and its `__post_init__`, which check the values of users, do not run. A field
     without a value has its default.
     """
     made = object.__new__(cls)
     for field in fields(cast(Any, cls)):
-        value = values.pop(field.name) if field.name in values else _default_of(field)
+        if field.name in values:
+            value = values.pop(field.name)
+        else:
+            value = _default_of(field)
         object.__setattr__(made, field.name, value)  # the class is frozen
-    if values:
+    if values:  # those of the fields were taken out
         raise TypeError(f"{cls.__name__} has no field {next(iter(values))}")
     return made
 
 
 def changed(made: Made, **changes: Any) -> Made:
-    """A copy with some fields changed by our own code: `dataclasses.replace` without the check."""
+    """A copy with some fields changed: `dataclasses.replace` for our own code, without a check."""
     values = {field.name: getattr(made, field.name) for field in fields(cast(Any, made))}
     return trusted(type(made), **(values | changes))
 
@@ -114,7 +126,11 @@ def _refuse_unbound(
     args: tuple[Any, ...],
     named: Mapping[str, Any],
 ) -> NoReturn:
-    """Raise the error of a call whose arguments do not fit the signature."""
+    """Raise the error of a call whose arguments do not fit the signature.
+
+    args    the arguments by place
+    named   the arguments by name
+    """
     parameters = signature.parameters
     for name in named:
         if name not in parameters:
@@ -122,34 +138,36 @@ def _refuse_unbound(
     placed = [one.name for one in parameters.values() if one.kind is not one.KEYWORD_ONLY]
     given_by_place = placed[: len(args)]
     required = [one.name for one in parameters.values() if one.default is one.empty]
-    names = list(parameters)
     twice = [name for name in given_by_place if name in named]
     missing = [name for name in required if name not in (*given_by_place, *named)]
+    advised = list(parameters)
     if len(args) > len(placed):
         problem = "too many positional arguments"
     elif twice:
         problem = f"multiple values for argument {twice[0]!r}"
     else:
         problem = f"missing a required argument: {missing[0]!r}"
-        names = required
-    use = ", ".join(name for name in names if name not in OF_METHODS)
+        advised = required
+    use = ", ".join(name for name in advised if name not in OF_METHODS)
     raise InputError(f"{title_of(declared)}: {problem}: give {use}") from None
 
 
 def _given(
+    *,
     annotations: Mapping[str, Any],
     values: Mapping[str, Any],
     in_call: Collection[str],
     parameters: Mapping[str, inspect.Parameter],
-    of_group: bool,
+    of_class: bool,
 ) -> dict[str, Only | None]:
-    """The arguments that were given, each with its mark `Only`; of a group of options, or a
-    method, the fields that were.
+    """The names that a call gives, for `_refuse_conflicts`: each argument and, in a group of
+    options or a method, each field that is set. Each has its mark `Only`.
+
+    An argument that is None or False is not given.
 
     values     of all arguments, checked
-    in_call    the names of those that the call has; others have their defaults
-    of_group   the arguments are the fields of a group: those that have their defaults were not
-               given
+    in_call    the names of the arguments in the call; the others have their defaults
+    of_class   the call makes an object of a class of options: the arguments are its fields
     """
     given: dict[str, Only | None] = {}
     for name, value in values.items():
@@ -157,66 +175,77 @@ def _given(
             continue
         annotation = annotations.get(name)
         default = parameters[name].default
-        if of_group and _equal(value, default):  # `replace` passes all fields
+        if of_class and _equal(value, default):  # `dataclasses.replace` passes unset fields, too
             continue
-        fields_given = _fields_given(annotation, value, default)
-        given |= fields_given
+        set_fields = _set_fields(annotation, value, default)
+        given |= set_fields
         if group_of(annotation) is None:
             given[name] = mark(annotation, Only)
-        elif fields_given:
+        elif set_fields:
             given[name] = None  # its fields have the mark
         elif value is not default:
             given[name] = mark(annotation, Only)  # a group in which nothing is set
     return given
 
 
-def _fields_given(annotation: Any, value: Any, default: Any) -> dict[str, Only | None]:
-    """The fields of an argument that differ from their defaults, each with its mark `Only`, or
-    else that of the argument.
+def _set_fields(annotation: Any, value: Any, default: Any) -> dict[str, Only | None]:
+    """The fields of an argument that differ from their defaults, each with its mark `Only`.
 
-    The fields of a group have the defaults of the parameter's own default; those of methods the
-    defaults of their classes.
+    The defaults of a group are those of the parameter's own default, if that is an object of the
+    group, and else those of the class. A field of a group without a mark has that of the argument.
+    An argument that is neither a group nor a method has no fields.
     """
     group = group_of(annotation)
     if group is not None and isinstance(value, group):
-        objects = [value]
         usual = default if isinstance(default, group) else group()
-        defaults = vars(usual)
-    elif mark(annotation, TakesMethod) is not None:
-        objects = list(value) if isinstance(value, tuple) else [value]
-        defaults = {}
-    else:
+        of_argument = mark(annotation, Only)
+        changed_fields = _changed_fields(value, vars(usual))
+        return {name: only or of_argument for name, only in changed_fields.items()}
+    if mark(annotation, TakesMethod) is None:
         return {}
-    of_argument = mark(annotation, Only) if group is not None else None
-    given: dict[str, Only | None] = {}
-    for one in objects:
-        if not is_dataclass(one):
-            continue
-        annotations_of_fields = hints(one.__class__)
-        for field in fields(one):
-            own = getattr(one, field.name)
-            if not _equal(own, defaults.get(field.name, field.default)):
-                given[field.name] = mark(annotations_of_fields[field.name], Only) or of_argument
-    return given
+    found: dict[str, Only | None] = {}
+    methods = value if isinstance(value, tuple) else (value,)
+    for method in methods:
+        if is_dataclass(method):
+            found |= _changed_fields(method, {})
+    return found
+
+
+def _changed_fields(made: Any, defaults: Mapping[str, Any]) -> dict[str, Only | None]:
+    """The fields of an object that differ from their defaults, each with its mark `Only`.
+
+    defaults   by field; a field without one here has the default of its class
+    """
+    annotations = hints(made.__class__)
+    found: dict[str, Only | None] = {}
+    for field in fields(made):
+        value = getattr(made, field.name)
+        default = defaults.get(field.name, field.default)
+        if not _equal(value, default):
+            found[field.name] = mark(annotations[field.name], Only)
+    return found
 
 
 def _equal(value: object, default: object) -> bool:
-    """Whether a value is its default; an array, which compares item by item, is none."""
+    """Whether a value is its default; False where the two cannot be compared, such as arrays."""
     try:
         return bool(value == default)
     except (TypeError, ValueError, RuntimeError):
         return False
 
 
-def _refuse_conflicts(given: Mapping[str, Only | None], of_group: bool) -> None:
-    """Raise for the first argument that its mark `Only` rules out.
+def _refuse_conflicts(given: Mapping[str, Only | None], of_class: bool) -> None:
+    """Raise for the first argument that its mark `Only` does not allow beside the others.
 
-    of_group   the arguments are the fields of a group by itself: the arguments beside which they
-               mean something may be those of the function that takes the group
+    given      the names in the call, with their marks
+    of_class   the arguments are the fields of a class of options
     """
     for name, only in given.items():
         if only is None:
             continue
-        if of_group:
-            only = replace(only, beside=())
-        only.refuse(name, given)
+        if of_class:
+            # What the field needs beside it may be an argument of the function that takes the
+            # object. That function's own check sees both.
+            replace(only, beside=()).refuse(name, given)
+        else:
+            only.refuse(name, given)

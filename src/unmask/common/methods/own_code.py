@@ -3,11 +3,11 @@
     my_rules.py:Mine          the class (or function) Mine of a file
     package.module:Mine       the same of a module that Python can import
 
-The text is split at its last colon, so that C:\\my_rules.py:Mine is a file, too.
+The text is split at its last colon: in C:\\my_rules.py:Mine the file is C:\\my_rules.py.
 
-Whose code runs: a file is loaded only where the user of this process names it, on the command line
-or in Python. A request to the page never loads one (`refuse_in_requests`), nor does a setting that
-was read from a folder: there the user names the code again, and its hash must be that of before.
+A file is loaded only where the user of this process names it, on the command line or in Python. A
+request to the page never loads one (`refuse_in_requests`). Neither does a setting that was read
+from a folder: the user names the code again, and its hash must be the one in the setting.
 
 The hash covers the file and the modules beside it that it imports. Another process gets the sources
 and the hash, and loads them there; it never gets a pickled class.
@@ -39,17 +39,17 @@ DIGITS = 16
 """Hexadecimal digits of a hash, as in `unmask.runs.fingerprint`."""
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 STORED = re.compile(rf".+:[\w.]+ [0-9a-f]{{{DIGITS}}}")
-"""What `OwnCode.stored_text` writes."""
+"""The form of `OwnCode.stored_text`: my_rules.py:Mine, a space and the hash."""
 INSTALLED = ("site-packages", "dist-packages")
 """Names of folders that hold installed packages."""
 IN_REQUEST: ContextVar[bool] = ContextVar("IN_REQUEST", default=False)
-"""Whether what runs now was asked for by a request, or read from a folder."""
+"""Whether own code is refused now (see `without_own_code`)."""
 
 
 @contextmanager
 def without_own_code() -> Iterator[None]:
-    """While this lasts, a text that names own code is refused: it came from a request, or from a
-    file that was read.
+    """Inside this context, every text that names own code is refused: the texts come from a
+    request, or from a file that was read.
     """
     token = IN_REQUEST.set(True)
     try:
@@ -97,23 +97,28 @@ class OwnCode:
         for place, text in sorted(self.sources.items()):
             for part in (place, text):
                 data = part.encode("utf-8", "surrogatepass")
-                digest.update(len(data).to_bytes(8, "little") + data)
+                length = len(data).to_bytes(8, "little")  # tells "ab", "c" from "a", "bc"
+                digest.update(length + data)
         return digest.hexdigest()[:DIGITS]
 
     @property
     def stored(self) -> dict[str, str]:
-        """What a run's settings keep: the file's own name, whatever folder it lies in, and the
-        hash.
+        """The code in the settings of a run: the name of the file, without its folder, the name of
+        the class or function, and the hash.
         """
         return {"code": f"{self.path.name}:{self.name}", "sha256": self.sha256}
 
     @property
     def stored_text(self) -> str:
-        """The same as one text, for a setting that is a text."""
+        """`stored` as one text, for a setting that is a text."""
         return f"{self.path.name}:{self.name} {self.sha256}"
 
     def load(self, argument: str) -> Any:
-        """The class or function; an InputError is one line, with the file and the line at fault."""
+        """Load and return the class or function.
+
+        If the user's code fails, this raises an InputError of one line, with the file and the line
+        at fault.
+        """
         try:
             module = _imported(self)
         except InputError:
@@ -125,12 +130,14 @@ class OwnCode:
         named = module
         for part in self.name.split("."):
             if not hasattr(named, part):
-                raise self._without(argument, module)
+                raise self._missing_name(argument, module)
             named = getattr(named, part)
         return named
 
     def load_sent(self) -> Any:
-        """The class or function, in a process that was sent the sources."""
+        """Load and return the class or function from `sources`, in another process than that of
+        the user.
+        """
         folder = _unpacked(tuple(sorted(self.sources.items())))
         path = folder / self.path.relative_to(self.root)
         here = OwnCode(
@@ -143,7 +150,8 @@ class OwnCode:
         )
         return here.load("code")
 
-    def _without(self, argument: str, module: ModuleType) -> InputError:
+    def _missing_name(self, argument: str, module: ModuleType) -> InputError:
+        """The error of a file without the class or function."""
         public = [one for one in vars(module) if not one.startswith("_")]
         near = nearest(self.name, public)
         use = "check the name after the colon"
@@ -156,7 +164,7 @@ class OwnCode:
 
 
 def names_code(text: str) -> bool:
-    """Whether a text has the form of own code; no file is looked for."""
+    """Whether a text has the form of own code. The file need not exist."""
     where, colon, name = text.rpartition(":")
     if not colon or not name.isidentifier():
         return False
@@ -165,12 +173,12 @@ def names_code(text: str) -> bool:
 
 
 def is_stored_code(value: object) -> bool:
-    """Whether a setting of a run is own code with its hash."""
+    """Whether a setting of a run is own code with its hash (`OwnCode.stored_text`)."""
     return isinstance(value, str) and STORED.fullmatch(value) is not None
 
 
 def code_spelled(argument: str, text: str) -> OwnCode:
-    """The own code that a text names, which has the form of it.
+    """The own code that a text names. The text has the form of own code (see `names_code`).
 
     Raises InputError if there is no such file or module, or where no code may be loaded.
     """
@@ -188,6 +196,10 @@ def code_spelled(argument: str, text: str) -> OwnCode:
 
 
 def _of_module(argument: str, text: str, module: str, name: str) -> OwnCode:
+    """The own code of a module that Python can import.
+
+    text   "module:name", as the user wrote it
+    """
     try:
         spec = importlib.util.find_spec(module)  # imports the package that the module is in
     except Exception:
@@ -204,41 +216,37 @@ def _of_module(argument: str, text: str, module: str, name: str) -> OwnCode:
 
 
 def _root_of(path: Path, module: str) -> Path:
-    """The folder from which a module's package is imported."""
-    depth = module.count(".") + 1
+    """The folder from which a module is imported: /lib for package.module in
+    /lib/package/module.py, or in /lib/package/module/__init__.py.
+    """
+    levels = module.count(".")  # from the folder of the file up
     if path.name == "__init__.py":
-        depth += 1
-    return path.parents[depth - 1]
+        levels += 1
+    return path.parents[levels]
 
 
 def code_of(named: Any) -> OwnCode:
-    """The code of a class or function of a user.
+    """The code of a user's class or function.
 
-    Raises InputError if it stands in no file, as in a notebook or at the prompt.
+    Raises InputError if it is not in a file, as in a notebook or at the prompt.
     """
-    own = getattr(sys.modules.get(named.__module__), "__unmask_code__", None)
+    module = named.__module__
     name = named.__qualname__
-    if own is not None:
+    loaded = getattr(sys.modules.get(module), "__unmask_code__", None)
+    if loaded is not None:  # `_imported` made its module from a file
         return _with_sources(
-            spelling=f"{own.path.name}:{name}",
-            path=own.path,
+            spelling=f"{loaded.path.name}:{name}",
+            path=loaded.path,
             name=name,
-            root=own.root,
-            module=own.module,
+            root=loaded.root,
+            module=loaded.module,
         )
-    in_file = named.__module__ != "__main__" and "<locals>" not in name
-    path = None
-    if in_file:
-        try:
-            path = Path(inspect.getfile(named)).resolve()
-        except (TypeError, OSError):
-            path = None
-    if path is None or not path.is_file():
+    path = _file_of(named)
+    if path is None:
         raise InputError(
             f"{name} stands in no file that another process could load: put it in a file, and name"
             f" it as my.py:{name.rpartition('.')[2]}, or import it from there"
         )
-    module = named.__module__
     return _with_sources(
         spelling=f"{module}:{name}",
         path=path,
@@ -248,6 +256,19 @@ def code_of(named: Any) -> OwnCode:
     )
 
 
+def _file_of(named: Any) -> Path | None:
+    """The file from which another process could import a class or function; None if there is none,
+    as for one of the script that runs, or one that is defined inside a function.
+    """
+    if named.__module__ == "__main__" or "<locals>" in named.__qualname__:
+        return None
+    try:
+        path = Path(inspect.getfile(named)).resolve()
+    except (TypeError, OSError):
+        return None
+    return path if path.is_file() else None
+
+
 def is_ours(named: Any) -> bool:
     """Whether a class or function belongs to unmask itself."""
     top, _, _ = named.__module__.partition(".")
@@ -255,6 +276,7 @@ def is_ours(named: Any) -> bool:
 
 
 def _with_sources(*, spelling: str, path: Path, name: str, root: Path, module: str = "") -> OwnCode:
+    """Own code with the sources that its hash covers, read now."""
     return OwnCode(
         spelling=spelling,
         path=path,
@@ -266,9 +288,10 @@ def _with_sources(*, spelling: str, path: Path, name: str, root: Path, module: s
 
 
 def _package_of(root: Path, module: str) -> str | None:
-    """The package to which the hash of a module keeps; None where it covers all modules beside it.
+    """The package whose modules the hash covers; None if it covers all modules below `root`.
 
-    What lies beside an installed package is other people's.
+    The modules beside a user's file are the user's, too. What lies beside an installed package is
+    other people's.
     """
     if "." in module or root.name in INSTALLED:
         return module.partition(".")[0]
@@ -276,25 +299,28 @@ def _package_of(root: Path, module: str) -> str | None:
 
 
 def _sources(path: Path, root: Path, package: str | None) -> dict[str, str]:
-    """The text of a file, and of the modules below `root` that it imports, and so on.
+    """The text of a file, of the modules below `root` that it imports, of those that these import,
+    and so on, each by its path below `root`.
 
-    package   only modules of this package, if one is given
+    package   if it is given, only modules of this package
     """
     texts: dict[str, str] = {}
     waiting = [path]
     while waiting:
-        one = waiting.pop()
-        place = one.relative_to(root).as_posix()
+        file = waiting.pop()
+        place = file.relative_to(root).as_posix()
         if place in texts:
             continue
         try:
-            texts[place] = one.read_text("utf-8")
-            tree = ast.parse(texts[place])
-        except SyntaxError:
-            continue  # told when the file is loaded, with its line
+            text = file.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{one}: {first_line_of(error)}: check the file") from None
-        for imported in _imported_files(tree, one, root):
+            raise InputError(f"{file}: {first_line_of(error)}: check the file") from None
+        texts[place] = text
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            continue  # `load` reports it, with its line
+        for imported in _imported_files(tree, file, root):
             top = imported.relative_to(root).parts[0].removesuffix(".py")
             if package is None or top == package:
                 waiting.append(imported)
@@ -302,24 +328,30 @@ def _sources(path: Path, root: Path, package: str | None) -> dict[str, str]:
 
 
 def _imported_files(tree: ast.AST, path: Path, root: Path) -> list[Path]:
-    """The files below `root` of the modules that a file imports, and of their packages."""
+    """The files below `root` of the modules that a file imports, and of their packages.
+
+    tree   the syntax tree of the file
+    """
     package = path.parent.relative_to(root).parts
-    dotted: list[tuple[str, ...]] = []
+    modules: list[tuple[str, ...]] = []  # dotted names, split at their dots
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            dotted += [tuple(one.name.split(".")) for one in node.names]
+            modules += [tuple(one.name.split(".")) for one in node.names]
         elif isinstance(node, ast.ImportFrom):
-            stem = tuple((node.module or "").split(".")) if node.module else ()
-            if node.level:  # relative: one dot is the file's own package
-                stem = (*package[: len(package) - node.level + 1], *stem)
-            dotted.append(stem)
-            dotted += [(*stem, one.name) for one in node.names]
+            base: tuple[str, ...] = ()
+            if node.module:
+                base = tuple(node.module.split("."))
+            if node.level:  # relative: one dot is the file's own package, two the one above
+                above = package[: len(package) - (node.level - 1)]
+                base = (*above, *base)
+            modules.append(base)
+            modules += [(*base, one.name) for one in node.names]  # a name may be a module, too
     files: list[Path] = []
-    for parts in dotted:
-        for end in range(1, len(parts) + 1):
-            place = root.joinpath(*parts[:end])
-            beside = (place.with_suffix(".py"), place / "__init__.py")
-            files += [one for one in beside if one.is_file()]
+    for parts in modules:
+        for length in range(1, len(parts) + 1):  # each package above the module, and the module
+            place = root.joinpath(*parts[:length])
+            candidates = (place.with_suffix(".py"), place / "__init__.py")
+            files += [one for one in candidates if one.is_file()]
     return files
 
 
@@ -327,7 +359,7 @@ def _imported_files(tree: ast.AST, path: Path, root: Path) -> list[Path]:
 
 
 def _imported(code: OwnCode) -> ModuleType:
-    """The module of the code: imported if Python can import it, else made from the file.
+    """The module of the code: imported by its name if it has one, else made from the file.
 
     A file that has not changed is loaded once, so that its classes stay the same.
     """
@@ -338,7 +370,7 @@ def _imported(code: OwnCode) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     beside = _modules_beside(code)
-    _forget(beside)
+    _forget(beside)  # those of another folder, or those from before a change of their files
     spec = importlib.util.spec_from_file_location(name, code.path)
     assert spec is not None
     assert spec.loader is not None
@@ -349,9 +381,10 @@ def _imported(code: OwnCode) -> ModuleType:
         loaded_before = set(sys.modules)
         with _first_on_path(code.root):
             spec.loader.exec_module(module)
-        new = (sys.modules.keys() - loaded_before).intersection(beside)
-        BESIDE.update({one: sys.modules[one] for one in new})
-        _refuse_others(beside, code)
+        for one in beside:
+            if one in sys.modules and one not in loaded_before:
+                BESIDE[one] = sys.modules[one]
+        _refuse_strangers(beside, code)
     except BaseException:
         del sys.modules[name]
         _forget(beside)
@@ -360,13 +393,15 @@ def _imported(code: OwnCode) -> ModuleType:
 
 
 BESIDE: dict[str, ModuleType] = {}
-"""The modules that own files imported from beside them, by name: each file has its own, also where
-two folders have a module of one name.
+"""The modules that own files imported from beside them, by name, as they are in `sys.modules`. Two
+folders may have modules of the same name: see `_forget`.
 """
 
 
 def _path_hash(code: OwnCode) -> str:
-    """Two files of one content in two folders are two modules."""
+    """A short hash of the file's path, so that files with the same content in two folders are two
+    modules.
+    """
     import hashlib
 
     return hashlib.sha256(os.fsencode(code.path)).hexdigest()[:8]
@@ -374,13 +409,13 @@ def _path_hash(code: OwnCode) -> str:
 
 @contextmanager
 def _first_on_path(folder: Path) -> Iterator[None]:
-    """Modules beside the file are found first, while it is loaded.
+    """Inside this context, Python looks for modules in a folder first.
 
-    No bytecode is written: Python would take it for that of a file which was changed within the
-    same second.
+    It writes no bytecode: if the file changes within the same second, Python would take the old
+    bytecode for that of the changed file.
     """
     place = str(folder)
-    writes_none = sys.dont_write_bytecode
+    dont_write_before = sys.dont_write_bytecode
     sys.path.insert(0, place)
     sys.dont_write_bytecode = True
     importlib.invalidate_caches()
@@ -388,7 +423,7 @@ def _first_on_path(folder: Path) -> Iterator[None]:
         yield
     finally:
         sys.path.remove(place)
-        sys.dont_write_bytecode = writes_none
+        sys.dont_write_bytecode = dont_write_before
 
 
 def _modules_beside(code: OwnCode) -> list[str]:
@@ -404,24 +439,29 @@ def _modules_beside(code: OwnCode) -> list[str]:
 
 
 def _forget(names: list[str]) -> None:
-    """Take modules that an own file imported out of those that are loaded, so that the next file
-    gets its own, and a file that has changed is read again.
+    """Remove the modules of these names from `sys.modules` if an own file imported them.
+
+    The next own file then imports its own module of the name, and a module whose file has changed
+    is read again.
     """
     for name in names:
         if name in BESIDE and sys.modules.get(name) is BESIDE[name]:
             del sys.modules[name]
 
 
-def _refuse_others(names: list[str], code: OwnCode) -> None:
-    """Refuse a file that got another module than the one beside it, because one of that name was
-    loaded before.
+def _refuse_strangers(names: list[str], code: OwnCode) -> None:
+    """Raise if a module that the file imports is not the one beside it, because another module of
+    the same name was loaded before.
+
+    names   of the modules beside the file that it imports
     """
     for name in names:
         file = getattr(sys.modules.get(name), "__file__", None)
         if file is None:  # it is imported later, or never
             continue
         place = code.root.joinpath(*name.split("."))
-        if Path(file).resolve() not in (place.with_suffix(".py"), place / "__init__.py"):
+        beside = (place.with_suffix(".py"), place / "__init__.py")
+        if Path(file).resolve() not in beside:
             raise InputError(
                 f"{code.path.name} imports {name}, and another module of this name is loaded"
                 f" already ({file}): give {name}.py another name"
@@ -430,8 +470,11 @@ def _refuse_others(names: list[str], code: OwnCode) -> None:
 
 @cache
 def _unpacked(sources: tuple[tuple[str, str], ...]) -> Path:
-    """A folder of this process with the sources in it; it is kept until the process ends."""
-    import tempfile  # workers need it alone
+    """Write the sources to a temporary folder, and return it. It is removed when the process ends.
+
+    sources   pairs of a path below the folder and a text
+    """
+    import tempfile  # only workers need it
 
     folder = tempfile.TemporaryDirectory(prefix="unmask-own-")
     KEPT.append(folder)
@@ -451,7 +494,7 @@ KEPT: list[Any] = []
 
 
 def first_line_of(error: BaseException) -> str:
-    """An error in one line: its class and the first line of its text."""
+    """An error in one line: its class and the first line of its message."""
     lines = str(error).strip().splitlines()
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg}"
@@ -461,16 +504,17 @@ def first_line_of(error: BaseException) -> str:
 
 
 def failure(argument: str, named: Any, error: Exception) -> InputError:
-    """The error of a user's own class or function that failed while it ran, in one line with its
-    file and line.
+    """The InputError, of one line, for an error that a user's own class or function raised.
+
+    It states the file and the line at fault.
     """
     where = place_in(named, error)
     return InputError(f"{where}: {first_line_of(error)}", argument=argument, use="mend it")
 
 
 def place_in(named: Any, error: Exception) -> str:
-    """Where a user's own class or function failed: the file and the line, or its name where it
-    stands in no file, as at the prompt.
+    """Where a user's own class or function failed: the file and the line; or its name if it is not
+    in a file, as at the prompt.
     """
     try:
         return place_of(error, code_of(named))
@@ -479,7 +523,10 @@ def place_in(named: Any, error: Exception) -> str:
 
 
 def place_of(error: BaseException, code: OwnCode) -> str:
-    """The file and the line of the user's code at fault, as "my.py line 3"."""
+    """The file and the line of the user's code at fault, as "my.py line 3".
+
+    That is the innermost line below the folder of the code; only the file if the error has none.
+    """
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{Path(error.filename).name} line {error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -487,5 +534,5 @@ def place_of(error: BaseException, code: OwnCode) -> str:
     own = [one for one in in_files if code.root in Path(one.filename).resolve().parents]
     if not own:
         return code.path.name
-    last = own[-1]
-    return f"{Path(last.filename).name} line {last.lineno}"
+    innermost = own[-1]
+    return f"{Path(innermost.filename).name} line {innermost.lineno}"

@@ -1,5 +1,5 @@
-"""The methods of one kind, by name: those that the files of a folder hold, those that installed
-packages bring, and those that the user of this process brought.
+"""The methods of one kind, by name. They come from the files of our own folders, from installed
+packages, and from the user of this process.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields
 from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "unmask.methods"
-"""The group of entry points by which an installed package brings methods. The name of one is its
-kind and the name of the method, as in `kernel.uniform = "package.module:Uniform"`.
+"""The group of entry points with which an installed package offers methods. The name of an entry
+point is the kind and the name of the method, as in `kernel.uniform = "package.module:Uniform"`.
 """
 ONE_WORD_MODULE = re.compile(r"[A-Za-z_]\w*:[A-Za-z_]\w*")
-"""Looks like own code in a module of one word, which is not loaded: `decoder:NAME`, `pairs:NAME`
-are written so, too.
+"""A text such as `rules:Mine`. It may be meant as own code, but a module of one word is never
+loaded: `decoder:NAME` and `pairs:NAME` have the same form and mean something else.
 """
 
 
@@ -38,11 +38,11 @@ class OfOtherKind(InputError):
 
 
 class Elsewhere(NamedTuple):
-    """Methods of another kind, which some look for among these.
+    """Another kind, whose methods users also look for in this registry.
 
-    registry   "module:NAME" of their registry, loaded when a name is not of this kind
-    verb       the verb that takes them
-    argument   as which one
+    registry   "module:NAME" of the other kind's registry, loaded when a name is not of this kind
+    verb       the verb that takes methods of the other kind
+    argument   the argument of this verb that takes them
     """
 
     registry: str
@@ -51,12 +51,12 @@ class Elsewhere(NamedTuple):
 
 
 class Registry(Mapping[str, type]):
-    """The classes of one kind of method, by name.
+    """A mapping from the names of one kind of method to our own classes.
 
     kind        what messages call a method of this kind
-    folders     the packages whose files hold them: imported when the registry is first read
-    function    makes a method of a plain function of a user, for kinds where that is enough
-    elsewhere   methods of another kind, whose verb a message names
+    folders     the packages whose files hold the classes; imported when the registry is first read
+    function    makes a method of a user's plain function; None if this kind needs a class
+    elsewhere   another kind, whose verb the error of an unknown name advises
     """
 
     def __init__(
@@ -70,32 +70,43 @@ class Registry(Mapping[str, type]):
         self.folders = folders
         self.function = function
         self.elsewhere = elsewhere
-        self.base: Any = None  # set by the base class of the kind, as it is defined
+        self.base: Any = None
+        """The base class of the kind, which `Method.__init_subclass__` sets; of `Together` a tuple
+        of base classes.
+        """
         self.brought: dict[str, type] = {}
-        """Own classes that the user of this process named, by how they were spelled."""
+        """Classes of users and of installed packages that this process has loaded, by the text that
+        named them.
+        """
         self._registered: dict[str, type] = {}
+        """Classes of our folders, by name, as far as they are imported."""
 
     # ---- ours ----
 
     def register(self, cls: Any) -> None:
-        """Add a class of our own folders. A class from elsewhere needs no entry."""
+        """Add a class under its name. A class that is not of our own folders is left out."""
         if not self._is_of_our_folders(cls):
             return
         name = cls.name
         if not isinstance(name, str) or not name:
-            return  # it has no name of its own: a class between, or one that is spelled
+            return  # a common base of methods, or a class whose objects each have their own name
         other = self._registered.get(name)
+        # The same class may be defined again, as by importlib.reload.
         if other is not None and other.__qualname__ != cls.__qualname__:
             raise TypeError(f"two methods are called {name}: {other!r} and {cls!r}")
         self._registered[name] = cls
 
     def _is_of_our_folders(self, cls: type) -> bool:
-        module = f"{cls.__module__}."
+        """Whether a class is defined in one of the folders, or in a folder below."""
+        module = f"{cls.__module__}."  # the dot ends a name: unmask.scores is not in unmask.score
         return any(module.startswith(f"{folder}.") for folder in self.folders)
 
     @cached_property
     def _classes(self) -> dict[str, type]:
-        """The classes of the folders, in the order of their places."""
+        """The classes of the folders by name, in the order of their places.
+
+        Imports the files of the folders: `register` gets their classes, and `base` is set.
+        """
         for folder in self.folders:
             package = import_module(folder)
             for found in pkgutil.iter_modules(getattr(package, "__path__", ())):
@@ -117,28 +128,25 @@ class Registry(Mapping[str, type]):
 
     @property
     def with_options(self) -> dict[str, type]:
-        """The classes whose fields are options of this process: ours, and those that its user
-        brought.
-        """
+        """The classes whose fields are options in this process, by name: ours and `brought`."""
         return {**self, **self.brought}
 
     @property
     def _entries(self) -> tuple[str, ...]:
-        """The kinds by which installed packages name their methods."""
+        """The kinds that begin the names of entry points for this registry."""
         return (self.kind,)
 
     # ---- a method that a user gives ----
 
     def is_method(self, value: object) -> bool:
         """Whether a value is an object of a class of this kind."""
-        self._classes  # noqa: B018  # the base class is known once the files are imported
+        self._classes  # noqa: B018  # read for its effect: it sets `base`
         return isinstance(value, self.base)
 
     def taken(self, argument: str, value: Any) -> Any:
-        """The method that a user's value is or names; an InputError names the argument.
+        """The method that a user's value is, or that it names.
 
-        A text is looked up in this order: a name of ours, a spelling of one of our classes, the
-        name of an installed package's method, own code.
+        Raises InputError about `argument` if it is neither.
         """
         if self.is_method(value):
             return self._accepted(argument, value)
@@ -152,12 +160,19 @@ class Registry(Mapping[str, type]):
         raise self._unknown(argument, value)
 
     def _named(self, argument: str, text: str) -> Any:
+        """The method that a text names. It is looked up in this order:
+
+        1. a name of ours
+        2. a text in the small language of one of our classes, such as family:0.5,0.25
+        3. the name of an installed package's method
+        4. own code, such as my_rules.py:Mine
+        """
         if text in self:
             return self[text]()
         for cls in self.values():
-            spelled = cls.spelled(text)  # type: ignore[attr-defined]
-            if spelled is not None:
-                return spelled
+            method = cls.spelled(text)  # type: ignore[attr-defined]
+            if method is not None:
+                return method
         entry = self.entry_of(text)
         if entry is not None:
             return self._made(argument, text, self._loaded(argument, entry))
@@ -166,7 +181,7 @@ class Registry(Mapping[str, type]):
         raise self._unknown(argument, text)
 
     def entry_of(self, name: str) -> EntryPoint | None:
-        """The entry point of an installed package's method of this kind and name."""
+        """The entry point of an installed package's method of this name; None if there is none."""
         for kind in self._entries:
             entry = installed().get(f"{kind}.{name}")
             if entry is not None:
@@ -174,27 +189,32 @@ class Registry(Mapping[str, type]):
         return None
 
     def bring_installed(self, argument: str, name: str) -> None:
-        """Make the options of an installed package's method options of this process."""
+        """Load an installed package's method, if there is one of this name, and add it to
+        `brought`: its options are options of this process from then on.
+        """
         entry = self.entry_of(name)
         if entry is not None:
             self.brought[name] = self._loaded(argument, entry)
 
     def bring(self, argument: str, text: str) -> Any:
-        """Load own code, such as my_rules.py:Mine: a class of this kind, an object of one, or, for
-        kinds that take functions, a function.
+        """Load own code, such as my_rules.py:Mine, and return what it names.
 
-        The options of a class are options of this process from then on.
+        That is a class of this kind, an object of one, or a function for kinds that take functions.
+        A class is added to `brought`: its options are options of this process from then on.
         """
         named = code_spelled(argument, text).load(argument)
         if isinstance(named, type) and issubclass(named, self.base):
             self._refuse_unready(argument, text, named)
             self.brought[text] = named
             return named
-        if self.is_method(named) or (self.function is not None and callable(named)):
+        is_taken_function = self.function is not None and callable(named)
+        if self.is_method(named) or is_taken_function:
             return named
         if self.is_elsewhere(named):
             raise self._of_other_kind(argument, text)
-        bases = self.base if isinstance(self.base, tuple) else (self.base,)
+        bases = self.base
+        if not isinstance(bases, tuple):
+            bases = (bases,)
         names = " or ".join(f"unmask.{base.__name__}" for base in bases)
         raise InputError(
             f"{text} is {shown(named)}, and no {self.kind}",
@@ -203,24 +223,23 @@ class Registry(Mapping[str, type]):
         )
 
     def _made(self, argument: str, text: str, named: Any) -> Any:
-        """The method of what own code names."""
+        """The method of what own code names: a class, or a value that `taken` understands.
+
+        text   names it
+        """
         if not isinstance(named, type):
             return self.taken(argument, named)
-        required = [
-            one.name
-            for one in fields(named)
-            if one.default is MISSING and one.default_factory is MISSING
-        ]
-        if required:
-            raise InputError(
-                f"{text} has the option {required[0]} without a default",
-                argument=argument,
-                use="give it one in the class",
-            )
+        for one in fields(named):
+            if one.default is MISSING and one.default_factory is MISSING:
+                raise InputError(
+                    f"{text} has the option {one.name} without a default",
+                    argument=argument,
+                    use="give it one in the class",
+                )
         return self._accepted(argument, self._built(argument, text, named))
 
     def _built(self, argument: str, text: str, cls: type) -> Any:
-        """An object of an own class, whose code may fail."""
+        """An object of an own class. An error in the user's code becomes an InputError."""
         try:
             return cls()
         except InputError:
@@ -230,7 +249,9 @@ class Registry(Mapping[str, type]):
             raise InputError(problem, argument=argument, use="mend the class") from None
 
     def _loaded(self, argument: str, entry: EntryPoint) -> Any:
-        """The class that an installed package names."""
+        """What an entry point names: a class of this kind, or a function for kinds that take
+        functions.
+        """
         try:
             named = entry.load()
         except Exception as error:
@@ -252,7 +273,9 @@ class Registry(Mapping[str, type]):
         return named
 
     def _accepted(self, argument: str, value: Any) -> Any:
-        """An object of one of our classes as it is; one of an own class, if it keeps the rules."""
+        """The object itself. Raises InputError for an object of an own class that is not ready, or
+        whose fields do not have the types of their annotations.
+        """
         cls: Any = type(value)
         if is_ours(cls):
             return value
@@ -267,8 +290,12 @@ class Registry(Mapping[str, type]):
         return value
 
     def _refuse_unready(self, argument: str, text: str, cls: Any) -> None:
-        """Refuse an own class that is no method yet, or that has the name of another."""
-        if not is_dataclass(cls) or "__dataclass_fields__" not in vars(cls):
+        """Refuse an own class that is not a complete method, or that has the name of one of ours.
+
+        text   the class, as messages call it
+        """
+        is_decorated = "__dataclass_fields__" in vars(cls)  # `is_dataclass` counts a base's, too
+        if not is_decorated:
             raise InputError(
                 f"{text} is a class without its decorator",
                 argument=argument,
@@ -290,17 +317,19 @@ class Registry(Mapping[str, type]):
     # ---- methods of another kind ----
 
     def is_elsewhere(self, value: object) -> bool:
-        """Whether a value is, or names, a method of the kind that is `elsewhere`."""
+        """Whether a value is a method of the other kind (`elsewhere`), its class, or its name."""
         if self.elsewhere is None:
             return False
         others: Registry = resolved(self.elsewhere.registry)
         if isinstance(value, str):
             return value in others
         if isinstance(value, type):
-            return bool(others) and issubclass(value, others.base)
+            has_methods = bool(others)  # this reads the registry, which sets its base
+            return has_methods and issubclass(value, others.base)
         return others.is_method(value)
 
     def _of_other_kind(self, argument: str, name: str) -> OfOtherKind:
+        """The error of a method of the other kind (`elsewhere`)."""
         assert self.elsewhere is not None
         others: Registry = resolved(self.elsewhere.registry)
         call = f"unmask.{self.elsewhere.verb}({self.elsewhere.argument}={name!r})"
@@ -309,26 +338,34 @@ class Registry(Mapping[str, type]):
         )
 
     def _unknown(self, argument: str, value: object) -> InputError:
+        """The error of a value that is not a method of this kind and does not name one."""
         if self.is_elsewhere(value):
             name = value if isinstance(value, str) else getattr(value, "name", "")
             return self._of_other_kind(argument, str(name))
-        names = list(self)
-        use = f"use one of {', '.join(names)}"
-        near = nearest(value, names) if isinstance(value, str) else None
-        if isinstance(value, str) and value.lower().endswith(".py"):
-            use = f"name the class in the file, as in {value}:Name"
-        elif isinstance(value, str) and ONE_WORD_MODULE.fullmatch(value):
-            module, _, name = value.partition(":")
-            use = f"name code of your own as {module}.py:{name}, or package.module:{name}"
-        elif near is not None:
-            use = f"did you mean {near}? Use one of {', '.join(names)}"
+        use = f"use one of {', '.join(self)}"
+        if isinstance(value, str):
+            use = self._advice(value)
         return InputError(f"{shown(value)} is unknown", argument=argument, use=use)
+
+    def _advice(self, text: str) -> str:
+        """What to give in the place of an unknown text."""
+        if text.lower().endswith(".py"):
+            return f"name the class in the file, as in {text}:Name"
+        if ONE_WORD_MODULE.fullmatch(text):
+            module, _, name = text.partition(":")
+            return f"name code of your own as {module}.py:{name}, or package.module:{name}"
+        names = ", ".join(self)
+        near = nearest(text, self)
+        if near is not None:
+            return f"did you mean {near}? Use one of {names}"
+        return f"use one of {names}"
 
 
 @cache
 def installed() -> dict[str, EntryPoint]:
-    """The methods that installed packages bring, as they were when this was first asked; none is
-    loaded before it is named.
+    """The entry points of installed packages' methods, by name, as they were at the first call.
+
+    No method is loaded before a user names it.
     """
     from importlib.metadata import entry_points  # it reads much, and most calls need no package
 
@@ -349,6 +386,7 @@ class Together(Registry):
         merged: dict[str, type] = {}
         for one in self.registries:
             merged |= one
+        # The registries have been read above, so their base classes are known.
         self.base = tuple(one.base for one in self.registries)
         return merged
 

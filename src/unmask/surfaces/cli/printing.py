@@ -1,7 +1,8 @@
-"""Calls a verb with the arguments that were typed, and prints the result by what it states.
+"""Calls the verb of a command with the arguments that were typed, and prints its result.
 
-Results go to standard output, everything else (progress, what was left out, where files are) to
-standard error. A function that returns 1 says that a part of the work failed.
+Results go to standard output. Everything else goes to standard error: progress, notices of what was
+left out, and where files are. A function that returns an int returns the exit code: 1 if a part of
+the work failed, otherwise 0.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import partial
 from inspect import signature
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import unmask
 from unmask.common.border.declarations import hints
@@ -31,29 +32,47 @@ from unmask.surfaces.cli.show import print_heading, print_result
 from unmask.verbs import Unanswered
 from unmask.verbs import verb as declared_verb
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 TEXTS = "texts"
-"""The argument of a verb that takes texts by place or from a file, and gives a row for each."""
+"""The parameter of a verb that takes texts by place or from a file, and returns a row for each."""
 TEMPLATE = "template"
-"""The argument of a verb that draws texts."""
+"""The parameter of a verb that draws texts."""
 START = "start"
-"""The argument of a verb whose texts may start from those of a file."""
+"""The parameter of a verb that may start from the texts of a file."""
 
 
 def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None]) -> Any:
-    """Call `unmask.<verb>`, print its result, by `show` or (with --json) as JSON, and return it."""
-    json = options.pop("json", False)
-    leads = process.rank() == 0
-    function = attrgetter(verb)(unmask)
-    reports = "progress" in signature(function).parameters
-    with terminal.progress(quiet=not (leads and reports)) as report:
-        if reports:
+    """Call `unmask.<verb>`, print its result with `show`, or as JSON with --json, and return it.
+
+    Takes --json out of `options`. Under torchrun only the first process prints.
+    """
+    as_json = options.pop("json", False)
+    prints = process.rank() == 0
+    function = _function(verb)
+    takes_progress = "progress" in signature(function).parameters
+    shows_progress = prints and takes_progress
+    with terminal.progress(quiet=not shows_progress) as report:
+        if takes_progress:
             options["progress"] = report
         result = function(**options)
-    if leads and json:
-        terminal.print_json(result.to_dict())
-    elif leads and result is not None:
-        show(result)
+    if prints:
+        if as_json:
+            terminal.print_json(result.to_dict())
+        elif result is not None:
+            show(result)
     return result
+
+
+def _function(verb: str) -> Any:
+    """The public function of a verb, or of a study: `unmask.fill`, `unmask.lab.train`."""
+    return attrgetter(verb)(unmask)
+
+
+def _name_writer(verb: str) -> NameWriter:
+    """How the command of a verb writes the arguments that messages name."""
+    return writer(options_of(_function(verb)))
 
 
 def _message(line: str) -> None:
@@ -62,8 +81,10 @@ def _message(line: str) -> None:
 
 
 def show_result(result: Result, write: NameWriter = in_python) -> None:
-    """Print a result on standard output; of one that has lines for other programs, these, and the
-    result on standard error.
+    """Print a result on standard output.
+
+    If the result has lines for other programs (`Result.stream`), these go to standard output, and
+    the result goes to standard error.
 
     write   writes the arguments that sentences name
     """
@@ -77,17 +98,20 @@ def show_result(result: Result, write: NameWriter = in_python) -> None:
 
 def one_result(verb: str, options: dict[str, Any]) -> int:
     """Call a verb and print its result; 1 if a part failed."""
-    write = writer(options_of(attrgetter(verb)(unmask)))
-    result = answered(verb, options, partial(show_result, write=write))
-    if result is None:  # a server has none
+    show = partial(show_result, write=_name_writer(verb))
+    result = answered(verb, options, show)
+    if result is None:  # a server has no result
         return 0
     return finished(verb, result)
 
 
 def finished(verb: str, result: Result) -> int:
-    """Print what was left out and where files are, on standard error; 1 if a part failed."""
+    """Print the notices of a result on standard error; 1 if a part failed.
+
+    Raises KeyboardInterrupt if Ctrl-C ended the work early.
+    """
     if process.rank() == 0:
-        write = writer(options_of(attrgetter(verb)(unmask)))
+        write = _name_writer(verb)
         for notice in result.notices():
             _message(written_by(write, notice))
     if result.interrupted:
@@ -99,51 +123,59 @@ def finished(verb: str, result: Result) -> int:
 
 
 def rows_or_result(verb: str, options: dict[str, Any]) -> int:
-    """Call a verb that writes rows in a format, and print its result, or the rows; 1 if a part
-    failed.
+    """Call a verb that has rows, and print either the rows or the result; 1 if a part failed.
 
-    Rows are printed if the user names a format, and of texts in a file if no person reads them.
-    With --out a folder keeps the rows, and the result is printed.
+    Rows are printed if --format is given. They are also printed if the texts come from a file and
+    standard output is not a terminal. With --out a folder keeps the rows, and the result is
+    printed. With --json alone the result is printed as JSON.
     """
-    function = getattr(unmask, verb)
-    kept = "out" in options
+    function = _function(verb)
+    has_out = "out" in options
     as_json = options.get("json", False)
     names_format = "format" in options
-    if names_format and as_json and not kept:
+    if names_format and as_json and not has_out:
         raise InputError(
             f"and {argument_name('format')} were both given",
             argument="json",
             use=f"give one of them, or {argument_name('out')} for a file in this format",
         )
-    typed = False
-    piped = False
+    from_file = False
+    from_words = False  # the texts themselves stand on the command line
     if TEXTS in signature(function).parameters:
         texts = _source(options.pop(TEXTS, []), options)
         if isinstance(texts, Path):
-            piped = not terminal.is_terminal()
+            from_file = True
         else:
-            typed = True
+            from_words = True
             _refuse_empty(texts)
         options[TEXTS] = texts
-    if (names_format or piped) and not kept and not as_json:
+    wants_rows = names_format or (from_file and not terminal.is_terminal())
+    if wants_rows and not has_out and not as_json:
         return _printed_rows(verb, options)
-    if typed and not names_format:
-        for option in options_of(function):
-            if option.written.typed is not None:
-                options.setdefault(option.name, option.written.typed)
+    if from_words and not names_format:
+        _set_defaults_of_typed_texts(function, options)
     return one_result(verb, options)
+
+
+def _set_defaults_of_typed_texts(function: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Add the defaults that hold for typed texts alone (`Written.typed`), such as nested rows."""
+    for option in options_of(function):
+        if option.written.typed is not None:
+            options.setdefault(option.name, option.written.typed)
 
 
 def _printed_rows(verb: str, options: dict[str, Any]) -> int:
     """Print the rows of a verb; 1 if a part failed.
 
-    A verb with a `sink` gives each row as it comes.
+    A verb with a `sink` writes each row to it as soon as it has the row.
     """
     from unmask.scoring.row_files import LineWriter, check_format
 
-    function = getattr(unmask, verb)
-    typed_format = options.pop("format", None)  # the verb itself takes it for a file only
-    format = accepted("format", typed_format, hints(function)["format"]) or "jsonl"
+    function = _function(verb)
+    typed_format = options.pop("format", None)  # the verb takes a format only beside `out`
+    format = accepted("format", typed_format, hints(function)["format"])
+    if format is None:
+        format = "jsonl"
     check_format(format, options.get("rows", ""), on_stream=True)
     write = LineWriter(terminal.rows_stream(), format)
     has_sink = "sink" in signature(function).parameters
@@ -151,9 +183,10 @@ def _printed_rows(verb: str, options: dict[str, Any]) -> int:
         options["sink"] = write
 
     def show(result: Any) -> None:
-        if not has_sink:
-            for row in result.rows:
-                write(row)
+        if has_sink:  # the rows are printed already
+            return
+        for row in result.rows:
+            write(row)
 
     return finished(verb, answered(verb, options, show))
 
@@ -171,86 +204,122 @@ def _refuse_empty(texts: list[str]) -> None:
 
 
 def answers(verb: str, options: dict[str, Any]) -> int:
-    """Print the answers to the texts as they are ready; JSON of many texts has a line for each.
-    1 if a text has no answer.
+    """Print the answer to each text as soon as it is ready; 1 if a text has no answer.
+
+    With --json the answer to one text is indented, and the answers to a file have one line each.
 
     An answer is printed before its files are written (see `one_or_many`), so that a full disk
-    costs only these.
+    costs only the files.
     """
-    json = options.pop("json", False)
-    function = getattr(unmask, verb)
+    as_json = options.pop("json", False)
+    function = _function(verb)
     declared = options_of(declared_verb(verb))
-    name = declared[0].name  # what the verb calls a text
-    words = [options.pop(name)] if name in options else []
+    text_name = declared[0].name  # what the verb calls a text
+    words = []
+    if text_name in options:
+        words = [options.pop(text_name)]
     texts = _source(words, options)
-    for output in {"figure", "save"} & options.keys():
-        output_file(output, options[output], [texts])
-    many = isinstance(texts, Path)
-    missing: dict[int, str] = {}
+    for output in ("figure", "save"):
+        if output in options:  # refused now if it cannot be written
+            output_file(output, options[output], [texts])
+    is_file = isinstance(texts, Path)
     write = writer(declared)
     console = terminal.console(at_least=terminal.USUAL)
+    reasons: dict[int, str] = {}  # of the texts without an answer, by their numbers
     with ExitStack() as bar:
-        report = bar.enter_context(terminal.progress(quiet=many and terminal.is_terminal()))
+        # On a terminal, a bar would be drawn while the answers of a file are printed.
+        quiet = is_file and terminal.is_terminal()
+        report = bar.enter_context(terminal.progress(quiet=quiet))
         if isinstance(texts, Path):
-            answers = function.rows(texts, progress=report, **options)
+            found = function.rows(texts, progress=report, **options)
         else:
-            answers = function.of_text(texts[0], progress=report, **options)
-        for place, answer in enumerate(answers):
-            if not many or terminal.is_terminal():
-                bar.close()
+            found = function.of_text(texts[0], progress=report, **options)
+        for place, answer in enumerate(found):
+            if not is_file:
+                bar.close()  # the one answer is printed after the bar has gone
             if isinstance(answer, Unanswered):
-                missing[answer.item] = answer.reason
-                if json:
-                    row = {"item": answer.item, name: answer.text, "reason": answer.reason}
-                    terminal.print_json(row, indent=None)
+                reasons[answer.item] = answer.reason
+                if as_json:
+                    _print_reason_as_json(answer, text_name)
                 elif answer.reason != EMPTY:
-                    console.print(end="\n" if place else "")
-                    print_heading(console, answer.text)
-                    console.print(f"no answer: {answer.reason}", soft_wrap=True)
-                continue
-            ready = answer.to_dict()
-            if json:
-                terminal.print_json(ready, indent=None if many else 2)
+                    _separate(console, place)
+                    _print_reason(console, answer)
+            elif as_json:
+                terminal.print_json(answer.to_dict(), indent=None if is_file else 2)
             else:
-                console.print(end="\n" if place else "")
+                _separate(console, place)
                 print_result(console, answer, write)
                 finished(verb, answer)
-    return _report_missing(missing, "text lacks an answer", "texts lack an answer", "text")
+    return _report_unanswered(reasons)
 
 
-def _report_missing(missing: Mapping[int, str], one: str, several: str, what: str) -> int:
-    """Say how many texts, or pairs, have no result, and why the first has none; 1 if one is
-    more than an empty line.
+def _separate(console: Console, place: int) -> None:
+    """Print an empty line between two answers.
+
+    place   of the answer that comes next, from 0
     """
-    if missing:
-        bad = [place for place, reason in missing.items() if reason != EMPTY]
-        place = next(iter(bad or missing))
-        reason = missing[place]
-        count = f"1 {one}" if len(bad or missing) == 1 else f"{len(bad or missing):,} {several}"
-        _message(f"{count}, the first is {what} {place}: {reason}")
-        return int(bool(bad))
-    return 0
+    if place > 0:
+        console.print()
+
+
+def _print_reason(console: Console, unanswered: Unanswered) -> None:
+    """Print a text and why it has no answer."""
+    print_heading(console, unanswered.text)
+    console.print(f"no answer: {unanswered.reason}", soft_wrap=True)
+
+
+def _print_reason_as_json(unanswered: Unanswered, text_name: str) -> None:
+    """Print a text and why it has no answer, as one line of JSON.
+
+    text_name   the key of the text
+    """
+    row = {"item": unanswered.item, text_name: unanswered.text, "reason": unanswered.reason}
+    terminal.print_json(row, indent=None)
+
+
+def _report_unanswered(reasons: Mapping[int, str]) -> int:
+    """Print how many texts have no answer, and the reason of the first; 1 if any of them failed.
+
+    An empty line of a file did not fail. Empty lines are counted only if no other text lacks an
+    answer.
+
+    reasons   of the texts without an answer, by their numbers
+    """
+    failed = {number: reason for number, reason in reasons.items() if reason != EMPTY}
+    counted = failed or reasons
+    if not counted:
+        return 0
+    count = "1 text lacks an answer"
+    if len(counted) > 1:
+        count = f"{len(counted):,} texts lack an answer"
+    number, reason = next(iter(counted.items()))
+    _message(f"{count}, the first is text {number}: {reason}")
+    return int(bool(failed))
 
 
 def _source(words: Sequence[str], options: dict[str, Any]) -> list[str] | Path:
-    """The texts that were typed, by place or after --text; or the file, or standard input (-),
-    that holds them.
+    """The texts that were typed, or the file that holds them; `-` is standard input.
 
-    Takes --file and --text out of the options.
+    Takes --file and --text out of `options`. Raises InputError unless the texts come in exactly one
+    way: by place, after --file, or after --text.
+
+    words   the texts by place
     """
-    file, typed = options.pop("file", None), options.pop("text_", None)
-    named = [typed] if isinstance(typed, str) else typed or []
-    in_file = argument_name("file")
-    by_name = argument_name("text_")
-    given = [("a text", bool(words)), (in_file, file is not None), (by_name, bool(named))]
-    ways = [name for name, is_given in given if is_given]
+    file = options.pop("file", None)
+    after_text = options.pop("text_", None)  # what stands after --text, where a text has a place
+    if isinstance(after_text, str):
+        named = [after_text]
+    else:
+        named = after_text or []
+    ways = []
+    if words:
+        ways.append("a text")
+    if file is not None:
+        ways.append(argument_name("file"))
+    if named:
+        ways.append(argument_name("text_"))
     if len(ways) != 1:
-        problem = f"{' and '.join(ways)} were both given" if ways else "no text was given"
-        if len(ways) == 3:
-            problem = f"a text, {in_file} and {by_name} were all given"
-        raise InputError(
-            problem, use=f"give a text, - for standard input, or {in_file} with one text per line"
-        )
+        raise _not_one_source(ways)
     if file is not None:
         return user_path(file, "file")
     if list(words) == ["-"]:
@@ -266,9 +335,24 @@ def _source(words: Sequence[str], options: dict[str, Any]) -> list[str] | Path:
     return [*words, *named]
 
 
+def _not_one_source(ways: Sequence[str]) -> InputError:
+    """The error of a call without texts, or with texts in several ways."""
+    if not ways:
+        problem = "no text was given"
+    elif len(ways) == 2:
+        problem = f"{ways[0]} and {ways[1]} were both given"
+    else:
+        problem = f"{ways[0]}, {ways[1]} and {ways[2]} were all given"
+    in_file = argument_name("file")
+    return InputError(
+        problem, use=f"give a text, - for standard input, or {in_file} with one text per line"
+    )
+
+
 def with_one_text(verb: str, options: dict[str, Any]) -> int:
-    """Call a verb about one text, its first parameter, which may come from --file, and print its
-    result.
+    """Call a verb about one text, and print its result; 1 if a part failed.
+
+    The text is the verb's first parameter. It is typed by place or comes from --file.
     """
     first, *others = options_of(declared_verb(verb))
     file = options.pop("file", None)
@@ -294,11 +378,14 @@ def with_one_text(verb: str, options: dict[str, Any]) -> int:
 
 
 def with_template(verb: str, options: dict[str, Any]) -> int:
-    """Call a verb that draws texts over a template, its first parameter, and print its result."""
+    """Call a verb that draws texts over a template, and print its result; 1 if a part failed.
+
+    Raises InputError if the template, the verb's first parameter, is the name of a file.
+    """
     template = options.get(TEMPLATE)
-    if template is not None and file_name(template) == IS_NAMED:
+    if template is not None and file_name(template) == IS_NAMED:  # a file of this name exists
         use = "give a text with [MASK]"
-        if START in signature(getattr(unmask, verb)).parameters:
+        if START in signature(_function(verb)).parameters:
             use = f"give {argument_name(START, template)} to start from its texts"
         raise InputError(f"the text {shown(template)} {IS_NAMED}", use=use)
     return one_result(verb, options)

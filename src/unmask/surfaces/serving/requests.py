@@ -20,6 +20,7 @@ import unmask
 from unmask.common.border.marks import TakesMethod, kinds, mark, marks
 from unmask.common.border.options import Option, options
 from unmask.common.errors import in_python, written_by
+from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
 from unmask.surfaces.serving.limits import (
     LONGEST_TEXT,
     MOST_BATCH_BYTES,
@@ -139,7 +140,10 @@ ENDPOINTS: dict[str, Endpoint] = {
     "score": Endpoint(
         "score",
         {"texts": Annotated[list[Text], Len(1, MOST_TEXTS)], "score": Scores, "unit": None},
-        {"texts": ["The keys are on the table.", "The keys is on the table."], "score": ["pll"]},
+        {
+            "texts": ["The keys are on the table.", "The keys is on the table."],
+            "score": [DEFAULT_SCORE],
+        },
         needed=("texts",),
     ),
     "batch": Endpoint(
