@@ -225,8 +225,8 @@ def test_settings_keep_an_energy(own):
     assert found.name == "margin"
     assert stored_energy(found) == stored["energy"]
     assert TranslateSettings().to_dict()["energy"] == "norm"
-    kernel = unmask.MH()
-    settled = settle(False, kernel, None, None, None, ENERGIES.taken("energy", own), 0)
+    energy = ENERGIES.taken("energy", own)
+    settled = settle(False, kernel=unmask.MH(), energy=energy, seed=0)
     assert settled.to_dict()["energy"]["code"] == "my_energy.py:Margin"
 
 

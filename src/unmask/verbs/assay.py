@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from unmask.studies.variants.scores.score import VariantScore
 
     Measurements: TypeAlias = PathLike | DataFrame | Sequence[Mapping[str, Any]]
-else:
+else:  # at run time the frame's class is not imported: that would load pandas
     Measurements = Annotated[
         Any,
         ShownType("str | PathLike[str] | DataFrame | Sequence[Mapping[str, Any]]"),
@@ -46,8 +46,9 @@ else:
     ]
 
 STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}
-HEADS = {"spearman": "rho", "auc": "AUC"}
-"""Heads of their columns."""
+"""Each statistic as sentences call it."""
+STATISTIC_HEADS = {"spearman": "rho", "auc": "AUC"}
+"""The head of the column of each statistic."""
 Numbers = dict[str, Any]
 """A row about one score: its name, and numbers by name."""
 
@@ -56,20 +57,24 @@ Numbers = dict[str, Any]
 class Assay(Result):
     """Measured variants of a sequence against the model's scores.
 
-    sequence      as it was given
+    sequence      the sequence as it was given
     places        the residues that vary, counted from 1
     construction  how joints were derived, for the scores that use one
-    column        the measured column; `better`: "higher" or "lower", which values are better
-    statistic     "spearman" for numbers, "auc" for two classes; `chance`: that of a score that
-                  knows nothing
-    names         of the variants; `changes`: how many residues of each differ; `values`: its
-                  measured value
-    numbers       every score's numbers, one for each variant, by name: the variant's score minus
-                  that of the sequence (of a score where lower is better, the reverse)
-    scores        one row per score, best first: value, low, high; best_in, the share of
-                  resamples in which no other is better; within and its interval, the same among
-                  variants with one number of changes, averaged
-    behind        for each score but the best: how far the best is above it, with the interval
+    column        the name of the measured column
+    better        which measured values are better: "higher" or "lower"
+    statistic     "spearman" for numbers, "auc" for two classes
+    chance        the statistic of a score that knows nothing
+    names         the names of the variants
+    changes       how many residues of each variant differ from the sequence
+    values        the measured value of each variant
+    numbers       for every score, by name, one number per variant: the variant's score minus
+                  that of the sequence (for a score where lower is better, the reverse)
+    scores        one row per score, best first. It has the statistic (value) with its interval
+                  (low, high), and the share of resamples in which no other score is better
+                  (best_in). If groups of variants with the same number of changes are large
+                  enough, it also has the mean of the statistic within these groups (within) with
+                  its interval (within_low, within_high)
+    behind        for each score except the best: how far the best is above it, with the interval
                   of the paired difference
     notes         what was guessed, averaged or left out
 
@@ -140,7 +145,7 @@ class Assay(Result):
         """
         from unmask.studies.variants.saved_table import TABLES, save_table
 
-        file = output_file("save", path, (), TABLES)
+        file = output_file("save", path, formats=TABLES)
         save_table(file, self.to_frame(), about=self.to_dict())
 
     def __repr__(self) -> str:
@@ -168,13 +173,19 @@ class Assay(Result):
 
     def tables(self) -> list[Table]:
         """The scores, best first."""
-        # The numbers that are not called as in a row.
-        heads = {"value": HEADS[self.statistic], "within_low": "low", "within_high": "high"}
-        numbers = [name for name in self.scores[0] if name not in ("score", "best_in")]
+        shown = [name for name in self.scores[0] if name not in ("score", "best_in")]
+        # A number has its own name as the head of its column, except these.
+        other_heads = {
+            "value": STATISTIC_HEADS[self.statistic],
+            "within_low": "low",
+            "within_high": "high",
+        }
         columns = [Column("score", text=True)]
-        columns += [Column(heads.get(name, name)) for name in numbers]
-        names = ["score", *numbers]
-        rows = [[row[name] for name in names] for row in self.scores]
+        columns += [Column(other_heads.get(name, name)) for name in shown]
+        rows = []
+        for row in self.scores:
+            numbers = [row[name] for name in shown]
+            rows.append([row["score"], *numbers])
         return [Table(columns, rows, notes=self.notes)]
 
     def verdict(self) -> list[str]:
@@ -183,34 +194,48 @@ class Assay(Result):
 
     def _recommendation(self) -> str:
         """A score and how sure it is that it is the best, or that none should be used."""
-        scores = [row for row in self.scores if row["score"] != FEWER_CHANGES]
-        best = scores[0]
+        of_model = [row for row in self.scores if row["score"] != FEWER_CHANGES]
+        best = of_model[0]
         best_shown = f"{best['score']}: {STATISTICS[self.statistic]} {_with_interval(best)}"
         is_above_chance = best["low"] > self.chance
 
         # Scores that all rank the wrong way come first: most often the other values are better.
-        plain_scores = [row for row in scores if not _is_correction(row["score"])]
+        plain_scores = [row for row in of_model if not _is_correction(row["score"])]
         if plain_scores and all(row["high"] < self.chance for row in plain_scores):
+            wrong_way = self._wrong_way(plain_scores)
             correction = ""
             if is_above_chance:
                 correction = f"; the best correction is {best_shown}"
-            return f"{self._wrong_way(plain_scores)}{correction}; check which values are better."
+            return f"{wrong_way}{correction}; check which values are better."
         if not is_above_chance:
             return (
                 "Use no score: none is significantly better than chance on these"
                 f" {len(self):,} variants (best {best_shown})."
             )
-        # What needs no model may rank as well as any score.
         if self.scores[0]["score"] == FEWER_CHANGES:
-            alone = f"the number of changes alone ({_with_interval(self.scores[0])}"
-            if self.behind[0]["low"] > 0:
-                none = f"Use no score: none ranks {self.column} as well as {alone}"
-                return f"{none}; best {best_shown})."
-            return f"Use {best_shown}, but {alone}) does as well."
+            return self._beside_number_of_changes(best_shown)
         return f"Use {best_shown}{self._ahead_of_others(best)}."
 
+    def _beside_number_of_changes(self, best_shown: str) -> str:
+        """The recommendation if the number of changes, which needs no model, ranks best of all.
+
+        best_shown   the best score of the model, which is the next one, and its statistic
+        """
+        alone = "the number of changes alone"
+        interval = _with_interval(self.scores[0])
+        best_is_significantly_below = self.behind[0]["low"] > 0
+        if best_is_significantly_below:
+            return (
+                f"Use no score: none ranks {self.column} as well as {alone} ({interval};"
+                f" best {best_shown})."
+            )
+        return f"Use {best_shown}, but {alone} ({interval}) does as well."
+
     def _wrong_way(self, plain_scores: Sequence[Numbers]) -> str:
-        """That all scores, best first, are below chance."""
+        """The sentence that all scores are below chance.
+
+        plain_scores   their rows, best first
+        """
         best = plain_scores[0]["value"]
         worst = plain_scores[-1]["value"]
         return (
@@ -219,21 +244,26 @@ class Assay(Result):
         )
 
     def _ahead_of_others(self, best: Numbers) -> str:
-        """How sure it is that the best score is better than the others, after its name."""
+        """How sure it is that the best score is better than the others: what follows its name."""
         if not self.behind:
             return ""
-        tied = [row for row in self.behind if not row["low"] > 0]  # also those with a NaN
+        tied = []
+        for row in self.behind:
+            is_below = row["low"] > 0  # False also for NaN
+            if not is_below:
+                tied.append(row)
         if not tied:
-            following = self.behind[0]
-            distance = f"by {_with_interval(following)}"
-            return f", significantly above the next, {following['score']} ({distance})"
+            second = self.behind[0]
+            return (
+                f", significantly above the next, {second['score']} (by {_with_interval(second)})"
+            )
         nearest = tied[0]
-        more = ""
+        others = ""
         if len(tied) > 1:
-            more = f", and {len(tied) - 1} more are not significantly different"
+            others = f", and {len(tied) - 1} more are not significantly different"
         return (
             f", but that is not decided (best in {best['best_in']:.0%} of resamples;"
-            f" {nearest['score']} is {_with_interval(nearest)} below{more})"
+            f" {nearest['score']} is {_with_interval(nearest)} below{others})"
         )
 
 
@@ -305,14 +335,14 @@ def assay(
     from unmask.studies.variants.saved_table import TABLES
     from unmask.studies.variants.score_comparison import assayed
 
-    # `checked` has made methods of the names.
+    # `checked` has made objects of the names.
     scores = cast("Sequence[VariantScore | Score]", score)
     chosen = chosen_scores(scores, cast("Construction | None", construction))
     save_file = None
     if save is not None:
-        file_of_sequence = None if isinstance(sequence, str) else sequence
-        reads = (file_of_sequence, model, measured, alphabet)
-        save_file = output_file("save", save, reads, TABLES)
+        sequence_file = None if isinstance(sequence, str) else sequence
+        inputs = (sequence_file, model, measured, alphabet)  # it may not be one of these files
+        save_file = output_file("save", save, reads=inputs, formats=TABLES)
     compared = assayed(
         _one_sequence(sequence),
         model,
@@ -358,10 +388,11 @@ def answer_of(compared: ComparedScores, better: str) -> Assay:
 def _one_sequence(sequence: PathLike) -> str:
     """The sequence that was given, or the only one of a file."""
     if isinstance(sequence, str):
-        refuse_file_name(sequence, f"Path({shown(sequence)})", None, kind="sequence")
+        as_file = f"Path({shown(sequence)})"
+        refuse_file_name(sequence, file=as_file, as_text=None, kind="sequence")
         return sequence
     path = user_path(sequence, "sequence")
-    sequences = [text for _, text in located_texts(path) if text]
+    sequences = [text for _number, text in located_texts(path) if text]  # without empty lines
     if len(sequences) != 1:
         raise InputError(
             f"{source_name(path)!r} has {len(sequences)} sequences, and measured variants are those"

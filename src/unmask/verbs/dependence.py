@@ -40,18 +40,25 @@ if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
 
 USUAL_PASSES = 6000
-"""A default answer has as many candidates as take this many passes, within the two bounds below."""
+"""The default number of candidates takes about this many passes for all pairs together. It is
+never below FEWEST_CANDIDATES, and never above MOST_CANDIDATES.
+"""
 FEWEST_CANDIDATES = 32
 MOST_CANDIDATES = 256
 FEWEST_SUGGESTED = 8
-"""With fewer candidates than this a number says little: fewer positions are suggested instead."""
-FEW = 0.5
-"""Candidates that hold less than this share of a pair's product joint are reported as few."""
+"""An error suggests at least this many candidates. If even these take too many passes, it suggests
+fewer positions: with fewer candidates a number says little.
+"""
+LITTLE_MASS = 0.5
+"""The verdict warns if the candidates hold less than this share of a pair's product joint."""
 WIDEST_MATRIX = 10
-"""Positions whose matrix fits into 80 columns; of more the strongest pairs are listed."""
+"""The most positions whose matrix fits into 80 columns. With more positions the table lists the
+strongest pairs.
+"""
 MOST_LISTED = 20
+"""Pairs in this list."""
 MOST_LABELLED = 16
-"""Positions of a heat map whose cells have their numbers in them."""
+"""The most positions of a heat map that has numbers in its cells."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,12 +68,14 @@ class Dependence(Result):
     text, tokens  the text, and the token at each position: a token of the text, or [MASK] at a
                   blank
     positions     where: tokens of the text, counted from 1 without the start tokens
-    matrix        k x k, symmetric, zero on the diagonal; NaN for pairs not measured yet, or left
-                  when the model raised `Enough`
-    mass          k x k: share of the pair's product joint that lies in the candidate sets
+    matrix        k x k, symmetric, zero on the diagonal. It is NaN for pairs that are not
+                  measured: not yet, or never if the model raised `Enough` and gave no more passes
+    mass          k x k: the share of the pair's product joint that lies in the candidate sets;
+                  NaN for the same pairs
     construction  how the joint of each pair was derived
-    candidates    how many tokens of each position were considered; `passes`: forward passes so far
     others        the other positions while a pair is measured: "masked" or "text"
+    candidates    how many tokens of each position were considered
+    passes        forward passes of the model so far
     all_tokens    whether the candidates are all tokens that may stand at a position
 
     >>> dependence = unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16)
@@ -102,11 +111,12 @@ class Dependence(Result):
     @property
     def least_mass(self) -> float:
         """The smallest share of a pair's product joint that the candidate sets hold."""
-        return min(float(self.mass[i, j]) for i, j, _ in self.pairs())
+        measured = self.pairs()  # the mass of all other pairs is NaN
+        return min(float(self.mass[i, j]) for i, j, _ in measured)
 
     def pairs(self) -> list[tuple[int, int, float]]:
-        """Indices i < j into `positions` and their mutual information, the most dependent pair
-        first, of the pairs measured.
+        """The pairs that are measured, the most dependent first: indices i < j into `positions`,
+        and their mutual information.
         """
         all_pairs = combinations(range(len(self.tokens)), 2)
         numbers = [(i, j, float(self.matrix[i, j])) for i, j in all_pairs]
@@ -115,12 +125,12 @@ class Dependence(Result):
 
     @property
     def matrix_rows(self) -> list[list[float | None]]:
-        """`matrix`; None on the diagonal and for pairs not measured."""
+        """The rows of `matrix`; None on the diagonal and for pairs that are not measured."""
         return _rows(self.matrix)
 
     @property
     def mass_rows(self) -> list[list[float | None]]:
-        """`mass`, likewise."""
+        """The rows of `mass`; None on the diagonal and for pairs that are not measured."""
         return _rows(self.mass)
 
     def to_frame(self) -> pandas.DataFrame:
@@ -155,7 +165,7 @@ class Dependence(Result):
         grid = f"{self.candidates:,} x {self.candidates:,} tokens"
         held = percent_at_least(self.least_mass)
         return [
-            f"mutual information of each pair (nats), {self._beside('blanks')};",
+            f"mutual information of each pair (nats), {self._state_of_others('blanks')};",
             f"{self.construction} joints; {grid} hold at least {held} of a product joint",
         ]
 
@@ -172,7 +182,7 @@ class Dependence(Result):
         count = comb(len(self.positions), 2)
         if measured < count:
             sentences.append(f"{measured:,} of {count:,} pairs are measured.")
-        if self.least_mass < FEW and not self.all_tokens:
+        if self.least_mass < LITTLE_MASS and not self.all_tokens:
             sentences.append(
                 "Where these tokens hold little, a number is about them only: consider more."
             )
@@ -185,28 +195,34 @@ class Dependence(Result):
         from unmask.common.figures import PowerNorm, heat_map
 
         names = self.names()
-        k = len(names)
-        side = min(14.0, max(4.6, 2.2 + 0.46 * k))  # inches
-        most = max(float(self.matrix.nan_to_num().max()), 1e-12)  # the scale needs a range
-        colours = {"cmap": "Blues", "norm": PowerNorm(0.5, 0, most)}
+        side = 2.2 + 0.46 * len(names)  # inches: the labels, and each row
+        side = min(14.0, max(4.6, side))
         text = around_blanks(self.text, int(11 * side))  # about 11 characters in an inch
+        state = self._state_of_others("positions")
+        cells = self.matrix.clone().fill_diagonal_(torch.nan)  # the diagonal is grey
+        largest = max(float(self.matrix.nan_to_num().max()), 1e-12)  # the scale needs a range
         figure = heat_map(
-            self.matrix.clone().fill_diagonal_(torch.nan).numpy(),
+            cells.numpy(),
             names,
             names,
-            title=f"{text}\n{self.construction} joint of each pair, {self._beside('positions')}",
+            title=f"{text}\n{self.construction} joint of each pair, {state}",
             label="mutual information (nats)",
             size=(side + 0.8, side),
-            **colours,
+            cmap="Blues",
+            # Gamma 0.5 is a square root: small numbers differ in colour, too.
+            norm=PowerNorm(gamma=0.5, vmin=0, vmax=largest),
         )
-        if k <= MOST_LABELLED:
-            self._label_cells(figure, most)
+        if len(names) <= MOST_LABELLED:
+            self._label_cells(figure, largest)
         return figure
 
-    def _beside(self, what: str) -> str:
-        """What stands at the other positions, which are called `what`."""
+    def _state_of_others(self, called: str) -> str:
+        """How the other positions stand while a pair is measured, in words.
+
+        called   what the sentence calls these positions, if they are masked
+        """
         if self.others == "masked":
-            return f"the other {what} masked"
+            return f"the other {called} masked"
         return "the other tokens as they stand"
 
     def _matrix_table(self) -> Table:
@@ -226,14 +242,18 @@ class Dependence(Result):
         note = f"the {len(rows)} strongest of {len(pairs)} pairs; JSON and the figure have all"
         return Table(columns, rows, notes=[note])
 
-    def _label_cells(self, figure: Figure, most: float) -> None:
-        """Write the numbers in the cells of the heat map; `most` is the darkest."""
+    def _label_cells(self, figure: Figure, largest: float) -> None:
+        """Write the numbers in the cells of the heat map.
+
+        largest   the number with the darkest colour
+        """
         panel = figure.axes[0]  # the second one has the colours
+        style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7}
         for i, j, value in self.pairs():
-            if value < 0.005:
-                break  # all that follow are smaller
-            colour = "white" if value > most / 3 else "black"  # readable on the cell's blue
-            style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7}
+            if value < 0.005:  # it rounds to 0.00, and so do all that follow
+                break
+            is_dark = value > largest / 3  # on the square-root scale: beyond 0.58 of the blues
+            colour = "white" if is_dark else "black"
             panel.text(j, i, f"{value:.2f}", color=colour, **style)
             panel.text(i, j, f"{value:.2f}", color=colour, **style)
 
@@ -280,11 +300,12 @@ def dependence(
     >>> unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16).tokens
     ('[MASK]', '[MASK]')
     """
-    figure_file = figure_path(figure, len(text), (model, alphabet))
+    figure_file = figure_path(figure, texts=len(text), reads=(model, alphabet))
     answers = dependences(
         text,
         model,
         positions=positions,
+        # `checked` has made an object of a name.
         construction=cast("Construction | None", construction),
         others=others,
         candidates=candidates,
@@ -294,26 +315,26 @@ def dependence(
         partial=partial,
     )
     for answer in answers:
-        yield answer
+        yield answer  # the caller has it before the figure is drawn
         save_figure(answer.figure, figure_file)
 
 
 class _Question(NamedTuple):
     """What is asked about a text.
 
-    cloze         the positions to be measured are its block
-    start         how many start tokens the text has
-    others        what stands at the other positions while a pair is measured
-    candidates    how many tokens of each position are considered
-    all_tokens    whether these are all that may stand there
+    cloze          the text; its block is the positions that are measured
+    start_tokens   how many start tokens the text has
+    others         what stands at the other positions while a pair is measured
+    candidates     how many tokens of each position are considered
+    all_tokens     whether these are all that may stand there
     """
 
     text: str
     cloze: Cloze
-    start: int
+    start_tokens: int
     others: Others
-    candidates: int = 0
-    all_tokens: bool = False
+    candidates: int
+    all_tokens: bool
 
 
 def dependences(
@@ -330,8 +351,9 @@ def dependences(
     partial: Callable[[Dependence], None] | None = None,
     look: Look | None = None,
 ) -> Iterator[Dependence]:
-    """The answers of `dependence`, one by one; everything is checked before the first. `look`:
-    see `pair_matrix`.
+    """The answers of `dependence`, one by one; everything is checked before the first.
+
+    look   called with each pair and its joint, as `pair_matrix` says
     """
     from unmask.common.texts import for_each
     from unmask.joints.pair_information import pair_matrix
@@ -343,19 +365,29 @@ def dependences(
     lm = as_model(model)
     allowed = _allowed_tokens(lm, alphabet)
 
-    def read(text: str) -> _Question:
-        question = _read_text(lm, text, positions, others)
-        sites = len(question.cloze.block)
-        size = _candidates_of(sites, len(allowed), candidates, alphabet is not None)
+    def question_of(text: str) -> _Question:
+        cloze, start_tokens = _read_text(lm, text, positions)
+        others_here = _others_of(cloze, others)
+        sites = len(cloze.block)
+        size = _candidate_count(
+            sites, n_allowed=len(allowed), asked=candidates, has_alphabet=alphabet is not None
+        )
         if not force:
             _refuse_many_passes(sites, size)
-        return question._replace(candidates=size, all_tokens=size == len(allowed))
+        return _Question(
+            text=text,
+            cloze=cloze,
+            start_tokens=start_tokens,
+            others=others_here,
+            candidates=size,
+            all_tokens=size == len(allowed),
+        )
 
-    questions = for_each(texts, read)
+    questions = for_each(texts, question_of)
     look_at_first(lm, (whole_text(question.cloze) for question in questions))
-    # Of one text its passes are the progress, of several the texts that are done.
-    of_passes = progress if len(texts) == 1 else None
-    of_texts = progress if len(texts) > 1 else None
+    # One text reports its passes, several report how many texts are done.
+    report_passes = progress if len(texts) == 1 else None
+    report_texts = progress if len(texts) > 1 else None
     for number, question in enumerate(questions, 1):
         pairs = pair_matrix(
             lm,
@@ -363,30 +395,32 @@ def dependences(
             candidates=question.candidates,
             others=question.others,
             construction=rule,
-            progress=of_passes,
+            progress=report_passes,
             allowed=allowed,
             look=look,
-            partial=_answers_to(partial, lm, question, rule),
+            partial=_partial_of_matrix(partial, lm, question, rule),
         )
-        if of_texts:
-            of_texts(number, len(texts), "texts")
+        if report_texts:
+            report_texts(number, len(texts), "texts")
         yield _answer(lm, question, rule, pairs)
 
 
-def _answers_to(
+def _partial_of_matrix(
     partial: Callable[[Dependence], None] | None,
     model: MaskedLM,
     question: _Question,
     rule: Construction,
 ) -> Callable[[PairMatrix], None] | None:
-    """A function that makes results of the pairs so far, for the user's `partial`."""
+    """The user's `partial`, as a function of the numbers so far instead of a result; None if the
+    user gave none.
+    """
     if partial is None:
         return None
 
-    def show(pairs: PairMatrix) -> None:
+    def call_with_result(pairs: PairMatrix) -> None:
         partial(_answer(model, question, rule, pairs))
 
-    return show
+    return call_with_result
 
 
 def _answer(
@@ -399,7 +433,7 @@ def _answer(
     return Dependence(
         text=question.text,
         tokens=tuple(model.words.tokens(measured)),
-        positions=tuple(position - question.start + 1 for position in cloze.block),
+        positions=tuple(position - question.start_tokens + 1 for position in cloze.block),
         matrix=pairs.information,
         mass=pairs.mass,
         construction=rule.name,
@@ -428,11 +462,11 @@ def _allowed_tokens(model: MaskedLM, alphabet: Alphabet) -> Tensor:
     return torch.tensor(letters, device=model.device)
 
 
-def _read_text(
-    model: MaskedLM, text: str, positions: Places | None, others: Others | None
-) -> _Question:
-    """A text, and as the block of its cloze what is measured: the blanks, or the positions that
-    are named, or all regular tokens of a whole text. The number of candidates is still open.
+def _read_text(model: MaskedLM, text: str, positions: Places | None) -> tuple[Cloze, int]:
+    """The cloze whose block is measured, and how many start tokens the text has.
+
+    The block has the positions that the user named; without them it has the blanks of the text,
+    or all tokens of a whole text except special ones.
     """
     from unmask.models.text.blanks import cloze_of
     from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
@@ -440,54 +474,74 @@ def _read_text(
     refuse_hopeless(text, model.max_length)
     tokens = model.words.tokens_of(text)
     start, stop = tokens.inside
-    if positions is None and model.mask_id not in tokens.ids:
+    has_blanks = model.mask_id in tokens.ids
+    if positions is None and not has_blanks:
         positions = []
         for place, token in enumerate(tokens.ids[start:stop], 1):
             if token not in model.special_ids:
                 positions.append(place)
     cloze = cloze_of(model.words, text, positions, max_length=model.max_length)
-    is_blanked = cloze.gold is None
     if len(cloze.block) < 2:
-        what = "blank" if is_blanked else "known token to measure"
+        what = "blank" if _is_blanked(cloze) else "known token to measure"
         raise InputError(
             f"the text {shortened(text)} has one {what}: dependence is between two or more, give"
             " another"
         )
-    if others == "text" and is_blanked:
+    return cloze, start
+
+
+def _is_blanked(cloze: Cloze) -> bool:
+    """Whether the text was given with blanks: the tokens that stood there are not known."""
+    return cloze.gold is None
+
+
+def _others_of(cloze: Cloze, others: Others | None) -> Others:
+    """What stands at the other positions while a pair is measured.
+
+    others   what the user asked for; None for the default
+    """
+    if others == "text" and _is_blanked(cloze):
         raise InputError(
             "'text' needs a whole text, and this one has blanks",
             argument="others",
             use="leave it out, or write words in the blanks",
         )
-    if others is None:
-        others = "masked" if is_blanked else "text"
-    return _Question(text=text, cloze=cloze, start=start, others=others)
+    if others is not None:
+        return others
+    return "masked" if _is_blanked(cloze) else "text"
 
 
-def _candidates_of(sites: int, allowed: int, candidates: int | None, has_alphabet: bool) -> int:
+def _candidate_count(sites: int, n_allowed: int, asked: int | None, has_alphabet: bool) -> int:
     """How many tokens of each position are considered.
 
-    allowed        how many may stand there
-    candidates     how many were asked for; None for the default
-    has_alphabet   the user named the tokens that are allowed
+    n_allowed      how many may stand there
+    asked          how many the user asked for; None for the default
+    has_alphabet   whether the user named the tokens that may stand there
     """
     from unmask.tables.default_effort import SMALL_VOCABULARY
 
-    if candidates is not None:
-        return min(candidates, allowed)
-    if allowed <= SMALL_VOCABULARY:
-        return allowed
-    if has_alphabet:  # all that were named, as far as the passes reach
-        return min(allowed, max(1, _most_candidates(sites)))
-    usual = USUAL_PASSES // (2 * comb(sites, 2))
-    return min(allowed, MOST_CANDIDATES, max(FEWEST_CANDIDATES, usual))
+    if asked is not None:
+        return min(asked, n_allowed)
+    if n_allowed <= SMALL_VOCABULARY:
+        return n_allowed
+    if has_alphabet:  # the user wants all of them: take as many as the limit of passes permits
+        fitting = max(1, _fitting_candidates(sites))
+        return min(n_allowed, fitting)
+    passes_per_candidate = 2 * comb(sites, 2)  # a pair takes 2 n + 1 passes
+    usual = USUAL_PASSES // passes_per_candidate
+    return min(n_allowed, MOST_CANDIDATES, max(FEWEST_CANDIDATES, usual))
 
 
-def _most_candidates(sites: int) -> int:
-    """The most candidates n for which MAX_PASSES passes are enough: a pair takes 2 n + 1."""
+def _fitting_candidates(sites: int) -> int:
+    """A number of candidates n that MAX_PASSES passes permit: the largest, or one less.
+
+    P pairs take P (2 n + 1) passes. With n = floor(MAX_PASSES / (2 P)) - 1 this is at most
+    MAX_PASSES - P.
+    """
     from unmask.tables.joint_limits import MAX_PASSES
 
-    return MAX_PASSES // (2 * comb(sites, 2)) - 1
+    pairs = comb(sites, 2)
+    return MAX_PASSES // (2 * pairs) - 1
 
 
 def _refuse_many_passes(sites: int, size: int) -> None:
@@ -499,11 +553,12 @@ def _refuse_many_passes(sites: int, size: int) -> None:
     passes = pairs * pass_count([size, size])
     if passes <= MAX_PASSES:
         return
-    fitting = _most_candidates(sites)
-    force = argument_name("force", True)
-    use = f"measure fewer positions, or use {force}"
+    fitting = _fitting_candidates(sites)
+    force = argument_name("force", value=True)
     if fitting >= FEWEST_SUGGESTED:
         use = f"use {argument_name('candidates', fitting)} or fewer, or {force}"
+    else:
+        use = f"measure fewer positions, or use {force}"
     grid = f"{pairs:,} pairs of positions with {size:,} x {size:,} candidates"
     raise InputError(
         f"{grid} need {passes:,} passes of the model (limit {MAX_PASSES:,})",
@@ -513,8 +568,9 @@ def _refuse_many_passes(sites: int, size: int) -> None:
 
 def _rows(matrix: Float[Tensor, "k k"]) -> list[list[float | None]]:
     """The rows of a matrix; None on the diagonal and for NaN."""
+    without_diagonal = matrix.clone().fill_diagonal_(nan)
     rows: list[list[float | None]] = []
-    for row in matrix.clone().fill_diagonal_(nan).tolist():
+    for row in without_diagonal.tolist():
         known = [None if isnan(value) else value for value in row]
         rows.append(known)
     return rows

@@ -30,7 +30,6 @@ from unmask.verbs.score import (
 if TYPE_CHECKING:
     from unmask.scoring.row_shape import Rows, RowShape
 
-if TYPE_CHECKING:
     Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]
 else:  # lists of any length, iterators, data frames
     Pairs = Annotated[
@@ -53,12 +52,13 @@ class PairScores(OfScores):
 
     shape      the scores and their unit
     rows       one dict per pair: set, phenomenon, sentence_good, sentence_bad, and for each score
-               good_NAME, bad_NAME and NAME_correct: 1 if the good sentence has the better score,
-               0.5 for a tie, 0 if the bad one has, None if one has none
-    accuracy   one dict for each score and each set, each phenomenon, and all pairs: accuracy, its
-               interval (low, high), n_pairs, n_ties, n_unscored
+               good_NAME, bad_NAME and NAME_correct. NAME_correct is 1 if the good sentence has
+               the better score, 0 if the bad sentence has it, 0.5 for a tie, and None if a
+               sentence has no score
+    accuracy   for each score one dict per set, one per phenomenon, and one for all pairs:
+               accuracy, its interval (low, high), n_pairs, n_ties, n_unscored
     missing    why a sentence of a pair lacks a number, by the number of the pair, from 1
-    file       the file of the sentences' rows, where a folder keeps the run
+    file       the file of the sentences' rows, if a folder keeps the run
 
     >>> pair = {"sentence_good": "The keys are here.", "sentence_bad": "The keys is here."}
     >>> unmask.minimal_pairs([pair]).accuracy[-1]["accuracy"]
@@ -76,22 +76,26 @@ class PairScores(OfScores):
 
     @property
     def complete(self) -> bool:
-        """Whether some pairs, and all that are not empty, have the scores of both sentences."""
-        only_empty = all(reason == EMPTY for reason in self.missing.values())
-        return len(self.missing) < len(self) and only_empty
+        """Whether at least one pair has the scores of both sentences, and every pair without them
+        is empty.
+        """
+        some_have_scores = len(self.missing) < len(self)
+        others_are_empty = all(reason == EMPTY for reason in self.missing.values())
+        return some_have_scores and others_are_empty
 
     def tables(self) -> list[Table]:
         """The accuracies of all scores, over each set, each phenomenon, and all pairs."""
-        groups: dict[tuple[str, str], Rows] = {}  # of each, a row for each score
-        for one in self.accuracy:
-            groups.setdefault((one["level"], one["name"]), []).append(one)
+        groups: dict[tuple[str, str], Rows] = {}  # each has a row per score, in their order
+        for row in self.accuracy:
+            group = (row["level"], row["name"])
+            groups.setdefault(group, []).append(row)
         rows = []
         for (level, name), of_scores in groups.items():
-            group = "all pairs" if level == "all" else f"{level} {name}"
-            n_pairs = _one_or_range([one["n_pairs"] for one in of_scores])
-            n_ties = _one_or_range([one["n_ties"] for one in of_scores])
-            accuracies = [_with_interval(one) for one in of_scores]
-            rows.append([group, n_pairs, n_ties, *accuracies])
+            group_name = "all pairs" if level == "all" else f"{level} {name}"
+            n_pairs = _one_or_range([row["n_pairs"] for row in of_scores])
+            n_ties = _one_or_range([row["n_ties"] for row in of_scores])
+            accuracies = [_with_interval(row) for row in of_scores]
+            rows.append([group_name, n_pairs, n_ties, *accuracies])
         columns = [Column("group", text=True), Column("pairs"), Column("ties")]
         columns += [Column(name, show=_shown_accuracy) for name in self.scores]
         return [Table(columns, rows, notes=["", ACCURACY])]
@@ -99,15 +103,16 @@ class PairScores(OfScores):
     def verdict(self) -> list[str]:
         """Whether each score prefers the acceptable sentences more often than chance would."""
         sentences = []
-        for one in self._overall:
-            if one["accuracy"] is None:
-                sentences.append(f"{one['score']}: no pair has it")
-            elif one["low"] > CHANCE:
-                sentences.append(f"{one['score']}: significantly more often right than chance")
-            elif one["high"] < CHANCE:
-                sentences.append(f"{one['score']}: significantly less often right than chance")
+        for row in self._overall:
+            if row["accuracy"] is None:
+                finding = "no pair has it"
+            elif row["low"] > CHANCE:
+                finding = "significantly more often right than chance"
+            elif row["high"] < CHANCE:
+                finding = "significantly less often right than chance"
             else:
-                sentences.append(f"{one['score']}: not significantly different from chance")
+                finding = "not significantly different from chance"
+            sentences.append(f"{row['score']}: {finding}")
         return sentences
 
     def notices(self) -> list[str]:
@@ -118,14 +123,15 @@ class PairScores(OfScores):
         return len(self.rows)
 
     def __repr__(self) -> str:
-        overall = [
-            f"{row['score']} {row['accuracy']:.1%}" for row in self._overall if row["n_pairs"]
-        ]
-        return f"PairScores({len(self)} pairs; {', '.join(overall)})"
+        shares = []
+        for row in self._overall:
+            if row["n_pairs"] > 0:
+                shares.append(f"{row['score']} {row['accuracy']:.1%}")
+        return f"PairScores({len(self)} pairs; {', '.join(shares)})"
 
     @property
     def _overall(self) -> Rows:
-        """The accuracies over all pairs, of which each score has one."""
+        """The accuracies over all pairs, one per score."""
         return [row for row in self.accuracy if row["level"] == "all"]
 
 
@@ -188,18 +194,23 @@ def minimal_pairs(
         format=format or "jsonl",
         engine=engine,
         progress=progress,
-        warns=folder is not None,  # only there the user sees the rows of sentences
+        # The warning is about renamed columns, and users see sentences' columns only in a folder.
+        warns=folder is not None,
     )
     compared = compare_pairs(pairs, scored)
     accuracy = compared.accuracies(shape.scores)
     if folder is not None:
         write_json(folder / "accuracy.json", {"unit": unit, "accuracy": accuracy})
-    reasons = [compared.own(row, "reason") for row in compared.rows]
+    missing = {}
+    for number, row in enumerate(compared.rows, 1):
+        reason = compared.own(row, "reason")  # it has another name beside a user's column `reason`
+        if reason is not None:
+            missing[number] = reason
     return PairScores(
         shape=shape,
         rows=compared.rows,
         accuracy=accuracy,
-        missing={place: reason for place, reason in enumerate(reasons, 1) if reason is not None},
+        missing=missing,
         file=scored.file,
     )
 

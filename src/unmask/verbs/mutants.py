@@ -42,15 +42,17 @@ class Mutants(Result):
     """Mutants of a sequence and the model's numbers for each; the five numbers have one entry
     per mutant.
 
-    sequence      as it was given; `wild_type`: its tokens; `alphabet`: the tokens allowed at a
-                  position
+    sequence      the sequence as it was given
+    wild_type     its tokens
+    alphabet      the tokens allowed at a position
     construction  how the joint of the changed places was derived
     changes       for each mutant its (place, token) pairs, places counted from 1
-    numbers       log_prob, effect, singles, epistasis and interaction (see `effects`), by name
-    n_mutants     how many there are in the scan or the list; fewer are measured if the user had
-                  enough
-    top, rank_by  how many to show, and the number by which they are ranked, largest first; None
-                  if the caller did not say
+    numbers       log_prob, effect, singles, epistasis and interaction, by name; the module
+                  `unmask.studies.variants.effects` defines them
+    n_mutants     how many mutants the scan or the list has; fewer are measured if the user
+                  stopped the work
+    top           how many mutants to show; None if the caller did not say
+    rank_by       the number that ranks them, largest first; None if the caller did not say
 
     >>> mutants = unmask.mutants("the cat sat", positions=[2], alphabet="cat,dog,man")
     >>> mutants.wild_type, len(mutants.changes)
@@ -77,10 +79,10 @@ class Mutants(Result):
     @cached_property
     def names(self) -> list[str]:
         """The names, such as "A24G+L30V"."""
-        return [self._name(made) for made in self.changes]
+        return [self._name(mutant) for mutant in self.changes]
 
-    def _name(self, made: tuple[tuple[int, str], ...]) -> str:
-        return "+".join(f"{self._residue(place)}{new}" for place, new in made)
+    def _name(self, mutant: tuple[tuple[int, str], ...]) -> str:
+        return "+".join(f"{self._residue(place)}{token}" for place, token in mutant)
 
     def _residue(self, place: int) -> str:
         """A residue of the sequence with its place, such as A24."""
@@ -88,7 +90,7 @@ class Mutants(Result):
 
     @property
     def ranked_by(self) -> Ranked:
-        """The number that ranks them."""
+        """The number that ranks them: `rank_by`, or effect if the caller named none."""
         return "effect" if self.rank_by is None else self.rank_by
 
     @property
@@ -96,37 +98,42 @@ class Mutants(Result):
         """The mutants: their names, how many changes, the five numbers. With `rank_by` the
         largest are first, with `top` there are no more than these.
         """
-        if self.top is None and self.rank_by is None:
+        if self.top is None and self.rank_by is None:  # all, in their own order
             return self._all_rows()
-        most = len(self) if self.top is None else self.top
-        return self._largest(most)._all_rows()
+        count = len(self) if self.top is None else self.top
+        return self._largest(count)._all_rows()
 
     def best(self) -> Mutants:
         """The mutants that are shown: the `top` (20 by default) with the largest number
         `rank_by` (effect by default), largest first.
         """
-        shown = SHOWN if self.top is None else self.top
-        return self._largest(shown)
+        count = SHOWN if self.top is None else self.top
+        return self._largest(count)
 
-    def _largest(self, most: int) -> Mutants:
-        """As many mutants, those with the largest number first."""
-        ranked_by = self.numbers[self.ranked_by]
-        order = sorted(range(len(self)), key=lambda i: -ranked_by[i])[:most]
-        changes = [self.changes[i] for i in order]
+    def _largest(self, count: int) -> Mutants:
+        """The `count` mutants with the largest number `ranked_by`, largest first."""
+        ranking = self.numbers[self.ranked_by]
+        ranked = sorted(range(len(self)), key=lambda i: -ranking[i])
+        chosen = ranked[:count]
+        changes = [self.changes[i] for i in chosen]
         numbers = {}
         for name, values in self.numbers.items():
-            numbers[name] = [values[i] for i in order]
+            numbers[name] = [values[i] for i in chosen]
         return replace(self, changes=changes, numbers=numbers)
 
     def _columns(self) -> dict[str, Sequence[Any]]:
-        """What there is of each mutant, by name."""
-        counts = [len(made) for made in self.changes]
+        """The columns of a table of mutants, by name, with one entry per mutant."""
+        counts = [len(mutant) for mutant in self.changes]
         return {"mutant": self.names, "changes": counts, **self.numbers}
 
     def _all_rows(self) -> list[dict[str, Any]]:
+        """The same as `_columns`, with one dict per mutant."""
         columns = self._columns()
-        rows = zip(*columns.values(), strict=True)
-        return [dict(zip(columns, row, strict=True)) for row in rows]
+        names = list(columns)
+        rows = []
+        for cells in zip(*columns.values(), strict=True):
+            rows.append(dict(zip(names, cells, strict=True)))
+        return rows
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per mutant, of all of them: its name, how many changes, the five numbers."""
@@ -139,7 +146,7 @@ class Mutants(Result):
         """All mutants and their numbers to a file: Parquet, CSV or TSV, by its ending."""
         from unmask.studies.variants.saved_table import TABLES, save_table
 
-        file = output_file("save", path, (), TABLES)
+        file = output_file("save", path, formats=TABLES)
         save_table(file, self.to_frame())
 
     def __repr__(self) -> str:
@@ -171,10 +178,11 @@ class Mutants(Result):
         rows = list(zip(best.names, *best.numbers.values(), strict=True))
         notes: list[str] = []
         if len(best) < len(self):
-            having_all = "a saved file has all"
             if self.top is None:
-                having_all = "JSON and a saved file have all"
-            notes = [f"the {len(best)} of largest {self.ranked_by}; {having_all}"]
+                where_all_are = "JSON and a saved file have all"
+            else:  # JSON has the `top` mutants only
+                where_all_are = "a saved file has all"
+            notes = [f"the {len(best)} of largest {self.ranked_by}; {where_all_are}"]
         return [Table(columns, rows, notes=notes)]
 
     def verdict(self) -> list[str]:
@@ -190,22 +198,30 @@ class Mutants(Result):
         from unmask.common.figures import heat_map
         from unmask.studies.variants.scan import refuse_undrawable
 
-        refuse_undrawable([len(made) for made in self.changes])
-        pairs = {(made[0][0], made[1][0]) for made in self.changes if len(made) == 2}
-        if not pairs:
+        # Only single and double mutants have a place on a map.
+        refuse_undrawable([len(mutant) for mutant in self.changes])
+        pairs_of_places: set[tuple[int, int]] = set()
+        for mutant in self.changes:
+            if len(mutant) == 2:
+                (first, _), (second, _) = mutant
+                pairs_of_places.add((first, second))
+        if not pairs_of_places:
             cells = self._effects_of_singles()
-        elif len(pairs) == 1:
+        elif len(pairs_of_places) == 1:
             cells = self._epistasis_by_token()
         else:
             cells = self._epistasis_by_place()
         sizes: list[float] = []
         for row in cells.values:
             sizes += [abs(value) for value in row if not isnan(value)]
-        # White is 0. Colours of a map of zeros need a range, too.
-        largest = max(sizes, default=0.0) or 1e-12
-        # Inches: room for the labels, and for each cell, between a least and a largest figure.
-        width = min(24.0, max(5.0, 2.4 + 0.3 * len(cells.columns)))
-        height = min(24.0, max(3.6, 1.8 + 0.24 * len(cells.rows)))
+        largest = max(sizes, default=0.0)
+        if largest == 0:  # the colours of a map of zeros need a range, too
+            largest = 1e-12
+        # In inches: room for the labels, and for each cell.
+        width = 2.4 + 0.3 * len(cells.columns)
+        width = min(24.0, max(5.0, width))
+        height = 1.8 + 0.24 * len(cells.rows)
+        height = min(24.0, max(3.6, height))
         return heat_map(
             cells.values,
             cells.rows,
@@ -213,7 +229,7 @@ class Mutants(Result):
             title=cells.title,
             label=f"{cells.measure} (nats)",
             size=(width, height),
-            cmap="RdBu_r",
+            cmap="RdBu_r",  # with these ends white is 0
             vmin=-largest,
             vmax=largest,
         )
@@ -223,9 +239,9 @@ class Mutants(Result):
         places = self._changed_places(changes=1)
         tokens = list(self.alphabet)
         values = _empty_cells(len(tokens), len(places))
-        for made, effect in zip(self.changes, self.numbers["effect"], strict=True):
-            if len(made) == 1:
-                ((place, token),) = made
+        for mutant, effect in zip(self.changes, self.numbers["effect"], strict=True):
+            if len(mutant) == 1:
+                place, token = mutant[0]
                 values[tokens.index(token)][places.index(place)] = effect
         return _Cells(
             values=values,
@@ -239,13 +255,13 @@ class Mutants(Result):
         )
 
     def _epistasis_by_token(self) -> _Cells:
-        """Of the only pair of places: tokens of the first by tokens of the second."""
+        """Tokens of the first place by tokens of the second; all pairs change the same two."""
         first, second = self._changed_places(changes=2)
         tokens = list(self.alphabet)
         values = _empty_cells(len(tokens), len(tokens))
-        for made, epistasis in zip(self.changes, self.numbers["epistasis"], strict=True):
-            if len(made) == 2:
-                (_, token), (_, other_token) = made
+        for mutant, epistasis in zip(self.changes, self.numbers["epistasis"], strict=True):
+            if len(mutant) == 2:
+                (_, token), (_, other_token) = mutant
                 values[tokens.index(token)][tokens.index(other_token)] = epistasis
         return _Cells(
             values=values,
@@ -256,15 +272,16 @@ class Mutants(Result):
         )
 
     def _epistasis_by_place(self) -> _Cells:
-        """Places by places: of each pair the epistasis of largest size."""
+        """Places by places: the epistasis of each pair that is farthest from 0."""
         places = self._changed_places(changes=2)
         values = _empty_cells(len(places), len(places))
-        for made, epistasis in zip(self.changes, self.numbers["epistasis"], strict=True):
-            if len(made) == 2:
-                (place, _), (other_place, _) = made
+        for mutant, epistasis in zip(self.changes, self.numbers["epistasis"], strict=True):
+            if len(mutant) == 2:
+                (place, _), (other_place, _) = mutant
                 i = places.index(place)
                 j = places.index(other_place)
-                if isnan(values[i][j]) or abs(epistasis) > abs(values[i][j]):
+                is_first_of_pair = isnan(values[i][j])
+                if is_first_of_pair or abs(epistasis) > abs(values[i][j]):
                     values[i][j] = epistasis
                     values[j][i] = epistasis
         residues = [self._residue(place) for place in places]
@@ -279,16 +296,18 @@ class Mutants(Result):
     def _changed_places(self, changes: int) -> list[int]:
         """The places of the mutants with this many changes, in ascending order."""
         places: set[int] = set()
-        for made in self.changes:
-            if len(made) == changes:
-                places.update(place for place, _ in made)
+        for mutant in self.changes:
+            if len(mutant) == changes:
+                places.update(place for place, _ in mutant)
         return sorted(places)
 
 
 class _Cells(NamedTuple):
-    """A map's values, NaN where there is no mutant, and its words.
+    """What a heat map shows.
 
-    measure   which number of the mutants the values are
+    values    one number per row and column; NaN where there is no mutant
+    rows      names of the rows, and `columns` those of the columns
+    measure   the name of the number: effect or epistasis
     """
 
     values: list[list[float]]
@@ -357,14 +376,14 @@ def mutants(
     from unmask.studies.variants.saved_table import TABLES
     from unmask.studies.variants.scan import scans
 
-    together = 1 if changes is None else changes
-    reads = (model, mutations, alphabet)
-    figure_file = figure_path(figure, len(sequence), reads)
+    n_sequences = len(sequence)
+    inputs = (model, mutations, alphabet)  # none of the files that are written may be one of these
+    figure_file = figure_path(figure, texts=n_sequences, reads=inputs)
     save_file = None
     if save is not None:
-        save_file = output_file("save", save, reads, TABLES, len(sequence))
+        save_file = output_file("save", save, reads=inputs, formats=TABLES, texts=n_sequences)
     if save_file and figure_file and save_file.resolve() == figure_file.resolve():
-        raise InputError(
+        raise InputError(  # the message begins with the name of the argument: save
             f"and {argument_name('figure')} are one file, {str(save_file)!r}",
             argument="save",
             use="name two",
@@ -374,8 +393,8 @@ def mutants(
         model,
         mutations=mutations,
         positions=positions,
-        changes=together,
-        construction=cast(Construction, construction),
+        changes=1 if changes is None else changes,
+        construction=cast(Construction, construction),  # `checked` has made an object of a name
         alphabet=alphabet,
         force=force,
         progress=progress,
@@ -384,7 +403,7 @@ def mutants(
     )
     for found in scanned:
         answer = _answer(found, top, rank_by)
-        yield answer
+        yield answer  # the caller has it before its files are written
         if save_file is not None:
             answer.save(save_file)
         save_figure(answer.figure, figure_file)

@@ -42,32 +42,32 @@ else:  # lists of any length, iterators, data frames
         ShownType("str | Path | Iterable[str | Mapping[str, Any]]"),
         Written(metavar="TEXT...|-", repeat=True),
     ]
-OF_TEXTS = ("texts", "nested")
-"""The kinds of rows of which there is one for each text."""
+ROW_PER_TEXT = ("texts", "nested")
+"""The kinds of rows with one row for each text."""
 MOST_SHOWN = 100  # rows in tables
 HIDDEN = ("id", "reason", "position")
 """Columns that the tables leave out."""
 GAP = "-"
 """Shown in the place of a token that only the other text has."""
-NO_ERROR = ""
-"""Shown for a score that states no standard error."""
-SMALLEST = 5e-4
-"""The smallest difference, in the unit of the scores, that is called one: a smaller one is 0.000
-in a table, and rounding in float32 may be as large.
+NOT_STATED = ""
+"""Shown as the standard error of a score that states none."""
+SMALLEST_DIFFERENCE = 5e-4
+"""A difference of two scores below this, in their unit, has no number in the verdict. A table
+would show it as 0.000, and rounding in float32 may be as large.
 """
-ERRORS = 2
-"""Standard errors by which sampled scores must differ, to be significantly different."""
+SIGNIFICANT_ERRORS = 2
+"""Sampled scores differ significantly if they differ by this many standard errors."""
 
 
 class OfScores(Result):
-    """A result with the scores and the unit of a shape."""
+    """A result whose `shape` holds the scores of a call and their unit."""
 
     shape: RowShape
 
     @property
     def scores(self) -> dict[str, dict[str, Any]]:
-        """Of each score by name: its definition, whether it is a probability, and which values
-        are better.
+        """By the name of each score: its definition, whether it is a probability, and which
+        values are better.
         """
         return definitions(self.shape.scores)
 
@@ -112,7 +112,7 @@ class Scores(OfScores):
     scored: ScoredRows
 
     @property
-    def shape(self) -> RowShape:  # type: ignore[override]  # read from the rows
+    def shape(self) -> RowShape:  # type: ignore[override]  # an attribute in the base class
         """The scores, what a row is, and its unit."""
         return self.scored.shape
 
@@ -144,22 +144,28 @@ class Scores(OfScores):
         return sentences
 
     def tables(self) -> list[Table]:
-        """The first rows: of nested ones a table for each text, and of two texts how much more of
-        each score a token of the first has.
+        """The first rows in one table. Nested rows have a table for each text; two nested texts
+        also have a table of their difference, token by token.
         """
         shown = self._first_rows[:MOST_SHOWN]
         if self.shape.kind != "nested":
             return [self._table_of_rows(shown)] if shown else []
-        tables = [self._table_of_text(self.shape.ours(row)) for row in shown]
-        if self._compares and self.by_token():
-            tables.append(self._table_of_difference())
+        tables = []
+        for row in shown:
+            tables.append(self._table_of_text(self._with_our_names(row)))
+        if self._compares:
+            compared_scores = self.by_token()
+            if compared_scores:
+                tables.append(self._table_of_difference(compared_scores))
         return tables
 
     def verdict(self) -> list[str]:
-        """Of two texts, which one is better by each score; of other numbers of texts nothing."""
+        """For each score a sentence that says which of two texts is better; nothing for more
+        texts, or one.
+        """
         if not self._compares:
             return []
-        first, second = (self.shape.ours(row) for row in self._first_rows)
+        first, second = (self._with_our_names(row) for row in self._first_rows)
         sentences = []
         for score in self.shape.scores:
             comparison = _comparison(score, first, second, self.unit)
@@ -178,67 +184,88 @@ class Scores(OfScores):
     @property
     def _compares(self) -> bool:
         """Whether the rows are two texts, which are compared."""
-        return self.shape.kind in OF_TEXTS and len(self._first_rows) == 2
+        return self.shape.kind in ROW_PER_TEXT and len(self._first_rows) == 2
+
+    def _name_in_rows(self, column: str) -> str:
+        """The name that a column of ours has in the rows: it has another one, unmask_NAME, if the
+        user's table has a column of its name.
+        """
+        return self.shape.own(column)
+
+    def _with_our_names(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of a row that are ours, each under the name that it has without columns of
+        the user.
+        """
+        return self.shape.ours(row)
 
     def _table_of_rows(self, rows: Rows) -> Table:
         """One row for each text, word or token."""
-        hidden = {self.shape.own(column) for column in HIDDEN}
+        hidden = {self._name_in_rows(column) for column in HIDDEN}
         names = [name for name in rows[0] if name not in hidden]
-        text = self.shape.own("text")
-        if text in names:  # first: a long text is folded in the first column alone
+        text = self._name_in_rows("text")
+        if text in names:  # it becomes the first column: only there a long text is folded
             names.remove(text)
             names.insert(0, text)
-        first, *others = names
-        columns = [Column(first, text=True)]
-        columns += [Column(name) for name in others]
-        cells = []
+        columns = [Column(names[0], text=True)]
+        columns += [Column(name) for name in names[1:]]
+        table_rows = []
         for row in rows:
-            cells.append([_writable(row[name]) for name in names])
-        return Table(columns, cells)
+            cells = [_writable(row[name]) for name in names]
+            table_rows.append(cells)
+        return Table(columns, table_rows)
 
     def _table_of_text(self, row: Mapping[str, Any]) -> Table:
-        """The scores of a text, each with its share per token and its standard error.
+        """The scores of a text, each with its share per token, and its standard error if one of
+        them states it.
 
-        row   its row, with our columns under our names
+        row   the text's row, as `_with_our_names` returns it
         """
-        rows = []
-        for score in self.shape.scores:
-            value = row[score.name]
-            per_token = None if value is None else value / row["length"]
-            rows.append([score.name, value, per_token])
-        n_tokens = "1 token" if row["length"] == 1 else f"{row['length']:,} tokens"
+        length = row["length"]
+        n_tokens = "1 token" if length == 1 else f"{length:,} tokens"
         columns = [Column(n_tokens, text=True), Column(self.unit), Column("per token")]
         errors = [_standard_error(score, row) for score in self.shape.scores]
-        if any(error is not None for error in errors):
+        states_errors = any(error is not None for error in errors)
+        if states_errors:
             columns.append(Column("error", show=_error_in_words))
-            for cells, error in zip(rows, errors, strict=True):
-                cells.append(NO_ERROR if error is None else error)
+        rows = []
+        for score, error in zip(self.shape.scores, errors, strict=True):
+            value = row[score.name]
+            per_token = None if value is None else value / length
+            cells = [score.name, value, per_token]
+            if states_errors:
+                cells.append(NOT_STATED if error is None else error)
+            rows.append(cells)
         title = around_blanks(_writable(row["text"]), LONGEST_HEADING)
         return Table(columns, rows, title=title)
 
-    def _table_of_difference(self) -> Table:
-        """How much more of each score a token of the first text has than that of the second."""
-        scores = self.by_token()
+    def _table_of_difference(self, scores: Sequence[Score]) -> Table:
+        """How much more of each score a token of the first text has than that of the second.
+
+        scores   those of `by_token`
+        """
         rows: list[list[Any]] = []
         for row in self.difference():
-            tokens = [row["first_token"] or GAP, row["second_token"] or GAP]
-            if tokens[0] == tokens[1]:
-                del tokens[1]  # the same token is shown once
+            first = row["first_token"] or GAP
+            second = row["second_token"] or GAP
+            tokens = first if first == second else f"{first} / {second}"
             differences = [row[f"{score.name}_difference"] for score in scores]
-            rows.append([" / ".join(tokens), *differences])
+            rows.append([tokens, *differences])
         columns = [Column("first / second", text=True)]
         columns += [Column(score.name, show=in_form("+.3f")) for score in scores]
         title = f"first minus second, token by token ({self.unit})"
         return Table(columns, rows, title=title)
 
     def by_token(self, first: int = 0, second: int = 1) -> list[Score]:
-        """The scores that are sums over tokens, and that both texts have: those of `difference`."""
-        rows = [self._row_of_text("first", first), self._row_of_text("second", second)]
-        return [
-            score
-            for score in self.shape.scores
-            if score.by_token and all(self._value(row, score) is not None for row in rows)
-        ]
+        """The scores that `difference` compares: sums over tokens that both texts have."""
+        first_row = self._row_of_text("first", first)
+        second_row = self._row_of_text("second", second)
+        scores = []
+        for score in self.shape.scores:
+            first_has_it = self._value(first_row, score) is not None
+            second_has_it = self._value(second_row, score) is not None
+            if score.by_token and first_has_it and second_has_it:
+                scores.append(score)
+        return scores
 
     def difference(self, first: int = 0, second: int = 1) -> Rows:
         """Two texts token by token, and how much more of each score the first's token has;
@@ -251,40 +278,46 @@ class Scores(OfScores):
 
         first_row = self._row_of_text("first", first)
         second_row = self._row_of_text("second", second)
-        self._refuse_without_tokens(first_row, first)
-        self._refuse_without_tokens(second_row, second)
-        tokens = self.shape.own("tokens")
+        self._refuse_incomparable(first_row, first)
+        self._refuse_incomparable(second_row, second)
+        tokens = self._name_in_rows("tokens")
         scores = self.by_token(first, second)
         return token_differences(first_row[tokens], second_row[tokens], scores)
 
     def _row_of_text(self, argument: str, place: int) -> dict[str, Any]:
-        """The row of one of the texts, counted from 0; raises if rows are of words or tokens,
-        or there is no such text.
+        """The row of a text; raises if rows are of words or tokens, or there is no such text.
+
+        argument   the name of the argument that held `place`
+        place      the number of the text, from 0
         """
-        if self.shape.kind not in OF_TEXTS:
+        if self.shape.kind not in ROW_PER_TEXT:
             raise InputError(
                 f"rows are of {self.shape.kind}, and texts are compared",
                 use=f"give score {argument_name('rows', 'nested')}",
             )
         if not self.rows:
             raise InputError("there are no rows in memory: they went to sink")
-        if len(self.rows) == 1 and place == 1:
+        if len(self.rows) == 1 and place == 1:  # the default of `second`
             raise InputError("there is one text, and two are compared: give two texts to score")
-        return self.rows[whole(argument, place, 0, len(self.rows) - 1)]
+        number = whole(argument, place, least=0, most=len(self.rows) - 1)
+        return self.rows[number]
 
-    def _refuse_without_tokens(self, row: Mapping[str, Any], place: int) -> None:
-        """Raise for a row without tokens, or without a single score."""
+    def _refuse_incomparable(self, row: Mapping[str, Any], place: int) -> None:
+        """Raise for a row without tokens, or without a single score.
+
+        place   the number of the text, from 0
+        """
         if self.shape.kind != "nested":
             raise InputError(
                 "the rows hold no tokens", use=f"give score {argument_name('rows', 'nested')}"
             )
         if all(self._value(row, score) is None for score in self.shape.scores):
-            reason = row[self.shape.own("reason")]
+            reason = row[self._name_in_rows("reason")]
             raise InputError(f"text {place + 1} has no score ({reason}): give two texts that have")
 
     def _value(self, row: Mapping[str, Any], score: Score) -> float | None:
         """A score of a text; None if the text lacks it."""
-        value: float | None = row[self.shape.own(score.name)]
+        value: float | None = row[self._name_in_rows(score.name)]
         return value
 
     def to_frame(self) -> pandas.DataFrame:
@@ -297,7 +330,9 @@ class Scores(OfScores):
         try:
             return pandas.DataFrame(self.rows, columns=names)
         except UnicodeEncodeError:
-            escaped = [{name: _writable(value) for name, value in row.items()} for row in self.rows]
+            escaped = []
+            for row in self.rows:
+                escaped.append({name: _writable(value) for name, value in row.items()})
             return pandas.DataFrame(escaped, columns=names)
 
     def __len__(self) -> int:
@@ -391,21 +426,21 @@ def shape_of_rows(
 ) -> RowShape:
     """The scores of a call, what a row is, and its unit; raises for scores that cannot have such
     rows, or windows.
-
-    score   `checked` has made objects of the names
     """
     from unmask.scoring.row_shape import RowShape, check_rows
 
+    # `checked` has made a sequence of objects of the names.
     scores = each_once(cast("Sequence[Score]", score))
     check_rows(scores, rows)
     in_windows = long == "windows"
     if in_windows and not any(one.windows for one in scores):
-        names = ", ".join(one.name for one in scores)
-        with_windows = [name for name, kind in SCORES.items() if cast(Any, kind).windows]
+        given = ", ".join(one.name for one in scores)
+        known = cast("Mapping[str, type[Score]]", SCORES)
+        with_windows = ", ".join(name for name, kind in known.items() if kind.windows)
         raise InputError(
-            f"{long} is not used by {names}",
+            f"{long} is not used by {given}",
             argument="long",
-            use=f"leave it out, or name scores that have windows ({', '.join(with_windows)})",
+            use=f"leave it out, or name scores that have windows ({with_windows})",
         )
     return RowShape(scores, kind=rows, unit=unit, windows=in_windows)
 
@@ -414,16 +449,19 @@ def notices_of(what: str, missing: Mapping[int, str], file: Path | None) -> list
     """How many texts, or pairs, lack a score, why the first of them does, and where the rows are.
 
     what      text or pair
-    missing   the reason of each, by its number from 1; empty lines count if nothing else lacks
-              a score
+    missing   why each of them lacks a score, by its number from 1
     """
     sentences = []
-    failed = {place: reason for place, reason in missing.items() if reason != EMPTY}
-    lacking = failed or missing
-    if lacking:
-        place = next(iter(lacking))
-        lack = f"1 {what} lacks" if len(lacking) == 1 else f"{len(lacking):,} {what}s lack"
-        sentences.append(f"{lack} a score, the first is {what} {place}: {lacking[place]}")
+    counted = {number: reason for number, reason in missing.items() if reason != EMPTY}
+    if not counted:  # empty lines count only if nothing else lacks a score
+        counted = dict(missing)
+    if counted:
+        first, reason = next(iter(counted.items()))
+        if len(counted) == 1:
+            lack = f"1 {what} lacks"
+        else:
+            lack = f"{len(counted):,} {what}s lack"
+        sentences.append(f"{lack} a score, the first is {what} {first}: {reason}")
     if file is not None:
         sentences.append(f"rows are in {file}")
     return sentences
@@ -446,7 +484,7 @@ def _comparison(
 ) -> str:
     """Which of two texts is better by a score, in words.
 
-    first, second   the rows of the texts, with our columns under our names
+    first, second   the rows of the texts, as `_with_our_names` returns them
     """
     of_first = first[score.name]
     of_second = second[score.name]
@@ -457,19 +495,23 @@ def _comparison(
     if of_first == of_second:
         return "the two texts are equal"
     difference = abs(of_first - of_second)
-    if difference < SMALLEST:
-        return f"the two texts differ by less than {SMALLEST} {unit}"
-    first_is_better = score.better * of_first > score.better * of_second
+    if difference < SMALLEST_DIFFERENCE:
+        return f"the two texts differ by less than {SMALLEST_DIFFERENCE} {unit}"
+    if score.better > 0:  # higher is better
+        first_is_better = of_first > of_second
+    else:
+        first_is_better = of_first < of_second
     better = "first" if first_is_better else "second"
     comparison = f"the {better} text is better by {difference:.3f} {unit} ({score.direction})"
+    # A score that states no error counts as exact.
     error_of_first = _standard_error(score, first) or 0.0
     error_of_second = _standard_error(score, second) or 0.0
-    # Each text has a seed of its own, so the errors are independent.
+    # Each text has its own seed, so the errors are independent.
     error = hypot(error_of_first, error_of_second)
-    if error == 0:  # both are exact
+    if error == 0:
         return comparison
     comparison += f", with a standard error of {error:.3f}"
-    if difference < ERRORS * error:
+    if difference < SIGNIFICANT_ERRORS * error:
         comparison += ": not a significant difference"
     return comparison
 
@@ -481,8 +523,10 @@ def _standard_error(score: Score, row: Mapping[str, Any]) -> float | None:
 
 
 def _error_in_words(error: float) -> str:
-    """A standard error."""
-    return f"± {error:.3f}" if error else "exact"
+    """A standard error; the score is exact if it is 0."""
+    if error == 0:
+        return "exact"
+    return f"± {error:.3f}"
 
 
 def _writable(value: Any) -> Any:
