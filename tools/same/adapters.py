@@ -1018,7 +1018,8 @@ class Fillings61(Training61):
         if now[0] in ("fill", "compare") and "--exact" in now:
             place = now.index("--exact")
             now[place : place + 1] = ["--candidates", "all"]
-        if now[0] == "fill" and self.has_one_blank(now[1]) and "--candidates" in now:
+        text = now[1] if len(now) > 1 else None
+        if now[0] == "fill" and self.has_one_blank(text) and "--candidates" in now:
             place = now.index("--candidates")
             del now[place : place + 2]
         return self.with_old_search(super().do_command(now, standard_input, process))
@@ -1110,8 +1111,16 @@ class Translation61(Starts61):
     """Names of issue 61: `translate` has a decoder, and a kernel that moves what it wrote."""
 
     KEYS: Mapping[str, str] = {**Starts61.KEYS, "length_beam": "lengths", "measures": "figures"}
+    ERRORS: Mapping[str, str] = {**Starts61.ERRORS, "OfOtherKind": "InputError"}
     WRITERS = ("beam", "confidence", "entropy-bound", "mask-predict", "revise")
     """Decoders that calls name; they were kernels."""
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name; the rows of a study of the lab were lists of values."""
+        parts = super().parts(result)
+        if parts is None or type(result).__name__ != "Study":
+            return parts
+        return {**parts, "rows": [list(row.values()) for row in parts["rows"]]}
 
     def do_translate(
         self, kernel: Any = "auto", start: str | None = None, **options: Any
