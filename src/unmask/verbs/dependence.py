@@ -525,7 +525,7 @@ def _candidate_count(sites: int, n_allowed: int, asked: int | None, has_alphabet
     if n_allowed <= SMALL_VOCABULARY:
         return n_allowed
     if has_alphabet:  # the user wants all of them: take as many as the limit of passes permits
-        fitting = max(1, _fitting_candidates(sites))
+        fitting = max(2, _fitting_candidates(sites))  # of one token nothing depends on anything
         return min(n_allowed, fitting)
     passes_per_candidate = 2 * comb(sites, 2)  # a pair takes 2 n + 1 passes
     usual = USUAL_PASSES // passes_per_candidate

@@ -79,7 +79,11 @@ def test_its_name_and_its_options_are_those_of_the_class(tiny, tiny_folder):
     assert best > product.completions[0].log_prob + 0.01
 
 
-def test_it_may_be_a_function_where_a_function_is_enough(tiny):
+def test_it_may_be_a_function_where_a_function_is_enough(tiny, tiny_folder):
+    typed = ["fill", TEXT, "--construction", "even", "--candidates", "4", "--json"]
+    done = invoke([*typed, "--model", tiny_folder])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["construction"] == "even"
     filling = unmask.fill(TEXT, model=tiny, construction="even", candidates=4)
     assert filling.construction == "even"
     assert filling.completions[0].log_prob == pytest.approx(filling.completions[-1].log_prob)

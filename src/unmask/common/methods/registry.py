@@ -189,12 +189,17 @@ class Registry(Mapping[str, type]):
         return None
 
     def bring_installed(self, argument: str, name: str) -> None:
-        """Load an installed package's method, if there is one of this name, and add it to
-        `brought`: its options are options of this process from then on.
+        """Load an installed package's method, if there is one of this name.
+
+        A class is added to `brought`: its options are options of this process from then on. A
+        function has no options.
         """
         entry = self.entry_of(name)
-        if entry is not None:
-            self.brought[name] = self._loaded(argument, entry)
+        if entry is None:
+            return
+        loaded = self._loaded(argument, entry)
+        if isinstance(loaded, type):
+            self.brought[name] = loaded
 
     def bring(self, argument: str, text: str) -> Any:
         """Load own code, such as my_rules.py:Mine, and return what it names.
