@@ -50,11 +50,11 @@ def check_construction(
 ) -> None:
     """Check that a construction keeps the laws of constructions, on tiny tables.
 
+    Raises AssertionError with a sentence that says what is broken.
+
     Parameters:
         construction: The construction with its options, or a name, also of own code: my.py:Mine;
             or a function from tables to a joint, which cannot say whether it keeps law 3.
-
-    Raises AssertionError with a sentence that says what is broken.
 
     >>> unmask.testing.check_construction(unmask.Family(alpha=0.75, restart=0.1))
     """
