@@ -703,7 +703,6 @@ class Scores61(Assay61):
 
     ATTRIBUTES: Mapping[str, Sequence[str]] = {
         **Assay61.ATTRIBUTES,
-        "Study": ("to_dict", "to_frame"),  # `rows` are dicts now
     }
     COUNTED = (
         *("outputs", "pairs", "parameters", "positions", "refused", "regular", "texts", "ties"),
