@@ -159,7 +159,7 @@ WRONG = {
     "scoring.scores.score": ("Scored", "values", (TABLE,)),
     "scoring.text_batch": ("TextBatch", "ids", (IDS, None, None, None)),
     "scoring.text_scores": ("_waiting", "device", (TABLE,)),
-    "surfaces.serving.watch": ("_decoder_move", "model", (TABLE, *5 * [None])),
+    "surfaces.serving.watch": ("of_logits", "model", (TABLE,)),
     "tables.candidate_scores": ("best_tokens", "score", (CLOZE, FLAT, IDS, 1)),
     "tables.candidates": ("CandidatePlan", "allowed", (CLOZE, FLAT, None, 1)),
     "tables.conditional_table": ("ConditionalTable.write", "logits", (None, slice(2), MATRIX)),
@@ -197,8 +197,12 @@ WRONG_OF_METHODS = (
 """The same of what methods of each kind define, so that the file of a new method is checked without
 an entry.
 """
-NOTHING_TO_REFUSE = {"unmask.models.input_limits", "unmask.models.loading_turns"}
-"""Modules whose functions take objects of any type, or nothing."""
+NOTHING_TO_REFUSE = {
+    "unmask.models.input_limits",
+    "unmask.models.loading_turns",
+    "unmask.sampling.chains.watching",
+}
+"""Modules whose functions take objects of any type, or nothing, or are those of a protocol."""
 
 
 def wrong_call(module):

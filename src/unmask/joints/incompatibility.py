@@ -90,27 +90,19 @@ def _mean_squares_by_triton(blocks: Sequence[Tables]) -> list[float]:
 
     It is not finite where a table has zeros, or where a ratio leaves float32's range.
     """
-    from unmask.joints.triton_programs import pair_sums
+    from unmask.joints.triton_programs import pair_sums, table_sums
 
-    over_y = _mean_log_ratios(blocks, 1)
-    over_x = _mean_log_ratios(blocks, 0)
+    n, m = blocks[0].shape
+    sums = table_sums(blocks)  # the solver, or the metrics, have read them already
+    over_y = torch.stack([rows.log_ratio for rows, _ in sums]) / m  # the means of L, a row per pair
+    over_x = torch.stack([columns.log_ratio for _, columns in sums]) / n
     centre = over_y.mean(1, keepdim=True)
     residual = PairForm(Linear(a=1, b=-1, f=centre - over_y, e=-over_x))
     a = Stack.of([tables.log_q[0] for tables in blocks])
     b = Stack.of([tables.log_q[1] for tables in blocks])
     squares = pair_sums(a, b, residual, square=True)
-    cells = a.first.numel()
-    mean_squares: list[float] = (squares.row_mass.sum(1) / cells).tolist()
+    mean_squares: list[float] = (squares.row_mass.sum(1) / (n * m)).tolist()
     return mean_squares
-
-
-def _mean_log_ratios(blocks: Sequence[Tables], axis: int) -> Tensor:
-    """The mean of L of pairs along an axis, one row per pair."""
-    of_pairs = []
-    for tables in blocks:
-        first, second = (log_q.mean(axis, dtype=torch.float64) for log_q in tables.log_q)
-        of_pairs.append(first - second)
-    return torch.stack(of_pairs)
 
 
 def _mean_square(tables: Tables) -> float:

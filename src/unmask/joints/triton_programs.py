@@ -1,8 +1,8 @@
 """The reads of the tables of pairs on a GPU: sums over the tables alone, of a rule, and of a
 sweep. A CPU sums tiles.
 
-    table_sums    over y for each x: of A, B, A B, B log B, A / B;
-                  over x for each y: of A, B, A B, A log A, A / B
+    table_sums    over y for each x: of A, B, A B, B log B, log A - log B;
+                  over x for each y: of A, B, A B, A log A, log A - log B
     pair_sums     of a rule (`unmask.joints.rules`) along both axes
     row_flows     sum_y k (A into_v + added_u B scale_v),  sum_y k B out_v,
                   k = 1 / (scale_u + scale_v) (`unmask.joints.sweeps`)
@@ -91,14 +91,14 @@ class Sums:
     a, b         of A and of B
     both         of A B
     information  of q log q, with q the table that is a distribution over the other blank
-    ratio        of A / B
+    log_ratio    of log A - log B; not finite where a cell is zero
     """
 
     a: Float[Tensor, " n"]
     b: Float[Tensor, " n"]
     both: Float[Tensor, " n"]
     information: Float[Tensor, " n"]
-    ratio: Float[Tensor, " n"]
+    log_ratio: Float[Tensor, " n"]
 
 
 class TableSums(NamedTuple):
@@ -181,7 +181,7 @@ def _table_sums(
     sum_b = tl.zeros((SLAB, COLUMNS), tl.float32)
     sum_both = tl.zeros((SLAB, COLUMNS), tl.float32)
     sum_log = tl.zeros((SLAB, COLUMNS), tl.float32)
-    sum_ratio = tl.zeros((SLAB, COLUMNS), tl.float32)
+    sum_log_ratio = tl.zeros((SLAB, COLUMNS), tl.float32)
     for slab in range(0, tl.minimum(ROWS, n - down * ROWS), SLAB):
         x = down * ROWS + slab + tl.arange(0, SLAB)
         in_x = x < n
@@ -191,22 +191,22 @@ def _table_sums(
         lb = tl.load(log_b + place_b + cell, inside, float("-inf"))
         a = exp(la)
         b = exp(lb)
-        ratio = tl.where(inside, exp(la - lb), 0.0)
+        log_ratio = tl.where(inside, la - lb, 0.0)
         sum_a += a
         sum_b += b
         sum_both += a * b
         sum_log += weighed(la, la)
-        sum_ratio += ratio
+        sum_log_ratio += log_ratio
         tl.store(own_rows + x, tl.sum(a, 1), in_x)
         tl.store(own_rows + next_rows + x, tl.sum(b, 1), in_x)
         tl.store(own_rows + 2 * next_rows + x, tl.sum(a * b, 1), in_x)
         tl.store(own_rows + 3 * next_rows + x, tl.sum(weighed(lb, lb), 1), in_x)
-        tl.store(own_rows + 4 * next_rows + x, tl.sum(ratio, 1), in_x)
+        tl.store(own_rows + 4 * next_rows + x, tl.sum(log_ratio, 1), in_x)
     tl.store(own_columns, tl.sum(sum_a, 0), in_y)
     tl.store(own_columns + next_columns, tl.sum(sum_b, 0), in_y)
     tl.store(own_columns + 2 * next_columns, tl.sum(sum_both, 0), in_y)
     tl.store(own_columns + 3 * next_columns, tl.sum(sum_log, 0), in_y)
-    tl.store(own_columns + 4 * next_columns, tl.sum(sum_ratio, 0), in_y)
+    tl.store(own_columns + 4 * next_columns, tl.sum(sum_log_ratio, 0), in_y)
 
 
 @dataclass(frozen=True)
