@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from unmask.common.formats import (
     count,
     count_at_most,
+    how_many,
     in_form,
     nats,
     percent,
@@ -39,6 +40,11 @@ def test_percentages_of_bounds(share):
 )
 def test_counts(count, shown):
     assert count_at_most(count) == shown
+
+
+def test_things_with_their_name():
+    assert [how_many(n, "text") for n in (0, 1, 2000)] == ["0 texts", "1 text", "2,000 texts"]
+    assert [how_many(n, "pass", "passes") for n in (1, 2)] == ["1 pass", "2 passes"]
 
 
 def test_a_share_that_rounding_put_above_one():

@@ -352,8 +352,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """
     value = dict(pairs)
     if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise KeyError(next(name for name in names if names.count(name) > 1))
+        earlier: set[str] = set()  # not a list: a request of 1 MB may have 100,000 keys
+        for name, _ in pairs:
+            if name in earlier:
+                raise KeyError(name)
+            earlier.add(name)
     return value
 
 

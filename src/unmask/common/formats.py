@@ -70,6 +70,18 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
+def how_many(number: int, thing: str, things: str | None = None) -> str:
+    """A number of things with their name, such as "1 text" and "12,000 texts".
+
+    things   the plural of their name; by default with an s
+    """
+    if number == 1:
+        return f"1 {thing}"
+    if things is None:
+        things = f"{thing}s"
+    return f"{number:,} {things}"
+
+
 def share(value: float) -> str:
     """A share of 1 as a percentage of one decimal, such as 12.3%; a dash for NaN."""
     return number(float(value), ".1%")
