@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+import pytest
 import torch
 
 from unmask.common.formats import in_form, nats
@@ -92,6 +93,18 @@ def test_sentences_and_tables_are_stated_once_for_all_surfaces():
     assert "over &lt;all&gt;" in html
     assert "a <b>cat</b> *" in html
     assert html.index("Words") < html.index("<table") < html.index("given") < html.index("best")
+
+
+def test_a_notebook_shows_a_line_break_of_every_cell_and_refuses_a_row_that_is_too_short():
+    columns = [Column("text", text=True), Column("filled", text=True)]
+    filled = Filled("a <b>\ncat\nsat", [(6, 9)], " *")
+    html = Table(columns, [["two\nlines", filled]]).to_html()
+    assert '<td style="text-align: left">two<br>lines</td>' in html
+    assert '<td style="text-align: left">a &lt;b&gt;<br><b>cat</b><br>sat *</td>' in html
+    short = Table(columns, [["one"]])
+    for form in (short.shown, short.to_dict, short.to_html):
+        with pytest.raises(ValueError, match="shorter"):
+            form()
 
 
 def test_a_cell_is_a_text_a_dash_or_what_its_column_makes_of_it():

@@ -17,14 +17,15 @@ from unmask.common.formats import number
 from unmask.common.plain import in_json
 
 NO_VALUE = "-"  # how None is shown
-NAMES = 24  # characters
+LEAST_WIDTH_OF_NAMES = 24  # characters
 
 
 @dataclass(frozen=True)
 class Filled:
     """A text with the places of what filled its blanks.
 
-    spans   for each filled blank its first character and the one after its last
+    spans   for each filled blank its first character and the one after its last; spans do not
+            overlap
     mark    what follows the text, such as " *"; a surface that shortens the text keeps it
     """
 
@@ -46,32 +47,42 @@ class Column:
     """A column of a table.
 
     head    its heading; a line break in it is one on the screen
-    show    turns a value into text; a text is shown as it is, and None as a dash
-    text    whether it holds names or texts, which begin at the left and may be folded; numbers
-            end at the right and stay in one line
-    least   the characters that a first column of names has at least; numbers that do not fit
-            beside them follow in a table below
+    show    writes a value; texts and None are not given to it
+    stored  turns a value into the one that JSON and files have, where the heading names another
+            one: rows may hold the logarithm of a probability
+    text    whether the column holds names or texts: these begin at the left and may be folded,
+            while numbers end at the right and stay in one line
+    least   of a first column of names, the characters that a narrow screen leaves it
     """
 
     head: str
     show: Callable[[Any], str] = number
     text: bool = False
-    least: int = NAMES
+    least: int = LEAST_WIDTH_OF_NAMES
+    stored: Callable[[Any], Any] | None = None
 
     def shown(self, value: Any) -> str:
-        """A value as text."""
+        """A value as it is shown: a text as it is, None as a dash."""
         if value is None:
             return NO_VALUE
         if isinstance(value, str | Filled):
             return str(value)
         return self.show(value)
 
+    def in_json(self, value: Any) -> Any:
+        """A value as JSON and files have it."""
+        if isinstance(value, Filled):
+            return value.to_dict()
+        if self.stored is not None and value is not None:
+            return in_json(self.stored(value))
+        return in_json(value)
+
 
 @dataclass(frozen=True)
 class Table:
     """A table of a result.
 
-    rows    values: numbers, texts, `Filled` texts, None where there is none
+    rows    a value for each column: a number, a text, a `Filled` text, or None for no value
     title   a line above the table
     notes   lines below it
     """
@@ -82,7 +93,7 @@ class Table:
     notes: Sequence[str] = ()
 
     def shown(self) -> list[list[str]]:
-        """The rows as texts."""
+        """The rows as they are shown."""
         rows = []
         for row in self.rows:
             cells = zip(self.columns, row, strict=True)
@@ -95,10 +106,14 @@ class Table:
         write   writes the arguments that title and notes name
         """
         columns = [{"head": column.head, "text": column.text} for column in self.columns]
+        rows = []
+        for row in self.rows:
+            cells = zip(self.columns, row, strict=True)
+            rows.append([column.in_json(value) for column, value in cells])
         return {
             "title": written_by(write, self.title),
             "columns": columns,
-            "rows": [list(map(_value_in_json, row)) for row in self.rows],
+            "rows": rows,
             "shown": self.shown(),
             "notes": [written_by(write, note) for note in self.notes],
         }
@@ -108,7 +123,8 @@ class Table:
         heads = "".join(f"<th>{_lines(column.head)}</th>" for column in self.columns)
         body = ""
         for row in self.rows:
-            cells = map(_html_cell, self.columns, row)
+            pairs = zip(self.columns, row, strict=True)
+            cells = [_html_cell(column, value) for column, value in pairs]
             body += f"<tr>{''.join(cells)}</tr>"
         title = f"<p>{_sentence(self.title)}</p>" if self.title else ""
         notes = "".join(f"<p>{_sentence(note)}</p>" for note in self.notes)
@@ -116,29 +132,24 @@ class Table:
         return title + table + notes
 
 
-def _value_in_json(value: Any) -> Any:
-    if isinstance(value, Filled):
-        return value.to_dict()
-    return in_json(value)
-
-
 def _html_cell(column: Column, value: Any) -> str:
-    shown = _lines(column.shown(value))
-    if isinstance(value, Filled):
-        shown = _html_of_filled(value)
     align = "left" if column.text else "right"
-    return f'<td style="text-align: {align}">{shown}</td>'
+    if isinstance(value, Filled):
+        cell = _html_of_filled(value)
+    else:
+        cell = _lines(column.shown(value))
+    return f'<td style="text-align: {align}">{cell}</td>'
 
 
 def _html_of_filled(filled: Filled) -> str:
-    """The text with its filled blanks in bold."""
+    """The text with its filled blanks in bold, and its mark."""
     html = ""
-    end = 0  # the text up to here is written
+    written = 0  # characters of the text that are in `html`
     for start, stop in sorted(filled.spans):
-        html += escape(filled.text[end:start])
-        html += f"<b>{escape(filled.text[start:stop])}</b>"
-        end = stop
-    return html + escape(filled.text[end:] + filled.mark)
+        html += _lines(filled.text[written:start])
+        html += f"<b>{_lines(filled.text[start:stop])}</b>"
+        written = stop
+    return html + _lines(filled.text[written:] + filled.mark)
 
 
 def _sentence(text: str) -> str:
