@@ -70,6 +70,28 @@ def test_at_temperature_0_there_is_no_log_prob_and_the_law_says_so(tiny):
     assert generation.law.startswith("At temperature 0")
 
 
+@pytest.mark.parametrize(
+    ("decoder", "options", "is_refused"),
+    [
+        (unmask.Ancestral(temperature=0, order="left-to-right"), {"length": 3}, True),
+        (unmask.Ancestral(temperature=0), {"template": "the [MASK] sat"}, True),
+        (unmask.Ancestral(temperature=0), {"length": [1, 3]}, False),  # three have an order
+        (unmask.Ancestral(temperature=0), {"length": [1]}, True),
+        (unmask.Ancestral(order="left-to-right"), {"length": 3}, False),
+        (unmask.RandomSets(passes=1, temperature=0), {"length": 3}, True),
+        (unmask.RandomSets(passes=2, temperature=0), {"length": 3}, False),
+    ],
+)
+def test_a_seed_that_decides_nothing_is_refused(tiny, decoder, options, is_refused):
+    usual = unmask.generate(model=tiny, decoder=decoder, n_texts=2, **options)
+    assert usual.settings.seed == 0
+    if not is_refused:
+        assert unmask.generate(model=tiny, decoder=decoder, n_texts=2, seed=5, **options).texts
+        return
+    with pytest.raises(InputError, match="^seed does nothing: with temperature=0 "):
+        unmask.generate(model=tiny, decoder=decoder, n_texts=2, seed=5, **options)
+
+
 def test_a_text_is_the_same_however_many_there_are(tiny):
     some = unmask.generate(model=tiny, n_texts=3, length=(4, 6), seed=1)
     more = unmask.generate(model=tiny, n_texts=7, length=(4, 6), seed=1)

@@ -3,17 +3,19 @@ which.
 """
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import pytest
 import torch
 
 import unmask
-from support.sampling_cases import ChangedOnlyBlock, Flipped, SubsetEnergy
+from support.sampling_cases import ChangedOnlyBlock, Flipped, SubsetEnergy, small_target
 from unmask.sampling import decoder_check
-from unmask.sampling.decoders.decoder import DECODERS, lowest
+from unmask.sampling.decoders.ancestral import Order
+from unmask.sampling.decoders.decoder import DECODERS, decode, lowest
 from unmask.sampling.decoders.in_steps import InSteps
 from unmask.sampling.decoders.lowest_entropy import LowestEntropy
+from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import KERNELS
 from unmask.tables.profile import DependenceProfile
 from unmask.testing import check_decoder, check_kernel
@@ -36,6 +38,37 @@ def test_every_decoder_keeps_the_laws_of_decoders(name):
         check_decoder(cls.in_parts(2, temperature=0.7))
     if hasattr(cls, "profile"):
         check_decoder(cls.in_parts(2, profile=PROFILE))
+
+
+def settings_at_temperature_0(name):
+    """A decoder with its defaults, with other numbers of passes, and with every order."""
+    cls = DECODERS[name]
+    settings = [{}]
+    if cls.parts:
+        settings += [{cls.parts: number} for number in (1, 2, 3)]
+    if name == "ancestral":
+        settings += [{"order": order} for order in get_args(Order)]
+    return [cls(temperature=0.0, **some) for some in settings]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.filterwarnings("ignore:.*has no dependence profile")
+def test_a_decoder_knows_whether_it_is_random(name):
+    """At temperature 0 other random numbers make other texts, or passes, where it says so."""
+    assert DECODERS[name]().is_random(1)
+    for sites in (1, 2, 5):
+        target = small_target(vocab=6, length=sites)
+        for decoder in settings_at_temperature_0(name):
+            on_target = decoder.on(target)
+            drawn = set()
+            for seed in range(8):
+                state, passes = decode(on_target, 4, ChainStreams(seed, range(4)).at(0, 0))
+                drawn.add((tuple(state.ids.flatten().tolist()), tuple(passes.tolist())))
+            assert decoder.is_random(sites) == (len(drawn) > 1), (decoder, sites)
+
+
+def test_a_decoder_of_a_user_may_be_random_at_temperature_0():
+    assert Stopping(temperature=0.0).is_random(1)
 
 
 @pytest.mark.parametrize(("folder", "registry"), [("kernels", KERNELS), ("decoders", DECODERS)])

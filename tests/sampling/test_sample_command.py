@@ -67,7 +67,8 @@ def test_the_figures_are_named(run_folder):
     out, ran = run_folder
     assert f"figures in {out / 'figures'}" in " ".join(ran.output.split())
     told = unmask("diagnose", out)
-    assert f"figures are in {out / 'figures'}" in " ".join(told.output.split())
+    files = f"diagnostics.json and figures/chains.png are in {out}"
+    assert files in " ".join(told.output.split())
 
 
 def test_several_runs_stand_side_by_side(run_folder, tmp_path):

@@ -143,6 +143,8 @@ def _train(folder: Path) -> None:
         changed = json.loads(hashes)
         _forget(changed)
         described.write_text(json.dumps(changed))
+    translator = str(folder / "translator")
+    unmask.profile(corpus, translator, candidates=4, save=folder / "translator-profile.json")
 
 
 def _shake(folder: Path) -> None:

@@ -50,12 +50,20 @@ SOURCES = [
     "loka kate lomi loso kapa.",
 ]
 WHOLE_SHAPE = "the input states the whole shape"
+PAUSED = "with no minute the run pauses after its first step"
 
 WITNESSES = {
     "generate": Witnesses(
         inputs={
             "template": {"template": "the [MASK] [MASK] on [MASK] [MASK]", "n_texts": 6, **MODEL},
             "length": {"n_texts": 6, "length": 5, **MODEL},
+            "cold": {
+                "length": 10,
+                "order": "left-to-right",
+                "temperature": 0.0,
+                "n_texts": 6,
+                "model": "start",  # its likeliest tokens depend on the order
+            },
         },
         values={
             **LOADING,
@@ -75,7 +83,8 @@ WITNESSES = {
         },
         beside={"gamma@least-dependent": {"profile": "profile.json"}},
         keys=["judge"],
-        exempt=ELSEWHERE,
+        exempt={**ELSEWHERE, "dtype in cold": AGREE},
+        idle={("dtype", "order=random"): AGREE},
     ),
     "sample": Witnesses(
         inputs={
@@ -114,23 +123,23 @@ WITNESSES = {
         inputs={
             "blanks": {"text": "the [MASK] [MASK] on", **MODEL},
             "whole": {"text": "the cat sat on", **MODEL},
+            "pair": {"text": "the cat", **MODEL},
         },
         values={
             **LOADING,
             **OF_CONSTRUCTIONS,
             "text": ["a [MASK] [MASK] the", "a cat ran"],
-            "positions": [[2, 3, 4]],  # of two, nothing stands at other positions
+            "positions": [[2, 3, 4]],  # of two, there are no others
             "candidates": [3],
             "alphabet": ["cat,dog,mat,ran"],
             "figure": [f"{NEW}/map.png"],
         },
         spelled=SPELLED,
         tight=["force"],
-        fine=["tolerance"],
         exempt={
             **HERE,
+            "tolerance": SOLVED,
             "construction=pseudo_gibbs": DEFAULT,
-            "others=masked in blanks": DEFAULT,
             "others=text in whole": DEFAULT,
         },
     ),
@@ -334,7 +343,7 @@ WITNESSES = {
     ),
     "evaluate": Witnesses(
         inputs={
-            "texts": {"data": "texts.txt", "pairs": 2, "constructions": "product,mrf", **MODEL},
+            "texts": {"data": "texts.txt", "pairs": 3, "constructions": "product,mrf", **MODEL},
             "blocks": {"blocks": "blocks.jsonl", "constructions": "product,mrf", **MODEL},
         },
         values={
@@ -342,7 +351,7 @@ WITNESSES = {
             **OF_CONSTRUCTIONS,
             "data": ["others.txt"],
             "blocks": ["blocks-again.jsonl"],
-            "pairs": [3],
+            "pairs": [2],
             "seed": [1],
             "constructions": ["product,chain", "paper"],
             "alphabet": ["cat,sat,dog,on,mat,ran,the"],
@@ -419,12 +428,18 @@ WITNESSES = {
             "seed": [1],
             "max_minutes": [0.0],
         },
+        fine=["heads"],
         exempt={
             **HERE,
             "size in data": WHOLE_SHAPE,
             "size in parallel": WHOLE_SHAPE,
             "size in epochs": WHOLE_SHAPE,
             "size in held": WHOLE_SHAPE,
+        },
+        idle={
+            ("warmup", "max_minutes"): PAUSED,
+            ("steps", "max_minutes"): PAUSED,
+            ("epochs", "max_minutes"): PAUSED,
         },
     ),
     "translate": Witnesses(
@@ -436,14 +451,17 @@ WITNESSES = {
         values={
             "model": ["translator-again"],
             "dtype": ["bfloat16"],
-            "data": [["kaka lolo mimi.", "kalo mimi ruru.", "kate lomi.", "lolo kaka."]],
+            "data": [
+                ["kaka lolo mimi.", "kalo mimi ruru.", "kate lomi.", "lolo kaka."],
+                ["ruru kata loso kami.", "kaso lopa miru kate.", "rumi kalo kate lolo."],
+            ],
             "proposal_temperature": [0.3],
             "energy_temperature": [0.3],
             "block_size": [3],
             "temperature": [0.7],
             "passes": [2],
             "gamma": [5.0],
-            "profile": ["profile.json"],
+            "profile": ["translator-profile.json"],
             "sets": [2],
             "beam": [1],
             "sweeps": [2],
@@ -454,7 +472,10 @@ WITNESSES = {
             "save": [f"{NEW}/lines.jsonl"],
             "out": [f"{NEW}/run"],
         },
-        beside={"sets": {"temperature": 0.7}},
+        beside={
+            "sets": {"temperature": 0.7},
+            "gamma@least-dependent": {"profile": "translator-profile.json"},
+        },
         exempt={
             **ELSEWHERE,
             "energy=norm": DEFAULT,

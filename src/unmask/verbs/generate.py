@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Only, TakesMethod
-from unmask.common.formats import count, in_form, number
+from unmask.common.errors import InputError
+from unmask.common.formats import count, how_many, in_form, number
 from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
+from unmask.sampling.chains.watching import Watcher
 from unmask.sampling.decoders.decoder import Decoder
 from unmask.sampling.settings import (
     Chains,
@@ -38,10 +40,11 @@ class Generation(Result):
 
     settings   what decided the texts: decoder, temperature, seed, ...
     law        the law of the texts, in a sentence
-    rows       one dict per text: text, log_prob (nats, of the decoder's law at its temperature;
-               None where it has no law), passes, length
+    rows       a dict for each text: text, passes, length and log_prob. The last one is in nats, by
+               the decoder's law at its temperature; None if that law has no closed form
     ids        the token ids of each text, special tokens included
-    judge      with `judge`, its name and the mean of its scores: nats per token, lower is better
+    judge      with `judge`: its name ("name"), and the mean of its scores of the texts ("texts"),
+               in nats per token, lower is better
     folder     where the run is kept, if it is
 
     >>> generation = unmask.generate("A [MASK] sat on the [MASK].", n_texts=3, seed=0)
@@ -79,7 +82,7 @@ class Generation(Result):
 
     @checked
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the texts as JSON lines, each with log_prob, passes and length."""
+        """Write `rows` as JSON lines: each text with its log_prob, passes and length."""
         import json
 
         from unmask.common.files import output_file, write_atomically
@@ -114,11 +117,13 @@ class Generation(Result):
         """Where the texts are, if they are kept."""
         if self.folder is None:
             return []
-        return [f"{len(self.rows):,} texts are in {self.folder / 'texts.parquet'}"]
+        are = "is" if len(self.rows) == 1 else "are"
+        return [f"{how_many(len(self.rows), 'text')} {are} in {self.folder / 'texts.parquet'}"]
 
     def __repr__(self) -> str:
-        texts = "1 text" if len(self.rows) == 1 else f"{len(self.rows):,} texts"
-        return f"Generation({self.settings.decoder.label}: {texts}, {self.passes:,} passes)"
+        texts = how_many(len(self.rows), "text")
+        passes = how_many(self.passes, "pass", "passes")
+        return f"Generation({self.settings.decoder.label}: {texts}, {passes})"
 
 
 @checked
@@ -138,6 +143,7 @@ def generate(
     out: Out = None,
     engine: Engine = "local",
     progress: Progress | None = None,
+    watcher: Watcher | None = None,
 ) -> Generation:
     """Draw texts by a decoder, independently of each other, each with its log-probability.
 
@@ -148,6 +154,8 @@ def generate(
         n_texts: How many texts. Those of a smaller number are the first of a larger one.
         length: Tokens per text in the place of a template, or several lengths such as 8,12,16
             [default: 12].
+        watcher: An object whose methods `begun`, `stepped` and `swept` are called as the decoder
+            goes on; see `unmask.sampling.chains.watching`.
 
     Returns:
         A `Generation`: the texts with log-probabilities and passes, and their law in a sentence.
@@ -157,11 +165,11 @@ def generate(
     [2, 2]
     """
     from unmask.runs.folder import output_folder
-    from unmask.sampling.chains.generating import draw_texts
+    from unmask.sampling.chains.generating import draw_texts, refuse_seed_without_effect
     from unmask.sampling.chains.sample_folder import GenerateFolder
     from unmask.sampling.chains.sharing import SharedChains
 
-    tokens = () if alphabet is None else tokens_of_alphabet(alphabet)  # reads a file
+    tokens = () if alphabet is None else tokens_of_alphabet(alphabet)
     settings = GenerateSettings(
         decoder=decoder,  # type: ignore[arg-type]  # `checked` turned a name into an object
         template=template,
@@ -171,17 +179,34 @@ def generate(
         allow=allow,
         alphabet=tokens,
     )
+    # Refused first, while nothing is drawn: a folder where the texts cannot be kept, and a judge
+    # that cannot be read.
     folder = None if out is None else output_folder(out, GenerateFolder.KIND)
     judging = None
     if judge is not None:
         from unmask.sampling.chains.judge import CausalJudge
 
-        judging = CausalJudge(judge)  # first: a judge that cannot be read costs no texts
+        judging = CausalJudge(judge)
     lm, workers, load = shared_model(model, engine, settings.n_texts)
+    refuse_seed_without_effect(settings, lm)
+    if watcher is not None and workers is not None:
+        raise InputError(
+            "sees the texts of this process, and workers draw them",
+            argument="watcher",
+            use="leave it out, or run on one device of this machine",
+        )
     shared = None
     if workers is not None and load is not None:
         shared = SharedChains(settings.run, workers, load)
-    draws = draw_texts(settings, lm, out, name=model_name(model), progress=progress, shared=shared)
+    draws = draw_texts(
+        settings,
+        lm,
+        out,
+        name=model_name(model),
+        progress=progress,
+        watcher=watcher,
+        shared=shared,
+    )
     texts = [draw.text for draw in draws]
     judged = None
     if judging is not None:
@@ -205,7 +230,7 @@ def generation_of(
     rows = []
     for draw in draws:
         row = draw._asdict()
-        del row["ids"]
+        del row["ids"]  # they have a field of their own
         rows.append(row)
     return Generation(
         settings=settings,
@@ -218,14 +243,16 @@ def generation_of(
 
 
 def _law_of(decoder: Decoder) -> str:
-    """The law of a decoder's texts, in a sentence, at its temperature."""
-    sentence = decoder.verdict.format_map(vars(decoder))
+    """The law of a decoder's texts, in a sentence. One that is exact is the law of some
+    temperature: it is named where that is not 1.
+    """
     temperature = decoder.token_temperature
     if temperature == 0:
         return (
             "At temperature 0 each token is the likeliest one: nothing is drawn but the order of"
             " the blanks, if that is random, so there is no log-probability."
         )
+    sentence = decoder.verdict.format_map(vars(decoder))  # which names options of the decoder
     if temperature != 1 and decoder.exact:
         return f"{sentence} The law is that of temperature {temperature:g}."
     return sentence

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
@@ -11,13 +12,14 @@ import unmask
 from unmask.common.border.calls import checked, trusted
 from unmask.common.border.marks import Only, ShownType, TakesMethod, Written
 from unmask.common.errors import InputError, MissingLibrary, argument_name
-from unmask.common.formats import in_form
+from unmask.common.formats import how_many, in_form
 from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
 from unmask.models.load import Model, model_name
 from unmask.models.sharing import shared_model
 from unmask.runs.progress import Progress
 from unmask.sampling.chains.chain_samples import ChainSamples
+from unmask.sampling.chains.watching import Watcher
 from unmask.sampling.energies.energy import ModelEnergy
 from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.kernels.kernel import Kernel
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from unmask.sampling.energies.with_terms import TermOfIds
 
     Start: TypeAlias = PathLike | Sequence[str]
-else:
+else:  # what the help and the documentation show in the place of the type
     Start = Annotated[
         Any,
         ShownType('Literal["ancestral", "random"] | Sequence[str] | str | PathLike[str]'),
@@ -50,14 +52,17 @@ else:
     TermOfIds = Annotated[Callable, ShownType("Callable[[Tensor], Tensor]")]
 
 
-TEXTS_SHOWN = 5  # last texts, of as many chains
+CHAINS_FIGURE = "chains.png"  # in the folder `figures` of a run
+TEXTS_SHOWN = 5  # chains whose last text is in the summary
 
 
 @dataclass(frozen=True)
 class NotDiagnosed(Result):
     """What stands in the place of a diagnosis that could not be measured.
 
-    reason   why not
+    chains    how many there are
+    samples   how many texts are kept, of all chains
+    reason    why there is no diagnosis
     """
 
     chains: int
@@ -66,7 +71,7 @@ class NotDiagnosed(Result):
 
     def about(self) -> list[str]:
         """How many chains and samples there are."""
-        return [f"{self.chains} chains, {self.samples:,} samples"]
+        return [f"{how_many(self.chains, 'chain')}, {how_many(self.samples, 'sample')}"]
 
     def verdict(self) -> list[str]:
         """Nothing is known of how far to trust the samples."""
@@ -76,6 +81,9 @@ class NotDiagnosed(Result):
 @dataclass(frozen=True, repr=False, eq=False)
 class SampleRun(ChainSamples, Result):
     """The result of `unmask.sample`.
+
+    Its JSON has the settings; as "samples", the last sample of each chain; and the diagnosis, or
+    why there is none.
 
     settings   what decided the samples: kernel, energy, temperature, seed, ...
     samples    the kept texts as arrays: chain, sweep, text, energy, passes, length, ids
@@ -113,7 +121,9 @@ class SampleRun(ChainSamples, Result):
 
     @cached_property
     def diagnosis(self) -> unmask.Diagnosis:
-        """How far to trust the samples; measured when first asked for, and written nowhere."""
+        """How far to trust the samples: measured when first asked for. `unmask.sample` asks for
+        it where it writes into a folder. Raises `MissingLibrary` where R-hat cannot be computed.
+        """
         from unmask.verbs.diagnose import diagnosis_of
 
         return diagnosis_of(self)
@@ -128,13 +138,15 @@ class SampleRun(ChainSamples, Result):
 
         return chain_figure(self)
 
-    @property
+    @cached_property
     def _trust(self) -> Result:
         """The diagnosis, or why it could not be measured: R-hat needs a library of its own."""
         try:
             return self.diagnosis
         except MissingLibrary as error:
-            return NotDiagnosed(self.settings.chains, len(self.samples), error.marked)
+            return NotDiagnosed(
+                chains=self.settings.chains, samples=len(self.samples), reason=error.marked
+            )
 
     def about(self) -> list[str]:
         """How many samples and passes there are, and how often chains moved."""
@@ -142,9 +154,11 @@ class SampleRun(ChainSamples, Result):
 
     def tables(self) -> list[Table]:
         """The functionals of the texts, and the last texts of some chains."""
-        last = [[row["energy"], row["text"]] for row in self.last[:TEXTS_SHOWN]]
         columns = [Column("energy", in_form(".2f")), Column("text", text=True)]
-        return [*self._trust.tables(), Table(columns, last)]
+        rows = []
+        for sample in self.last[:TEXTS_SHOWN]:
+            rows.append([sample["energy"], sample["text"]])
+        return [*self._trust.tables(), Table(columns, rows)]
 
     def verdict(self) -> list[str]:
         """How far to trust the samples."""
@@ -152,16 +166,21 @@ class SampleRun(ChainSamples, Result):
 
     def notices(self) -> list[str]:
         """Where the samples are, or how to keep them."""
-        samples = f"{len(self.samples):,} samples"
+        samples = how_many(len(self.samples), "sample")
+        is_one = len(self.samples) == 1
         if self.folder is None:
-            keep = f"give {argument_name('out', 'FOLDER')} to keep them"
-            return [f"{samples} were drawn and none is kept: {keep}"]
-        file = self.folder / "samples.parquet"
-        return [f"{samples} are in {file}, figures in {self.folder / 'figures'}"]
+            were, them = ("was", "it") if is_one else ("were", "them")
+            keep = f"give {argument_name('out', 'FOLDER')} to keep {them}"
+            return [f"{samples} {were} drawn and none is kept: {keep}"]
+        are = "is" if is_one else "are"
+        where = f"{samples} {are} in {self.folder / 'samples.parquet'}"
+        figures = self.folder / "figures"
+        has_figure = (figures / CHAINS_FIGURE).is_file()  # not where its library is missing
+        return [f"{where}, figures in {figures}" if has_figure else where]
 
     def __repr__(self) -> str:
         what = f"{self.settings.kernel.label}, {self.settings.energy.name} energy"
-        return f"SampleRun({what}, {len(self.samples):,} samples)"
+        return f"SampleRun({what}, {how_many(len(self.samples), 'sample')})"
 
 
 @checked
@@ -187,6 +206,7 @@ def sample(
     engine: Engine = "local",
     progress: Progress | None = None,
     partial: Callable[[SampleRun], None] | None = None,
+    watcher: Watcher | None = None,
 ) -> SampleRun:
     """Sample texts from the energy behind a model, by Markov chains, and measure how far to trust
     them.
@@ -212,6 +232,8 @@ def sample(
             uniformly), or the texts of a file (lines or FASTA), which chains take in turn; in
             Python also a list of texts.
         partial: Called with the samples so far, after 4 sweeps, 8, 16 and so on.
+        watcher: An object whose methods `begun`, `stepped` and `swept` are called as the chains go
+            on; see `unmask.sampling.chains.watching`.
 
     Returns:
         A `SampleRun`: the texts with their energies, and a diagnosis.
@@ -220,9 +242,10 @@ def sample(
     >>> len(run.to_frame())
     6
     """
-    # `checked` turned names and functions into objects
+    # The energy that the chains sample: that of the model, and the user's terms. `checked` turned
+    # names and functions into objects; only an `Energy` has terms.
     whole = energy if isinstance(energy, Energy) else trusted(Energy, kind=energy)
-    starts = starts_of(start)
+    starts = starts_of(start)  # the texts themselves, or one of the names in STARTS
     tokens = () if alphabet is None else tokens_of_alphabet(alphabet)
     if length is not None and starts not in STARTS:
         raise InputError(
@@ -251,17 +274,21 @@ def sample(
     from unmask.verbs.diagnose import write_diagnosis
 
     if out is not None:
-        output_folder(out, KIND)
+        output_folder(out, KIND)  # refuses one where the run cannot be kept; makes none
     lm, workers, load = shared_model(model, engine, settings.chains)
-    shared = (
-        None if workers is None or load is None else SharedChains(settings, workers, load, whole)
-    )
-    so_far = None
-    if partial is not None:
-        give = partial
+    if watcher is not None and workers is not None:
+        raise InputError(
+            "sees the chains of this process, and workers run them",
+            argument="watcher",
+            use="leave it out, or run on one device of this machine",
+        )
+    shared = None
+    if workers is not None and load is not None:
+        shared = SharedChains(settings, workers, load, whole)
 
-        def so_far(drawn: ChainSamples) -> None:
-            give(SampleRun(**vars(drawn)))
+    def give_so_far(drawn: ChainSamples) -> None:
+        if partial is not None:
+            partial(_run_of(drawn))
 
     drawn = draw_samples(
         settings,
@@ -270,10 +297,19 @@ def sample(
         name=model_name(model),
         energy=whole,
         progress=progress,
-        so_far=so_far,
+        so_far=None if partial is None else give_so_far,
+        watcher=watcher,
         shared=shared,
     )
-    run = SampleRun(**vars(drawn))
+    run = _run_of(drawn)
     if run.folder is not None:
-        write_diagnosis(run, run.folder, run.diagnosis)
+        # The samples are in the folder. A library that is missing only now does not take them
+        # back: `verdict` says what was not measured, and `unmask.diagnose` writes it later.
+        with suppress(MissingLibrary):
+            write_diagnosis(run, run.folder, run.diagnosis)
     return run
+
+
+def _run_of(drawn: ChainSamples) -> SampleRun:
+    """What was drawn, as the result of the verb."""
+    return SampleRun(**{field.name: getattr(drawn, field.name) for field in fields(drawn)})

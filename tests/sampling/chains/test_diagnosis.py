@@ -1,5 +1,7 @@
 """Statistics of texts by hand, R-hat and ESS through ArviZ, and what the verdict says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -128,7 +130,84 @@ def test_the_verdict_says_when_chains_have_not_mixed():
     assert "invariant" in stuck.verdict()[0]
     assert "only 11% of redrawn tokens changed" in " ".join(mixed.verdict())
     few = diagnosis_of(made_up_run(rng.normal(size=(8, 3))))
-    assert "too few to know" in " ".join(few.verdict())
+    assert few.verdict()[1].startswith("8 chains of 3 draws cannot tell whether chains mix: ")
+    one = diagnosis_of(made_up_run(rng.normal(size=(1, 30))))
+    assert one.verdict()[1].startswith("1 chain of 30 draws cannot tell whether chains mix: ")
+    assert one.about()[0].startswith("1 chain of 30 draws, 300 passes; ")
+
+
+def test_the_verdict_states_the_largest_r_hat():
+    diagnosis = diagnosis_of(made_up_run(np.random.default_rng(2).normal(size=(8, 300))))
+    worst = max(diagnosis.functionals, key=lambda f: np.nan_to_num(f.r_hat))
+    (said,) = [line for line in diagnosis.verdict() if line.startswith("No sign")]
+    name = {"energy": "energy", "unchanged": "number of unchanged tokens"}.get(
+        worst.name, "number of equal neighbours"
+    )
+    assert said == (
+        "No sign that the chains have not mixed: the largest R-hat, that of the"
+        f" {name}, is {worst.r_hat:.3f}."
+    )
+
+
+def test_r_hat_at_its_limit_is_not_below_it():
+    diagnosis = diagnosis_of(made_up_run(np.random.default_rng(2).normal(size=(8, 300))))
+    at_limit = [replace(one, r_hat=1.01, ess_bulk=399.9) for one in diagnosis.functionals]
+    said = " ".join(replace(diagnosis, functionals=at_limit).verdict())
+    assert "have nearly mixed: R-hat of the energy is 1.010, which should be below 1.01" in said
+    assert "2,400 draws are worth 399 independent ones for the energy; 400 are wanted" in said
+
+
+def two_lengths(diagnosis, **of_second):
+    """The functionals of a diagnosis, those of its length and the same of texts of 6 tokens."""
+    of_six = [replace(one, length=6, **of_second) for one in diagnosis.functionals]
+    return replace(diagnosis, functionals=[*diagnosis.functionals, *of_six])
+
+
+def test_of_several_lengths_the_verdict_names_the_one_that_it_is_about():
+    diagnosis = diagnosis_of(made_up_run(np.random.default_rng(2).normal(size=(8, 300))))
+    slow = " ".join(two_lengths(diagnosis, r_hat=1.02, ess_bulk=70.0).verdict())
+    assert "R-hat of the energy (texts of 6 tokens) is 1.020" in slow
+    assert "The draws are worth 70 independent ones for the energy (texts of 6 tokens);" in slow
+    unknown = two_lengths(diagnosis, r_hat=np.nan).verdict()
+    assert any("No sign that the chains have not mixed" in line for line in unknown)
+    assert any(line.startswith("Texts of 6 tokens have no R-hat,") for line in unknown)
+
+
+def test_one_chain_of_each_length_is_not_one_that_does_not_move(tiny):
+    diagnosis = diagnosis_of(draw_samples(settings_of(chains=2, sweeps=12, length=(5, 7)), tiny))
+    assert diagnosis.novelty > 0
+    said = " ".join(diagnosis.verdict())
+    assert "Texts of 5 and 7 tokens have no R-hat" in said
+    assert "do not move" not in said
+    assert "No functional varies" not in said
+
+
+def test_equal_numbers_do_not_vary_although_their_mean_is_rounded():
+    energy = np.full((4, 333), 1.1)
+    assert energy.std() > 0
+    diagnosis = diagnosis_of(made_up_run(energy))
+    assert diagnosis.functionals[0].sd == 0.0
+    assert np.isfinite(diagnosis.row()["ess_bulk"])  # of the functionals that vary
+    constant = diagnosis_of(made_up_run(energy, tokens=np.full((4, 333, 4), 9)))
+    assert constant.verdict()[1] == "No functional varies, so nothing can be said about mixing."
+    still = replace(constant, novelty=0.0)
+    assert still.verdict()[1].endswith("about mixing: the chains do not move.")
+
+
+def test_where_the_files_of_several_runs_are(tmp_path, tiny):
+    for name in ("a", "b"):
+        draw_samples(settings_of(chains=2, sweeps=4, length=(5,)), tiny, tmp_path / name)
+    in_memory = draw_samples(settings_of(chains=2, sweeps=4, length=(5,)), tiny)
+    files = "diagnostics.json and figures/chains.png are in"
+    assert diagnose(in_memory).notices() == []
+    assert diagnose(tmp_path / "a").notices() == [f"{files} {tmp_path / 'a'}"]
+    both = diagnose([tmp_path / "a", tmp_path / "b"])
+    assert both.notices() == [f"{files} the folder of each run"]
+    for name in ("a", "b"):
+        assert (tmp_path / name / "diagnostics.json").is_file()
+        assert (tmp_path / name / "figures" / "chains.png").is_file()
+    mixed = diagnose([tmp_path / "a", tmp_path / "b", in_memory])
+    assert mixed.notices() == [f"{files} the folder of each run that has one"]
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,9 @@ def _set_fields(annotation: Any, value: Any, default: Any) -> dict[str, Only | N
 def _changed_fields(made: Any, defaults: Mapping[str, Any]) -> dict[str, Only | None]:
     """The fields of an object that differ from their defaults, each with its mark `Only`.
 
+    A field that was set to its default is not told from one that was left out. The two objects are
+    equal, so a call does the same with both; and `dataclasses.replace` sets every field.
+
     defaults   by field; a field without one here has the default of its class
     """
     annotations = hints(made.__class__)

@@ -34,7 +34,7 @@ from unmask.common.border.marks import (
 from unmask.common.border.names import OF_OTHER_METHODS, Meant, meant_by
 from unmask.common.errors import InputError, argument_name
 
-HIDDEN = ("progress", "partial", "ready", "sink")
+HIDDEN = ("progress", "partial", "watcher", "look", "ready", "sink")
 """Parameters that only Python can give: functions that are called as work goes on."""
 OF_METHODS = ("self", "cls")
 """First parameters of the methods of a class. Python passes them, and no caller does."""

@@ -122,7 +122,11 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
     """
     draws_per_chain = draws.shape[1]
     r_hat = ess_bulk = ess_tail = NAN
-    if draws_per_chain >= FEWEST_DRAWS and np.ptp(draws) > 0:
+    varies = bool(np.ptp(draws) > 0)
+    sd = 0.0
+    if varies:  # that of equal numbers is above 0 where their mean is rounded
+        sd = float(draws.std())
+    if draws_per_chain >= FEWEST_DRAWS and varies:
         r_hat, ess_bulk, ess_tail = _convergence(draws)
     ess_per_1000_passes = NAN
     if passes:
@@ -131,7 +135,7 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
         name=name,
         length=length,
         mean=float(draws.mean()),
-        sd=float(draws.std()),
+        sd=sd,
         r_hat=r_hat,
         ess_bulk=ess_bulk,
         ess_tail=ess_tail,

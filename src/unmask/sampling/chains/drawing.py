@@ -12,7 +12,7 @@ from functools import partial
 from unmask.common.files import user_path, write_table
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.folder import on_a_thread
-from unmask.runs.progress import Progress
+from unmask.runs.progress import Enough, Progress
 from unmask.sampling.chains.assembling import assemble
 from unmask.sampling.chains.chain_samples import ChainSamples
 from unmask.sampling.chains.group_run import GroupRun
@@ -28,6 +28,7 @@ from unmask.sampling.chains.samples import (
     samples_of_table,
 )
 from unmask.sampling.chains.sharing import SharedChains
+from unmask.sampling.chains.watching import Watcher
 from unmask.sampling.energies.with_terms import Energy
 from unmask.sampling.settings import SampleSettings
 
@@ -47,6 +48,7 @@ def draw_samples(
     energy: Energy | None = None,
     progress: Progress | None = None,
     so_far: Callable[[ChainSamples], None] | None = None,
+    watcher: Watcher | None = None,
     seconds_between_checkpoints: float = SECONDS_BETWEEN_CHECKPOINTS,
     shared: SharedChains | None = None,
 ) -> ChainSamples:
@@ -59,7 +61,11 @@ def draw_samples(
     energy           that of the settings, with terms of the user
     so_far           called with the samples so far, after FIRST_LOOK sweeps, and then each time
                      after twice as many
+    watcher          sees each step, in this process
     shared           the workers that advance the chains, instead of this process
+
+    If the user has had enough, the samples so far come back; with a folder, where they are kept,
+    or before the first sample, `Enough` is raised.
     """
     sizes: Sequence[int] | None = None
     if out is not None:
@@ -72,7 +78,15 @@ def draw_samples(
         workers=None if shared is None else shared.workers,
     )
     look = None if so_far is None else Look(settings, model, so_far)
-    whole_run = WholeRun(settings, runs, seconds_between_checkpoints, progress, look)
+    whole_run = WholeRun(
+        settings,
+        runs,
+        seconds_between_checkpoints,
+        progress,
+        look=look,
+        watcher=watcher,
+        gives_part=out is None,
+    )
     if out is None:
         keepers = whole_run.advance(shared)
         samples = [rows for keeper in keepers for rows in keeper.samples]
@@ -155,6 +169,8 @@ class WholeRun:
     sizes         the number of chains of each group
     sweeps_done   sweeps done of each group
     look          looks at the run so far, if the user asks for it
+    watcher       sees each step, if there is one
+    gives_part    if the user has had enough, what there is comes back
     """
 
     def __init__(
@@ -164,12 +180,16 @@ class WholeRun:
         seconds: float,
         progress: Progress | None,
         look: Look | None = None,
+        watcher: Watcher | None = None,
+        gives_part: bool = False,
     ) -> None:
         self.settings = settings
         self.runs = runs
         self.seconds = seconds
         self.progress = progress
         self.look = look
+        self.watcher = watcher
+        self.gives_part = gives_part
         self.sizes = [len(run.group.chains) for run in runs]
         self.sweeps_done = [0] * len(runs)
 
@@ -179,7 +199,7 @@ class WholeRun:
         folder: SampleFolder | None = None,
         write: Write | None = None,
     ) -> list[Keeper]:
-        """What is kept of each group at the end.
+        """What is kept of each group at the end; if the run ends early, of those that have samples.
 
         shared   the workers that advance the groups, instead of this process
         folder   has the checkpoints of an earlier run
@@ -221,23 +241,33 @@ class WholeRun:
     def _advance_here(self, keeper_of: Callable[..., Keeper]) -> list[Keeper]:
         """Advance the groups in this process, one after the other."""
         keepers = []
-        for number, run in self._each_run():
-            keeper = keeper_of(number, run, restore=True)
-            keepers.append(keeper)
-            if keeper.snapshot is None:
-                run.begin()
-            self._report_stored(keeper)
-            self._advance_group(run, keeper)
+        try:
+            for number, run in self._each_run():
+                keeper = keeper_of(number, run, restore=True)
+                keepers.append(keeper)
+                if keeper.snapshot is None:
+                    run.begin()
+                if self.watcher is not None:
+                    self.watcher.begun(run)
+                self._report_stored(keeper)
+                self._advance_group(run, keeper)
+        except Enough:
+            sampled = [keeper for keeper in keepers if keeper.samples]
+            if not (self.gives_part and sampled):
+                raise
+            return sampled
         return keepers
 
     def _advance_group(self, run: GroupRun, keeper: Keeper) -> None:
         try:
             while run.done < self.settings.sweeps:
-                run.sweep()
+                run.sweep(self.watcher)
                 samples = [run.sample()] if self.settings.keeps(run.done) else []
                 keeper.add(samples, run.snapshot())
+                if self.watcher is not None:
+                    self.watcher.swept(run, samples)
                 self._report(keeper.group, run.done)
-        except KeyboardInterrupt:  # leaves a checkpoint of the last whole sweep
+        except (KeyboardInterrupt, Enough):  # leaves a checkpoint of the last whole sweep
             keeper.flush()
             raise
 

@@ -14,16 +14,17 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, argument_name
 from unmask.common.files import user_path, write_table
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.folder import on_a_thread
 from unmask.runs.progress import Progress
 from unmask.sampling.chains.drawing import SECONDS_BETWEEN_CHECKPOINTS, STREAM, WholeRun
-from unmask.sampling.chains.groups import group_runs
+from unmask.sampling.chains.groups import blanks_of_texts, group_runs
 from unmask.sampling.chains.sample_folder import GenerateFolder, stored_sizes
 from unmask.sampling.chains.samples import SweepRows, sample_columns, spelled
 from unmask.sampling.chains.sharing import SharedChains
+from unmask.sampling.chains.watching import Watcher
 from unmask.sampling.settings import GenerateSettings
 
 
@@ -53,12 +54,14 @@ def draw_texts(
     name: str = "in memory",
     at_once: int | None = None,
     progress: Progress | None = None,
+    watcher: Watcher | None = None,
     shared: SharedChains | None = None,
 ) -> list[Draw]:
     """The texts, in the order of their numbers; with a folder `out`, they are kept there.
 
     name      of the model, for the record
     at_once   at most this many texts are decoded together; by default as many as memory holds
+    watcher   sees each step of the decoder, in this process
     shared    the workers that decode, instead of this process
     """
     sizes: Sequence[int] | None = None
@@ -79,7 +82,7 @@ def draw_texts(
         if progress is not None:
             progress(texts_done, settings.n_texts, "texts")
 
-    whole_run = WholeRun(as_run, runs, SECONDS_BETWEEN_CHECKPOINTS, report)
+    whole_run = WholeRun(as_run, runs, SECONDS_BETWEEN_CHECKPOINTS, report, watcher=watcher)
     if out is None:
         keepers = whole_run.advance(shared)
         samples = [rows for keeper in keepers for rows in keeper.samples]
@@ -106,6 +109,23 @@ def draw_texts(
         columns = sample_columns().empty_table().select(list(Draw._fields)).schema
         write_table(folder.path / "texts.parquet", [draw._asdict() for draw in draws], columns)
     return draws
+
+
+def refuse_seed_without_effect(settings: GenerateSettings, model: MaskedLM) -> None:
+    """Raise if the seed is not the default, and decides nothing in any of the texts."""
+    if settings.seed == GenerateSettings.seed:
+        return
+    decoder = settings.decoder
+    if decoder.is_random(sites=1):  # then all texts are, and none has to be read
+        return
+    if any(decoder.is_random(blanks) for blanks in blanks_of_texts(settings.run, model)):
+        return
+    raise InputError(
+        f"does nothing: with {argument_name('temperature', 0)} {decoder.name} draws no token, and"
+        " no order of these blanks",
+        argument="seed",
+        use="leave it out",
+    )
 
 
 def draws_of(rows: SweepRows, model: MaskedLM) -> list[tuple[int, Draw]]:

@@ -21,6 +21,7 @@ from torch import Tensor
 from unmask.sampling.chains.samples import SweepRows
 from unmask.sampling.chains.snapshot import COUNTS, DeviceSnapshot, OtherTerms, Snapshot
 from unmask.sampling.chains.starts import drawn_starts
+from unmask.sampling.chains.watching import Watcher
 from unmask.sampling.decoders.decoder import DecodeState, decoding
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, streams_of
@@ -84,10 +85,11 @@ class GroupRun(ABC):
         its beginning and after each.
         """
 
-    def sweep(self) -> None:
-        """Go on by one sweep."""
-        for _ in self.steps():
-            pass
+    def sweep(self, watcher: Watcher | None = None) -> None:
+        """Go on by one sweep; a watcher sees each step."""
+        for step in self.steps():
+            if watcher is not None:
+                watcher.stepped(self, step)
 
     @abstractmethod
     def scored(self) -> ChainState:
@@ -100,11 +102,21 @@ class GroupRun(ABC):
 
     def energies(self) -> Float[Tensor, " n"]:
         """Their energies; passes that only this needs are counted apart, as scoring passes."""
+        energies, spent = self._energies_and_passes()
+        self.scoring_passes += int(spent.sum())
+        return energies
+
+    def watched_energies(self) -> Float[Tensor, " n"]:
+        """Their energies for a watcher, whose passes are not those of the run: none is counted."""
+        energies, _ = self._energies_and_passes()
+        return energies
+
+    def _energies_and_passes(self) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
+        """The energies of the texts now, and the passes that only they took."""
         state = self.scored()
         # keep=False: the outputs of these passes are not cached.
         spent = state.complete(self.group.target, self.passes, keep=False)
-        self.scoring_passes += int(spent.sum())
-        return state.energy
+        return state.energy, spent
 
     def energies_of_samples(self) -> Float[Tensor, " n"] | None:
         """The energies that are kept with the samples; None if none are."""

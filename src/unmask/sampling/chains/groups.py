@@ -92,6 +92,13 @@ def group_runs(
     return runs
 
 
+def blanks_of_texts(settings: SampleSettings, model: MaskedLM) -> list[int]:
+    """How many blanks each of the templates has that chains take in turn."""
+    starts = [torch.tensor(model.words.encode(text)) for text in settings.start_texts]
+    templates = _templates(settings, model, starts)
+    return [template.count(model.mask_id) for template in templates]
+
+
 def _templates(
     settings: SampleSettings, model: MaskedLM, starts: Sequence[Int[Tensor, " _"]]
 ) -> list[tuple[int, ...]]:

@@ -57,6 +57,11 @@ class Ancestral(Decoder):
         """False at temperature 0, where the law is a point mass."""
         return self.token_temperature > 0
 
+    def is_random(self, sites: int) -> bool:
+        """At temperature 0 only if there is an order to draw."""
+        draws_order = self.order == "random" and sites > 1
+        return draws_order or super().is_random(sites)
+
     def steps(self, on: DecoderOnTarget) -> int:
         """One for each free position."""
         return on.target.sites

@@ -13,6 +13,7 @@ from annotated_types import Interval
 
 from unmask.common.lazy import torch
 from unmask.common.methods.method import Method, method
+from unmask.common.methods.own_code import is_ours
 from unmask.common.methods.registry import Elsewhere, Registry
 from unmask.sampling.kernels.state import refuse_nan
 from unmask.sampling.own_steps import decoder_step, refuse_blanks
@@ -167,6 +168,14 @@ class Decoder(Method, ABC, registry=DECODERS):
         the random order, if there is one.
         """
         return False
+
+    def is_random(self, sites: int) -> bool:
+        """Whether random numbers decide anything in texts of `sites` blanks: tokens, or an order.
+
+        At temperature 0 no token is drawn. A decoder whose order is random says so here. A user's
+        own class may draw anything.
+        """
+        return self.token_temperature > 0 or not is_ours(type(self))
 
     def conditionals_at_once(self, sites: int) -> int:
         """Conditionals of one text of `sites` free tokens that are drawn from at once."""

@@ -37,6 +37,11 @@ class RandomSets(RevealingInSteps):
     step_passes = "`passes` per text"
     chooses = "blanks in a random order that the seed draws, equal numbers per pass"
 
+    def is_random(self, sites: int) -> bool:
+        """At temperature 0 only if there are several sets to draw."""
+        sets = min(sites, self.passes)
+        return sets > 1 or super().is_random(sites)
+
     def init(self, on: DecoderOnTarget, n: int, rng: Randomness) -> DecodeState:
         """n blank texts and their orders."""
         state = DecodeState.blank(on.target, n)
