@@ -7,6 +7,7 @@ from transformers import AutoTokenizer, BertForMaskedLM
 
 import unmask
 from support.command_runner import refused
+from unmask.common.border.options import options
 from unmask.common.errors import InputError
 from unmask.joints import pair_information
 from unmask.verbs.dependence import dependence
@@ -62,6 +63,32 @@ def test_what_is_refused(tiny, text, options, message):
         dependence(text, tiny, **options)
 
 
+@pytest.mark.parametrize("candidates", [3, 12])
+def test_of_two_positions_there_are_no_others(tiny, candidates):
+    """Whatever would stand there, the numbers are the same: so it is refused."""
+    numbers = {}
+    for others in ("masked", "text"):
+        for positions in ([2, 4], [2, 4, 6]):
+            cloze = tiny.cloze("the cat sat on the mat", positions=positions)
+            found = pair_information.pair_matrix(tiny, cloze, candidates, others)
+            numbers[others, len(positions)] = found
+    masked, text = numbers["masked", 2], numbers["text", 2]
+    assert torch.equal(masked.information, text.information)
+    assert torch.equal(masked.mass, text.mass)
+    masked, text = numbers["masked", 3], numbers["text", 3]
+    assert not torch.allclose(masked.information, text.information, atol=1e-6)
+    for text, given in (
+        ("the cat", {"others": "text"}),
+        ("the cat sat on", {"others": "masked", "positions": [1, 3]}),
+        ("the [MASK] [MASK] on", {"others": "masked"}),
+        (["the cat", "a mat"], {"others": "masked"}),
+    ):
+        with pytest.raises(InputError, match="^others does nothing with two positions"):
+            dependence(text, tiny, **given)
+    pair, three = dependence(["the cat", "the cat sat"], tiny, others="masked")
+    assert (pair.others, three.others) == ("masked", "masked")
+
+
 def test_positions_are_counted_from_1_without_special_tokens(tiny, tiny_folder):
     """Of a model without start and end tokens, token 1 has index 0."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
@@ -92,6 +119,22 @@ def test_pairs_come_as_they_are_measured(tiny, monkeypatch):
     for i, j, value in parts[0].pairs():
         assert value == float(whole.matrix[i, j])
     assert parts[-1].to_dict() == whole.to_dict()
+
+
+def test_look_gets_the_joint_of_every_pair(tiny):
+    """It is a function, which the command line does not have."""
+    joints = {}
+
+    def look(i, j, joint):
+        joints[i, j] = joint
+
+    whole = dependence("the cat sat on", tiny, look=look)
+    assert sorted(joints) == sorted((i, j) for i, j, _ in whole.pairs())
+    for (i, j), joint in joints.items():
+        assert joint.mutual_information() == pytest.approx(float(whole.matrix[i, j]), abs=1e-12)
+    with pytest.raises(InputError, match="give a function"):
+        dependence("the cat sat on", tiny, look="joints")
+    assert "look" not in [option.name for option in options(dependence)]
 
 
 def test_what_a_person_sees(tiny):

@@ -11,6 +11,7 @@ import unmask
 from support.command_runner import invoke
 from support.constructions import NAMES
 from unmask.common.errors import InputError
+from unmask.verbs.filling_from_table import filling_given
 
 TWO = "the [MASK] sat on the [MASK] ."
 
@@ -205,3 +206,39 @@ def test_a_first_look_has_fewer_candidates_and_the_answer_stays(english):
         unmask.fill(text, english, partial=looks.append, **no_look)
     unmask.fill("A [MASK].", english, partial=looks.append)
     assert len(looks) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"construction": "mrf"}, {"candidates": 4}, {"top": 2}])
+@pytest.mark.parametrize("whole", [False, True])
+def test_another_word_given_is_the_answer_of_fill_without_a_pass(tiny, monkeypatch, options, whole):
+    """Of a filling with and without a word given, and back to none."""
+    text = "the [MASK] sat on the [MASK] ."
+    if whole:
+        text = "the cat sat on the mat ."
+        options = {**options, "positions": [2, 6]}
+    words = [one.tokens[0] for one in unmask.fill(text, tiny, **options).completions]
+    expected = [unmask.fill(text, tiny, given={1: word}, **options) for word in words[:3]]
+    filling = unmask.fill(text, tiny, **options)
+    free = filling.to_dict()
+
+    def no_pass(*_args, **_options):
+        raise AssertionError("a pass of the model")
+
+    monkeypatch.setattr(type(tiny), "logits", no_pass)
+    for known in expected:
+        (word,) = known.given.values()
+        filling = filling_given(filling, {1: word})
+        assert filling.to_dict() == known.to_dict()
+        assert filling.view() == known.view()
+    assert filling_given(filling, {}).to_dict() == free
+
+
+def test_a_bad_word_given_later_is_refused_as_by_fill(tiny):
+    text = "the [MASK] sat on the [MASK] ."
+    filling = unmask.fill(text, tiny)
+    for given in ({3: "cat"}, {1: " "}, {1: "cat", 2: "mat"}):
+        with pytest.raises(InputError) as at_once:
+            unmask.fill(text, tiny, given=given)
+        with pytest.raises(InputError) as later:
+            filling_given(filling, given)
+        assert str(later.value) == str(at_once.value)

@@ -253,8 +253,8 @@ class Comparison(Result):
 
         head = "completion"
         columns = [Column(head, text=True, least=len(head))]
-        columns += [Column(heading_of(name), short_percent) for name in self.joints]
-        columns.append(Column("all\nord.", short_percent))
+        heads = [*map(heading_of, self.joints), "all\nord."]
+        columns += [Column(one, short_percent, stored=_in_percent) for one in heads]
         rows: list[list[object]] = []
         for one in self.completions:
             mark = GOLD_MARK if one.is_gold else ""
@@ -495,6 +495,10 @@ def compare(
         )
         yield comparison
         save_figure(comparison.figure, path)
+
+
+def _in_percent(log_prob: float) -> float:
+    return 100 * exp(log_prob)
 
 
 def _ranked_by(rank_by: str | None, names: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, cast
 from annotated_types import Interval
 
 from unmask.common.border.calls import checked
-from unmask.common.border.marks import Written
+from unmask.common.border.marks import ShownType, Written
 from unmask.common.cloze import Cloze, Others, whole_text
 from unmask.common.counting import Places
 from unmask.common.errors import InputError, argument_name
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from unmask.common.figures import Figure
     from unmask.joints.pair_information import Look, PairMatrix
     from unmask.models.masked_lm import MaskedLM
+else:  # the class of a joint would load torch
+    Look = Annotated[Callable, ShownType("Callable[[int, int, Joint], None]")]
 
 USUAL_PASSES = 6000
 """The default number of candidates takes about this many passes for all pairs together. It is
@@ -275,6 +277,7 @@ def dependence(
     force: Force = False,
     progress: Progress | None = None,
     partial: Callable[[Dependence], None] | None = None,
+    look: Look | None = None,
 ) -> Iterator[Dependence]:
     """Measure how much blanks, or tokens, depend on each other: the mutual information of every
     pair.
@@ -288,11 +291,14 @@ def dependence(
         construction: How the joint of each pair is derived: a construction of `fill` [default:
             pseudo_gibbs].
         others: What stands at the other positions while a pair is measured: masked, or the text
-            itself (text) [default: masked for blanks, text for a whole text].
+            itself (text); of two positions there are no others [default: masked for blanks, text
+            for a whole text].
         candidates: Tokens to consider at each position, two or more [default: 32 to 256, by how
             many positions].
         figure: Draw the matrix as a heat map to this file (png, pdf, svg).
         partial: Called with the pairs of a text that are measured so far.
+        look: Called with each pair that is measured, as two places in `positions` (the first is
+            0), and the joint that its number is of.
 
     Returns:
         A `Dependence`; of a list of texts, or of a file, a list of them.
@@ -313,6 +319,7 @@ def dependence(
         force=force,
         progress=progress,
         partial=partial,
+        look=look,
     )
     for answer in answers:
         yield answer  # the caller has it before the figure is drawn
@@ -384,6 +391,8 @@ def dependences(
         )
 
     questions = for_each(texts, question_of)
+    if others is not None:
+        _refuse_others_without_effect(questions)
     look_at_first(lm, (whole_text(question.cloze) for question in questions))
     # One text reports its passes, several report how many texts are done.
     report_passes = progress if len(texts) == 1 else None
@@ -509,6 +518,16 @@ def _others_of(cloze: Cloze, others: Others | None) -> Others:
     if others is not None:
         return others
     return "masked" if _is_blanked(cloze) else "text"
+
+
+def _refuse_others_without_effect(questions: Sequence[_Question]) -> None:
+    """Raise if every text has two positions: while these are measured, no other one is blanked."""
+    if all(len(question.cloze.block) == 2 for question in questions):
+        raise InputError(
+            "does nothing with two positions, beside which no other is measured",
+            argument="others",
+            use="leave it out",
+        )
 
 
 def _candidate_count(sites: int, n_allowed: int, asked: int | None, has_alphabet: bool) -> int:

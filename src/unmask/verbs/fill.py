@@ -193,6 +193,7 @@ class Filling(Result):
                   the same tables; None by a search
     search        what a search found; None over candidates
     cloze         over candidates: the text as token ids, and where its blanks are
+    request       over candidates: the arguments of the call, without the text
 
     >>> filling = unmask.fill("The [MASK] [MASK] at the casino.", candidates=32)
     >>> filling.joint.shape, len(filling.completions), filling.search
@@ -234,6 +235,7 @@ class Filling(Result):
     table: tuple[Joint, Joint] | None = None
     search: FoundBySearch | None = None
     cloze: Cloze | None = None
+    request: FillRequest | None = None
 
     @property
     def joint(self) -> Joint:
@@ -318,9 +320,12 @@ class Filling(Result):
 
         shows_product = self.table is not None and self.joint.sites > 1
         shows_error = self.search is not None and not self.search.exact
-        columns = [Column("probability", percent), Column("nats", in_form(".2f"))]
+        columns = [
+            Column("probability", percent, stored=exp),
+            Column("nats", in_form(".2f")),
+        ]
         if shows_product:
-            columns.append(Column("product", percent))
+            columns.append(Column("product", percent, stored=exp))
         if shows_error:
             columns.append(Column("error", in_form(".2f")))
         columns.append(Column("completion", text=True))
@@ -343,7 +348,7 @@ class Filling(Result):
 
     def _table_of_answers(self) -> Table:
         columns = [
-            Column("probability", percent),
+            Column("probability", percent, stored=exp),
             Column("nats", in_form(".2f")),
             Column("rank", _rank_in_words),
             Column("odds", _odds_in_words),

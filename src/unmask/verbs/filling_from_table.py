@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -25,16 +25,40 @@ def filling_from_table(request: FillRequest, text: TabledText, tables: Tables) -
     rule = request.construction or named(DEFAULT)
     joint = derived(tables, rule)
     product = derived(tables, named(INDEPENDENT))
+    return _filling_of_joint(request, text, joint, product, construction=rule.name)
+
+
+def filling_given(filling: Filling, words: Mapping[int, str]) -> Filling:
+    """The answer to the same request with these words given, by blank, and no others.
+
+    It is the answer of `fill`, without a pass of the model: the joint is the same.
+    """
+    joint, product = filling.joint, filling.product
+    if filling.request is None:
+        raise TypeError("this filling was not made by `fill`: it has no request")
+    named_words = replace(filling.request.words, given=dict(words))
+    request = replace(filling.request, words=named_words)
+    text = request.read(filling.text)
+    if not isinstance(text, TabledText):
+        raise TypeError("the filling has a table, and its text has none")
+    return _filling_of_joint(request, text, joint, product, construction=filling.construction)
+
+
+def _filling_of_joint(
+    request: FillRequest, text: TabledText, joint: Joint, product: Joint, construction: str
+) -> Filling:
+    """The answer under a joint and that of independent blanks, both over the same tables."""
     filling = Filling(
         text=text.text,
         model=request.model,
-        construction=rule.name,
+        construction=construction,
         top=request.top,
         completions=(),
         given=dict(request.words.given) or None,
         alphabet=request.letters is not None,
         table=(joint, product),
         cloze=text.cloze,
+        request=request,
     )
     given = text.constraints.given_ids
     log_given = log_mass_of(joint, given)
@@ -46,7 +70,7 @@ def filling_from_table(request: FillRequest, text: TabledText, tables: Tables) -
     fillings = _TableFillings(
         model=request.model,
         cloze=text.cloze,
-        kept=KeptFillings(joint, kept_candidates(allowed, tables.candidates)),
+        kept=KeptFillings(joint, kept_candidates(allowed, joint.tables.candidates)),
         product=product,
         log_given=log_given,
         log_product_given=log_product_given,

@@ -367,7 +367,7 @@ def score(
     sink: Annotated[Sink | None, Only(without=("out",))] = None,
     progress: Progress | None = None,
 ) -> Scores:
-    """Score sentences: pseudo-likelihoods, chain rules over orders, energies.
+    """Score texts: pseudo-likelihoods, chain rules over orders, energies.
 
     With out, rows are kept in that folder as they come, the same call continues after an
     interrupt, and at the end there is scores.jsonl, scores.csv or scores.parquet (format).
