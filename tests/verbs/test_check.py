@@ -4,6 +4,7 @@ model and on wrong ones.
 
 import json
 import shutil
+import warnings
 from dataclasses import replace
 from math import inf, log
 
@@ -110,7 +111,9 @@ def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(
         english, data=["Ω Ψ Ж cat", "Ω Ψ dog", *["x" * 1000 + " the"] * 2, "a\x07b"]
     ).concerns
     assert any("are unknown" in told for told in odd)
-    assert any("cannot be read, the first because" in told for told in odd)
+    assert any(told.startswith("1 text cannot be read: the text has") for told in odd)
+    two = unmask.check(english, data=["the cat sat", "a\x07b", "b\x07c"]).concerns
+    assert any(told.startswith("2 texts cannot be read, the first because") for told in two)
     from transformers import BertConfig, BertForMaskedLM
 
     folder = shutil.copytree(tiny_folder, tmp_path / "flat")
@@ -129,6 +132,25 @@ def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(
     ((note,),) = [[row["found"] for row in unmask.check(folder).rows if row["item"] == "noted"]]
     assert "cls.species.weight" in note
     assert unmask.check(folder).notes == (note,)
+
+
+def test_warnings_of_others_are_shown_and_those_of_loading_are_noted_once(english, copied):
+    from safetensors.torch import load_file, save_file
+
+    extra = load_file(copied / "model.safetensors") | {"cls.species.weight": torch.ones(2, 16)}
+    save_file(extra, copied / "model.safetensors", metadata={"format": "pt"})
+
+    def two_models_of_one_folder():
+        warnings.warn("an old name", FutureWarning, stacklevel=1)
+        unmask.load(copied, dtype="float64")
+        return unmask.load(copied)
+
+    with pytest.warns(FutureWarning, match="^an old name$") as shown:
+        checked = unmask.check(two_models_of_one_folder)
+    assert [str(warning.message) for warning in shown] == ["an old name"]
+    assert checked.concerns == ()
+    (note,) = checked.notes
+    assert "cls.species.weight" in note
 
 
 def test_a_tokenizer_above_is_in_doubt_until_texts_show_that_it_is_the_model_s(copied):

@@ -63,11 +63,16 @@ def test_what_a_person_sees(texts):
     kept = frame["pairs"] >= 100  # of fewer pairs, those of near distances are taken in
     assert ratios[kept].tolist() == pytest.approx(frame["ratio"][kept].tolist(), rel=1e-3)
     by_hand = Profile((0.5, 0.25), "", 9)
-    assert by_hand.summary() == "dependence of two blanks by distance, 9 texts; nats"
+    assert by_hand.summary() == (
+        "dependence of two blanks by distance, 9 texts; information and entropy in nats"
+    )
     assert by_hand.tables()[0].shown() == [
         ["1", "-", "-", "0.500", "-"],
         ["2", "-", "-", "0.250", "-"],
     ]
+    single = Profile((0.5,), "", 1, {"mass_of_candidates": 0.25})
+    assert single.summary().startswith("dependence of two blanks by distance, 1 text; ")
+    assert single.tables()[0].notes == ["1 distance in all"]
     long = Profile(tuple(1 / d for d in range(1, 70)), "", 9)
     assert [row[0] for row in long.tables()[0].rows] == [*range(1, 9), 16, 32, 64]
 
@@ -81,8 +86,11 @@ def test_usual_candidates_and_limit(texts):
 
 def test_what_is_refused(texts, tmp_path):
     for message, options in {
-        "has no text of two known tokens": {"data": ["  ", "a"]},
-        "fewer than 20 pairs of hidden neighbours": {"data": texts[:2]},
+        r"no text has two known tokens \(2 texts given\): give texts": {"data": ["  ", "a"]},
+        r"no text has two known tokens \(1 text given\): give texts": {"data": ["a"]},
+        r"fewer than 20 pairs of hidden neighbours in 2 texts \(2 texts given\): give more": {
+            "data": texts[:2]
+        },
         "candidates 1 is out of range: .* equal to 2": {"data": texts, "candidates": 1},
         "limit 0 is out of range": {"data": texts, "limit": 0},
         "profile: missing a required argument: 'data': give data": {},
@@ -98,6 +106,24 @@ def test_what_is_refused(texts, tmp_path):
     (tmp_path / "texts.txt").write_text("a text\n")
     with pytest.raises(InputError, match="is read by this very command"):
         unmask.profile(Path(tmp_path / "texts.txt"), save=tmp_path / "texts.txt")
+
+
+@pytest.mark.parametrize(
+    ("measurement", "said"),
+    [
+        ({"pairs": [30]}, "does not have one number for each distance in 'pairs'"),
+        ({"information": 0.5}, "does not have one number for each distance in 'information'"),
+        ([0.5], r"the measurement of profile '.*' is \[0.5\], not an object"),
+    ],
+)
+def test_a_file_with_a_measurement_of_another_form_is_refused(tmp_path, measurement, said):
+    file = tmp_path / "profile.json"
+    stored = {"by_distance": [0.5, 0.25], "fingerprint": "", "n_texts": 9}
+    file.write_text(json.dumps(stored))
+    assert Profile.load(file).rows[1]["pairs"] is None
+    file.write_text(json.dumps({**stored, "measurement": measurement}))
+    with pytest.raises(InputError, match=f"{said}: measure one"):
+        Profile.load(file)
 
 
 def test_the_command_names_its_own_options():

@@ -63,10 +63,15 @@ def file_name(text: str) -> str | None:
     """In words, in which way a text is the name of a file, or looks like one; None if it does
     neither.
     """
-    is_only_dots = not text.strip(".")  # "." and ".." are folders, and "..." is a text
-    if not is_only_dots and os.path.exists(os.path.expanduser(text)):
+    if names_a_file(text):
         return IS_NAMED
     return LOOKS_SO if looks_like_a_file(text) else None
+
+
+def names_a_file(text: str) -> bool:
+    """Whether there is a file or a folder of this name; a text of dots alone is a text."""
+    is_only_dots = not text.strip(".")  # "." and ".." are folders, and "..." is a text
+    return not is_only_dots and os.path.exists(os.path.expanduser(text))
 
 
 def looks_like_a_file(text: str) -> bool:

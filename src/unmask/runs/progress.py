@@ -23,8 +23,8 @@ class Progress(Protocol):
 class Enough(Exception):
     """Raised by a model that gives no more passes, because its user wants what there is.
 
-    A search of fillings, scores, dependence and mutants then return what they have; other work
-    passes it on.
+    A search of fillings, scores, dependence, mutants and chains in memory then return what they
+    have; other work passes it on.
     """
 
 

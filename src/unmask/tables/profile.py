@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 FILE = "dependence_profile.json"  # in the model's folder
 KEYS = ("by_distance", "fingerprint", "n_texts")  # that a profile's file must have
+LISTS = ("information", "smaller_entropy", "pairs")  # of a measurement: a number per distance
 MEASURE = "measure one (unmask profile)"
 USUAL_CANDIDATES = 16  # tokens that are put at a site when a profile is measured
 LARGEST = 1e3  # value of f that a file may hold
@@ -75,8 +76,34 @@ class DependenceProfile:
             n_texts=checks.whole(
                 f"the number of texts of {name}", stored["n_texts"], 1, MOST_TEXTS
             ),
-            measurement=dict(stored.get("measurement") or {}),
+            measurement=cls._measurement(stored, name, len(values)),
         )
+
+    @staticmethod
+    def _measurement(stored: Mapping[str, Any], name: str, distances: int) -> dict[str, Any]:
+        """How a profile was measured; empty if its file does not say.
+
+        name        what messages call the profile
+        distances   how many it has
+        """
+        measurement = stored.get("measurement")
+        if measurement is None:
+            return {}
+        if not isinstance(measurement, Mapping):
+            raise InputError(
+                f"the measurement of {name} is {checks.shown(measurement)}, not an object",
+                use=MEASURE,
+            )
+        for key in LISTS:
+            numbers = measurement.get(key)
+            if numbers is None:
+                continue
+            is_list = isinstance(numbers, list | tuple)
+            if not is_list or len(numbers) != distances:
+                raise InputError(
+                    f"{name} does not have one number for each distance in {key!r}", use=MEASURE
+                )
+        return dict(measurement)
 
     @classmethod
     def of(cls, model: ConditionalModel) -> Self | None:

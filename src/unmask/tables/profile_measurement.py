@@ -30,6 +30,7 @@ from torch import Tensor
 from unmask import __version__
 from unmask.common.batches import of_one_key
 from unmask.common.errors import InputError
+from unmask.common.formats import how_many
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.progress import Progress
@@ -110,8 +111,9 @@ def profile_of(
     neighbours = pairs[1]
     if neighbours < FEWEST_PAIRS:
         raise InputError(
-            f"{len(rows):,} texts of {name} have fewer than {FEWEST_PAIRS} pairs of hidden"
-            " neighbours: give more"
+            f"fewer than {FEWEST_PAIRS} pairs of hidden neighbours in"
+            f" {how_many(len(rows), 'text')} ({name})",
+            use="give more texts",
         )
     information, entropy, pairs = sums.totals[:, 1 : sums.longest + 1]
     at_least_one = pairs.clamp(min=1)

@@ -1,12 +1,20 @@
-"""The verb `check`: the facts of a model as it was read, and what looks wrong."""
+"""The verb `check`: the facts of a model as it was read, and what looks wrong.
+
+A thing that looks wrong is a concern, in one sentence. Concerns come from three sources:
+
+1. The warnings of loading. Those of them that are no reason for concern are notes.
+2. The model itself: what it puts around a text, and its distribution with everything masked.
+3. The user's texts, if any are given: tokens of theirs are masked one at a time.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import Written
@@ -26,32 +34,40 @@ if TYPE_CHECKING:
 MUCH_SPECIAL = 0.1  # mean probability of special tokens that looks wrong
 MUCH_UNKNOWN = 0.02  # share of unknown tokens that looks wrong
 NEARLY_UNIFORM = 0.98  # of the entropy of a uniform distribution
-ERRORS = 2  # standard errors by which a share must lie above another
-MOSTLY = 0.5
-"""A model that is right more often is read right, even where one token is as frequent."""
+STANDARD_ERRORS = 2
+"""By so many the accuracy must lie above the share of the most frequent token."""
+GOOD_ACCURACY = 0.5
+"""A model with a higher accuracy does not look wrong, even if one token has a higher share."""
 EXAMPLES = 8  # regular tokens that are named
 SIZES = {"num_hidden_layers": "layers", "hidden_size": "wide", "num_attention_heads": "heads"}
-"""Sizes of a network in its configuration, and in words."""
+"""Sizes of a network by their names in its configuration, and in words."""
 
 
 @dataclass(frozen=True, repr=False)
 class Check(Result):
     """A model as it was understood, and `concerns`: what looks wrong; empty if nothing does.
 
-    model, architecture, network   its name or folder; its kind and shape; the class that
-                                   computes it
-    n_parameters, dtype, device    how many it has; the number format that it runs in, and where
-    tokenizer, cased, n_tokens     the kind of its tokens; whether upper and lower case differ;
-                                   how many it knows
-    n_regular, examples, special   how many tokens can stand in a text; eight of them; the
-                                   others that have names
-    mask, mask_id, around          the mask token; its number; the tokens put before and after a
-                                   text
-    n_outputs, n_unused            logits per position; those that are not tokens
-    longest                        the most tokens of a text, those around it included; None if
-                                   there is no limit
-    notes                          what is left out, or lies elsewhere, and is right all the same
-    on_texts, concerns             figures on the user's texts, if any were given; what looks wrong
+    model          its name or folder
+    architecture   its kind and shape
+    network        the class that computes it
+    n_parameters   how many it has
+    dtype          the number format that it runs in
+    device         where it runs
+    tokenizer      the kind of its tokens
+    cased          whether upper and lower case differ
+    n_tokens       how many tokens it knows
+    n_regular      how many of them can stand in a text
+    examples       up to eight of these
+    special        the special tokens
+    mask           the mask token
+    mask_id        its number
+    around         the tokens put before a text, and those put after it
+    n_outputs      logits per position
+    n_unused       how many of them belong to no token
+    longest        the most tokens of a text, those around it included; None if there is no limit
+    notes          what was warned of at loading, and is right all the same
+    on_texts       figures on the user's texts; None if none were given
+    concerns       what looks wrong
 
     >>> facts = unmask.check()
     >>> facts.mask, facts.cased, facts.n_tokens
@@ -80,20 +96,17 @@ class Check(Result):
     on_texts: OnTexts | None
     concerns: tuple[str, ...]
 
-    HEADS: ClassVar[tuple[str, str]] = ("item", "found")
-
     @property
     def rows(self) -> list[dict[str, str]]:
-        """What was found of each item, in words: the facts, and the figures on texts."""
-        item, found = self.HEADS
-        pairs = [*self._facts()]
-        pairs += [("noted", note) for note in self.notes]
+        """What was found of each item, in words: the facts, the notes, and the figures on texts."""
+        found = [*self._facts()]
+        found += [("noted", note) for note in self.notes]
         if self.on_texts is not None:
-            pairs += _figures(self.on_texts)
-        return [{item: name, found: text} for name, text in pairs]
+            found += _figures_in_words(self.on_texts)
+        return [{"item": item, "found": words} for item, words in found]
 
     def _facts(self) -> Iterator[tuple[str, str]]:
-        """The facts of the model, each with its name."""
+        """The facts of the model in words, each with its name."""
         yield "model", self.model
         yield "architecture", f"{self.architecture}; {self.n_parameters:,} parameters"
         yield "computed by", f"{self.network} in {self.dtype} on {self.device}"
@@ -104,7 +117,9 @@ class Check(Result):
         yield "regular tokens", f"{self.n_regular:,}, for example {' '.join(self.examples)}"
         unused = f"{self.n_unused:,} of them not tokens" if self.n_unused else "all tokens"
         yield "outputs", f"{self.n_outputs:,}, {unused}"
-        before, after = (" ".join(tokens) or "nothing" for tokens in self.around)
+        tokens_before, tokens_after = self.around
+        before = " ".join(tokens_before) or "nothing"
+        after = " ".join(tokens_after) or "nothing"
         yield "around a text", f"{before} before, {after} after"
         longest = "no limit"
         if self.longest is not None:
@@ -112,9 +127,9 @@ class Check(Result):
         yield "longest text", longest
 
     def tables(self) -> list[Table]:
-        """The facts of the model, and the figures on texts."""
+        """What was found of each item; the columns have no heads."""
         columns = [Column("", text=True), Column("", text=True)]
-        return [Table(columns, [list(row.values()) for row in self.rows])]
+        return [Table(columns, [[row["item"], row["found"]] for row in self.rows])]
 
     def verdict(self) -> list[str]:
         """What looks wrong, or that nothing does."""
@@ -126,17 +141,15 @@ class Check(Result):
         return ["nothing looks wrong"]
 
     def to_frame(self) -> pandas.DataFrame:
-        """The facts of the model, one row per item, and the concerns after them."""
+        """One row per item of `rows`, and after them a row for each concern."""
         from unmask.common.lazy import pandas
 
-        item, found = self.HEADS
         rows = [*self.rows]
-        rows += [{item: "looks wrong", found: concern} for concern in self.concerns]
+        rows += [{"item": "looks wrong", "found": concern} for concern in self.concerns]
         return pandas.DataFrame(rows)
 
     def __repr__(self) -> str:
-        item, found = self.HEADS
-        lines = [f"{row[item]:<16}{row[found]}" for row in self.rows]
+        lines = [f"{row['item']:<16}{row['found']}" for row in self.rows]
         return "\n".join([*lines, self.summary()])
 
 
@@ -150,7 +163,8 @@ def check(
     """Say what was understood of a model (tokenizer, mask, longest text) and what looks wrong.
 
     With data, one token at a time is masked in those texts: a model that is read wrong shows in
-    the accuracy.
+    the accuracy. A model that is loaded already is not read again, so what its loading warned of
+    is not among the concerns.
 
     Parameters:
         data: Texts of the kind it was trained on: one per line, or .fasta; - is standard input.
@@ -168,63 +182,111 @@ def check(
     from unmask.models.masked_lm import MaskedLM
     from unmask.models.weight_checks import LeftOut
 
-    texts = None if data is None else texts_of(data)  # first: texts that cannot be read cost least
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UnmaskWarning)
-        lm = model if isinstance(model, MaskedLM) else reload(model)
-    figures = None if texts is None else measure(lm, texts, progress)
-    doubts = list(concerns(lm, figures))
-    right: tuple[type[Warning], ...] = (LeftOut,)  # warnings that are no reason for concern
-    if figures is not None and not doubts:  # the texts show that the tokenizer is the model's
-        right = (LeftOut, TokenizerAbove)
-    notes = []
-    warned_of = []
-    for warning in caught:
-        if issubclass(warning.category, right):
-            notes.append(str(warning.message))
-        elif issubclass(warning.category, UnmaskWarning):
-            warned_of.append(str(warning.message))
-    return Check(
-        **_understood(lm),
-        notes=tuple(notes),
+    texts = None
+    if data is not None:  # before the model is loaded, which takes time
+        texts = texts_of(data)
+    with _caught_warnings() as caught:
+        if isinstance(model, MaskedLM):
+            lm = model
+        else:  # read again: a model that was loaded before has given its warnings then
+            lm = reload(model)
+    figures = None
+    if texts is not None:
+        figures = measure(lm, texts, progress)
+    doubts = [*concerns(lm, figures)]
+    harmless: tuple[type[Warning], ...] = (LeftOut,)
+    texts_look_right = figures is not None and not doubts
+    if texts_look_right:  # then the tokenizer that was found above the folder is the model's
+        harmless = (LeftOut, TokenizerAbove)
+    notes = [str(warning) for warning in caught if isinstance(warning, harmless)]
+    warned_of = [str(warning) for warning in caught if not isinstance(warning, harmless)]
+    return _checked(
+        lm,
+        notes=_each_once(notes),
         on_texts=figures,
-        concerns=tuple(dict.fromkeys([*warned_of, *doubts])),  # each once
+        concerns=_each_once([*warned_of, *doubts]),
     )
 
 
-def _understood(model: MaskedLM) -> dict[str, Any]:
-    """The facts of a model, by the fields of `Check`."""
+@contextmanager
+def _caught_warnings() -> Iterator[list[UnmaskWarning]]:
+    """The warnings of this project that come in the block, and are not shown; those of other
+    libraries are shown as always.
+    """
+    caught: list[UnmaskWarning] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UnmaskWarning)
+        show_as_always = warnings.showwarning
+
+        def show(message: Warning | str, *where: Any, **more: Any) -> None:
+            """Called by Python for each warning."""
+            if isinstance(message, UnmaskWarning):
+                caught.append(message)
+            else:
+                show_as_always(message, *where, **more)
+
+        warnings.showwarning = show
+        yield caught
+
+
+def _each_once(sentences: Sequence[str]) -> tuple[str, ...]:
+    """The sentences in their order, without repetitions."""
+    return tuple(dict.fromkeys(sentences))
+
+
+def _checked(
+    model: MaskedLM,
+    notes: tuple[str, ...],
+    on_texts: OnTexts | None,
+    concerns: tuple[str, ...],
+) -> Check:
+    """The facts of a model, with what was found besides."""
     words = model.words
+    before, after = words.around()
+    examples = _evenly_spaced(model.regular_ids, EXAMPLES)
+    return Check(
+        model=model.name,
+        architecture=_architecture(model),
+        network=_network_in_words(model),
+        n_parameters=sum(weight.numel() for weight in model.network.parameters()),
+        dtype=str(model.dtype).removeprefix("torch."),
+        device=str(model.device),
+        tokenizer=words.kind,
+        cased=words.cased,
+        n_tokens=words.size,
+        n_regular=len(model.regular_ids),
+        examples=tuple(words.token(i).strip() for i in examples),
+        special=words.special_tokens,
+        mask=words.mask_token,
+        mask_id=model.mask_id,
+        around=(tuple(words.tokens(before)), tuple(words.tokens(after))),
+        n_outputs=model.vocab_size,
+        n_unused=len(words.nameless),
+        longest=model.max_length,
+        notes=notes,
+        on_texts=on_texts,
+        concerns=concerns,
+    )
+
+
+def _evenly_spaced(ids: Sequence[int], most: int) -> Sequence[int]:
+    """Up to `most` of the ids, from all over the vocabulary."""
+    step = max(1, len(ids) // most)
+    first = step // 2
+    spaced = ids[first::step]
+    return spaced[:most]
+
+
+def _architecture(model: MaskedLM) -> str:
+    """The kind of a network, and the sizes that its configuration states."""
     config = model.network.config
     kind = str(getattr(config, "model_type", type(model.network).__name__))
-    shape = [
-        f"{getattr(config, name)} {in_words}"
-        for name, in_words in SIZES.items()
-        if getattr(config, name, None) is not None
-    ]
-    before, after = words.around()
-    step = max(1, len(model.regular_ids) // EXAMPLES)
-    examples = model.regular_ids[step // 2 :: step][:EXAMPLES]  # from all over the vocabulary
-    return {
-        "model": model.name,
-        "architecture": ", ".join([kind, *shape]),
-        "network": _network_in_words(model),
-        "n_parameters": sum(weight.numel() for weight in model.network.parameters()),
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "device": str(model.device),
-        "tokenizer": words.kind,
-        "cased": words.cased,
-        "n_tokens": words.size,
-        "n_regular": len(model.regular_ids),
-        "examples": tuple(words.token(i).strip() for i in examples),
-        "special": words.special_tokens,
-        "mask": words.mask_token,
-        "mask_id": model.mask_id,
-        "around": (tuple(words.tokens(before)), tuple(words.tokens(after))),
-        "n_outputs": model.vocab_size,
-        "n_unused": len(words.nameless),
-        "longest": model.max_length,
-    }
+    parts = [kind]
+    for name, in_words in SIZES.items():
+        size = getattr(config, name, None)
+        if size is not None:
+            parts.append(f"{size} {in_words}")
+    return ", ".join(parts)
 
 
 def _network_in_words(model: MaskedLM) -> str:
@@ -239,17 +301,25 @@ def _network_in_words(model: MaskedLM) -> str:
     return f"transformers' {type(model.network).__name__}"
 
 
-def _figures(figures: OnTexts) -> list[tuple[str, str]]:
+def _figures_in_words(figures: OnTexts) -> list[tuple[str, str]]:
     """The figures on texts in words, each with its name."""
-    read = f"{figures.n_texts:,} read, {figures.n_refused:,} refused, {figures.n_too_long:,}"
-    right = f"{figures.accuracy:.1%} of {figures.n_positions:,}"
-    always = f"always {figures.frequent_token!r}: {figures.frequent:.1%}"
-    nats = f"{figures.nats:.3f} nats, uniform {figures.uniform:.3f}"
+    texts = (
+        f"{figures.n_texts:,} read, {figures.n_refused:,} refused,"
+        f" {figures.n_too_long:,} too long; {figures.n_tokens:,} tokens"
+    )
+    accuracy = (
+        f"{figures.accuracy:.1%} of {figures.n_positions:,};"
+        f" always {figures.frequent_token!r}: {figures.frequent:.1%}"
+    )
+    surprisal = (
+        f"{figures.nats:.3f} nats, uniform {figures.uniform:.3f};"
+        f" special tokens get {figures.special_mass:.2%}"
+    )
     return [
-        ("texts", f"{read} too long; {figures.n_tokens:,} tokens"),
+        ("texts", texts),
         ("unknown tokens", f"{figures.unknown:.2%}"),
-        ("masked accuracy", f"{right}; {always}"),
-        ("masked token", f"{nats}; special tokens get {figures.special_mass:.2%}"),
+        ("masked accuracy", accuracy),
+        ("masked token", surprisal),
     ]
 
 
@@ -277,7 +347,9 @@ def _concerns_on_texts(figures: OnTexts) -> Iterator[str]:
     """One sentence for each thing that looks wrong on the user's texts."""
     from unmask.models.first_look import worse_than_uniform
 
-    if figures.n_refused:
+    if figures.n_refused == 1:
+        yield f"1 text cannot be read: {figures.why}"
+    elif figures.n_refused > 1:
         yield f"{figures.n_refused:,} texts cannot be read, the first because {figures.why}"
     if figures.unknown > MUCH_UNKNOWN:
         share = f"{figures.unknown:.1%} of the tokens are unknown"
@@ -293,9 +365,9 @@ def _concerns_on_texts(figures: OnTexts) -> Iterator[str]:
     )
     if worse is not None:
         yield worse
-    variance = figures.frequent * (1 - figures.frequent) / max(1, figures.n_positions)
-    chance = figures.frequent + ERRORS * sqrt(variance)
-    if figures.accuracy <= min(chance, MOSTLY):
+    variance = figures.frequent * (1 - figures.frequent) / figures.n_positions
+    to_beat = figures.frequent + STANDARD_ERRORS * sqrt(variance)
+    if figures.accuracy <= to_beat and figures.accuracy <= GOOD_ACCURACY:
         yield (
             f"it is right in {figures.accuracy:.1%} of the cases, and always saying"
             f" {figures.frequent_token!r} would be in {figures.frequent:.1%}: check the tokenizer,"

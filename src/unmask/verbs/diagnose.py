@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from math import isnan
+from math import floor, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
@@ -12,7 +12,7 @@ import unmask
 from unmask.common.border.calls import checked
 from unmask.common.border.marks import ShownType, Written
 from unmask.common.errors import InputError
-from unmask.common.formats import count, in_form, number, share
+from unmask.common.formats import count, how_many, in_form, number, share
 from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
 from unmask.sampling.chains.chain_samples import ChainSamples
@@ -26,21 +26,23 @@ from unmask.sampling.chains.chain_statistics import (
 )
 from unmask.verbs import Judge, PathLike
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a type checker sees what a user may give
     import pandas
 
     Run: TypeAlias = unmask.SampleRun | PathLike
     Runs: TypeAlias = Run | list[Run] | tuple[Run, ...]
-else:
+else:  # at run time `common.border` reads here how the argument is written
     Runs = Annotated[
         Any,
         ShownType("SampleRun | str | PathLike[str] | list[SampleRun | str | PathLike[str]]"),
         Written(metavar="FOLDER...", repeat=True),
     ]
 
-MUCH_STUTTER = 0.05  # Share of equal neighbours, beyond twice that of the starts
-MANY_AT_START = 0.05  # Share of samples that were taken before their chain had left its start
-IN_WORDS = {
+MUCH_STUTTER = 0.05  # share of equal neighbours, beyond twice that of the starts
+MANY_AT_START = 0.05  # share of samples that were taken before their chain had left its start
+MANY_ACCEPTED = 0.5  # share of steps
+FEW_CHANGE = 0.5  # share of what accepted steps redrew
+FUNCTIONALS = {
     "energy": "energy",
     "unchanged": "number of unchanged tokens",
     "stutter": "number of equal neighbours",
@@ -55,9 +57,10 @@ class Diagnosis(ChainStatistics, Result):
 
     Its numbers are those of its base class.
 
-    law     what distribution the chains leave as it is, in a sentence
-    judge   with `judge`, what a causal language model says of the texts: its name, and nats per
-            token of the last texts (`samples`) and of their `starts`; lower is better
+    law     which distribution the chains leave invariant, in a sentence
+    judge   how likely a causal language model finds the texts: its `name`, and its nats per token
+            for the last texts (`samples`) and for their `starts`, None where it can score none;
+            lower is better. None if no judge was given
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
     >>> run.diagnosis.verdict()[0].startswith("The chain leaves exp(-E / T) invariant")
@@ -68,7 +71,7 @@ class Diagnosis(ChainStatistics, Result):
     judge: dict[str, Any] | None = None
 
     KEYS: ClassVar[tuple[str, ...]] = (
-        *(one.name for one in fields(ChainStatistics)),
+        *[field.name for field in fields(ChainStatistics)],
         "verdict",
         "judge",
     )
@@ -83,8 +86,9 @@ class Diagnosis(ChainStatistics, Result):
 
     def about(self) -> list[str]:
         """How many draws and passes there are, and how often chains moved."""
+        passes = how_many(self.passes, "pass", "passes")
         parts = [
-            f"{self.chains} chains of {self.draws} draws, {self.passes:,} passes",
+            f"{_chains_and_draws(self)}, {passes}",
             f"{self.passes_per_step:,.2f} per step",
             f"accepted {self.acceptance:.1%}, changed {self.novelty:.1%}",
         ]
@@ -108,10 +112,9 @@ class Diagnosis(ChainStatistics, Result):
             name = f"{one.length}, {one.name}"
             sizes = [one.ess_bulk, one.ess_tail, one.ess_per_1000_passes]
             rows.append([name, one.mean, one.sd, one.r_hat, *sizes])
-        stutter = number(self.stutter, ".1%")
-        notes = [f"unique texts {self.unique:.1%}, equal neighbours {stutter}"]
+        notes = [f"unique texts {share(self.unique)}, equal neighbours {share(self.stutter)}"]
         if self.judge is not None:
-            notes.append(_in_words(self.judge))
+            notes.append(_judge_in_words(self.judge))
         return [Table(columns, rows, notes=notes)]
 
     def verdict(self) -> list[str]:
@@ -120,7 +123,7 @@ class Diagnosis(ChainStatistics, Result):
 
     def __repr__(self) -> str:
         found = " ".join(self.verdict())
-        return f"Diagnosis({self.kernel}, {self.chains} chains of {self.draws} draws: {found})"
+        return f"Diagnosis({self.kernel}, {_chains_and_draws(self)}: {found})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,8 +150,12 @@ class Diagnoses(Result):
     @property
     def named(self) -> list[dict[str, Any]]:
         """The JSON of each diagnosis, with the name of its `run`."""
-        pairs = zip(self.names, self.runs, strict=True)
+        pairs = self._with_names()
         return [{"run": name, **diagnosis.to_dict()} for name, diagnosis in pairs]
+
+    def _with_names(self) -> Iterator[tuple[str, Diagnosis]]:
+        """The name of each run, and its diagnosis."""
+        return zip(self.names, self.runs, strict=True)
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per run: how its chains moved, the largest R-hat and the smallest ESS of its
@@ -156,7 +163,7 @@ class Diagnoses(Result):
         """
         from unmask.common.lazy import pandas
 
-        pairs = zip(self.names, self.runs, strict=True)
+        pairs = self._with_names()
         return pandas.DataFrame([{"run": name, **diagnosis.row()} for name, diagnosis in pairs])
 
     def about(self) -> list[str]:
@@ -169,7 +176,7 @@ class Diagnoses(Result):
         """The functionals of a single run, or a row for each of several runs."""
         if len(self.runs) == 1:
             return self.runs[0].tables()
-        columns = {
+        columns = {  # by the keys of `Diagnosis.row`
             "passes": Column("passes", count),
             "acceptance": Column("accepted", share),
             "novelty": Column("changed", share),
@@ -178,12 +185,13 @@ class Diagnoses(Result):
             "ess_per_1000_passes": Column("ESS per\n1000 passes", in_form(",.2f")),
             "unique": Column("unique", share),
         }
-        if self.runs[0].judge is not None:
+        is_judged = self.runs[0].judge is not None  # then all are
+        if is_judged:
             columns["judge"] = Column("judge", in_form(".3f"))
         rows = []
-        for name, diagnosis in zip(self.names, self.runs, strict=True):
+        for name, diagnosis in self._with_names():
             numbers = diagnosis.row()
-            values = [numbers[column] for column in columns]
+            values = [numbers[key] for key in columns]
             rows.append([f"{name} ({diagnosis.kernel})", *values])
         return [Table([Column("run", text=True, least=16), *columns.values()], rows)]
 
@@ -191,7 +199,7 @@ class Diagnoses(Result):
         """The verdict on a single run, or on each of several, with its name."""
         if len(self.runs) == 1:
             return self.runs[0].verdict()
-        pairs = zip(self.names, self.runs, strict=True)
+        pairs = self._with_names()
         return [f"{name}: {' '.join(diagnosis.verdict())}" for name, diagnosis in pairs]
 
     def notices(self) -> list[str]:
@@ -200,8 +208,12 @@ class Diagnoses(Result):
         if not kept:
             return []
         if len(kept) == 1:
-            return [f"figures are in {kept[0] / 'figures'}"]
-        return ["the diagnosis of each run is in its folder, in diagnostics.json"]
+            where = str(kept[0])
+        elif len(kept) == len(self.folders):
+            where = "the folder of each run"
+        else:
+            where = "the folder of each run that has one"
+        return [f"diagnostics.json and figures/chains.png are in {where}"]
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -234,62 +246,74 @@ def diagnose(run: Runs, judge: Judge = None) -> Diagnoses:
     """
     from unmask.sampling.chains.judge import CausalJudge, judge_run
 
-    runs: list[Any] = list(run) if isinstance(run, list | tuple) else [run]
-    if not runs:
+    given_runs: list[Any] = [run]
+    if isinstance(run, list | tuple):
+        given_runs = [*run]
+    if not given_runs:
         raise InputError("is empty", argument="run", use="give the folder of a run, or several")
     sampled = []
-    for place, given in enumerate(runs, 1):
-        which = f"run {place} of {len(runs)}: " if len(runs) > 1 else ""
-        sampled.append(_loaded(given, which))
-    judged: list[dict[str, Any] | None] = [None] * len(sampled)
-    if judge is not None:
-        scores = CausalJudge(judge)
-        judged = [judge_run(scores, one) for one in sampled]
-    diagnoses = []
-    for one, of_judge in zip(sampled, judged, strict=True):
-        diagnosis = diagnosis_of(one, of_judge)
-        diagnoses.append(diagnosis)
-        if one.folder is not None:
-            write_diagnosis(one, one.folder, diagnosis)
+    for place, given in enumerate(given_runs, 1):
+        prefix = ""
+        if len(given_runs) > 1:
+            prefix = f"run {place} of {len(given_runs)}: "
+        sampled.append(_loaded(given, prefix))
+    # All runs are judged before the first diagnosis is written: the judge may refuse a text.
+    judged: Sequence[dict[str, Any] | None]
+    if judge is None:
+        judged = [None for _ in sampled]
+    else:
+        causal_judge = CausalJudge(judge)
+        judged = [judge_run(causal_judge, one) for one in sampled]
     names = []
-    for place, one in enumerate(sampled, 1):
-        name = f"run {place}" if one.folder is None else str(one.folder)
-        names.append(name)
-    return Diagnoses(names, diagnoses, [one.folder for one in sampled])
+    diagnoses = []
+    for place, (one, scores) in enumerate(zip(sampled, judged, strict=True), 1):
+        diagnosis = diagnosis_of(one, scores)
+        diagnoses.append(diagnosis)
+        if one.folder is None:
+            names.append(f"run {place}")
+        else:
+            names.append(str(one.folder))
+            write_diagnosis(one, one.folder, diagnosis)
+    folders = [one.folder for one in sampled]
+    return Diagnoses(names=names, runs=diagnoses, folders=folders)
 
 
 def diagnosis_of(run: ChainSamples, judge: dict[str, Any] | None = None) -> Diagnosis:
     """The diagnosis of a run.
 
-    judge   what a causal language model says of its texts
+    judge   how likely a causal language model finds its texts, as `judge_run` returns it
     """
     from unmask.sampling.chains.statistics import statistics_of
 
     kernel = run.settings.kernel
-    options = vars(kernel)  # the sentence names those that its kernel has
-    law = kernel.verdict.format_map({**options, "energy": run.settings.energy.name})
-    return Diagnosis(**vars(statistics_of(run)), law=law, judge=judge)
+    template = kernel.verdict  # it may name {energy} and the options of its kernel
+    law = template.format(**{**vars(kernel), "energy": run.settings.energy.name})
+    statistics = statistics_of(run)
+    values = {field.name: getattr(statistics, field.name) for field in fields(statistics)}
+    return Diagnosis(**values, law=law, judge=judge)
 
 
 def write_diagnosis(run: ChainSamples, folder: Path, diagnosis: Diagnosis) -> None:
     """Write diagnostics.json and figures/chains.png into the folder of a run."""
     from unmask.common.files import atomic_path, write_json
     from unmask.sampling.chains.figure import chain_figure
+    from unmask.verbs.sample import CHAINS_FIGURE
 
     write_json(folder / "diagnostics.json", diagnosis.to_dict())
-    with atomic_path(folder / "figures" / "chains.png") as temporary:
+    with atomic_path(folder / "figures" / CHAINS_FIGURE) as temporary:
         chain_figure(run).savefig(temporary, dpi=120, format="png")
 
 
-def _loaded(run: Any, which: str) -> ChainSamples:
-    """A run as `sample` returned it, or as its folder has it; an error begins with `which` run
-    it is.
+def _loaded(run: Any, prefix: str) -> ChainSamples:
+    """The run that `sample` returned, or that a folder holds.
+
+    prefix   the beginning of an error: which run it is, such as "run 2 of 3: ", or nothing
     """
     from unmask.sampling.chains.sample_folder import load_run
 
     if isinstance(run, unmask.Generation):
         raise InputError(
-            f"{which}the texts of a generation are independent: there is no chain to diagnose",
+            f"{prefix}the texts of a generation are independent: there is no chain to diagnose",
             use="read its law and log-probabilities, or generate with a judge",
         )
     if isinstance(run, ChainSamples):
@@ -297,49 +321,99 @@ def _loaded(run: Any, which: str) -> ChainSamples:
     try:
         return load_run(run)
     except InputError as error:
-        raise InputError(f"{which}{error.marked}") from None
+        raise InputError(f"{prefix}{error.marked}") from None
 
 
 # ---- sentences ----
 
 
-def _in_words(judge: dict[str, Any]) -> str:
-    """What a causal language model says of the texts."""
-    starts = ""
+def _chains_and_draws(diagnosis: ChainStatistics) -> str:
+    """How many chains there are, and of how many draws."""
+    chains = how_many(diagnosis.chains, "chain")
+    draws = how_many(diagnosis.draws, "draw")
+    return f"{chains} of {draws}"
+
+
+def _judge_in_words(judge: dict[str, Any]) -> str:
+    """How likely a causal language model finds the texts."""
+    of_starts = ""
     if judge["starts"] is not None:
-        starts = f", {number(judge['starts'])} for their starts"
-    texts = f"{number(judge['samples'])} nats per token for the last texts"
-    return f"judge {judge['name']}: {texts}{starts} (lower is better)"
+        of_starts = f", {number(judge['starts'])} for their starts"
+    of_texts = f"{number(judge['samples'])} nats per token for the last texts"
+    return f"judge {judge['name']}: {of_texts}{of_starts} (lower is better)"
+
+
+def _named(diagnosis: Diagnosis, functional: Functional) -> str:
+    """How a sentence names a functional: with the length of its texts, if there are several."""
+    name = FUNCTIONALS[functional.name]
+    if _has_several_lengths(diagnosis):
+        return f"{name} (texts of {functional.length} tokens)"
+    return name
+
+
+def _has_several_lengths(diagnosis: Diagnosis) -> bool:
+    lengths = {functional.length for functional in diagnosis.functionals}
+    return len(lengths) > 1
 
 
 def _mixing(diagnosis: Diagnosis) -> list[str]:
     """Whether the chains have mixed, as far as R-hat and ESS can tell."""
     if diagnosis.chains < 2 or diagnosis.draws < FEWEST_DRAWS:
         return [
-            f"{diagnosis.chains} chains of {diagnosis.draws} draws are too few to know whether they"
-            " mix: run 2 or more chains, with 4 or more draws each."
+            f"{_chains_and_draws(diagnosis)} cannot tell whether chains mix: run 2 or more chains,"
+            f" with {FEWEST_DRAWS} or more draws each."
         ]
-    varying = [f for f in diagnosis.functionals if not isnan(f.r_hat)]
+    varying = [f for f in diagnosis.functionals if f.sd > 0]
     if not varying:
-        return [
-            "No functional varies, so nothing can be said about mixing: the chains do not move."
-        ]
-    worst = max(varying, key=lambda f: f.r_hat)
-    r_hat = f"R-hat of the {IN_WORDS[worst.name]} is {worst.r_hat:.3f}"
+        sentence = "No functional varies, so nothing can be said about mixing"
+        if diagnosis.novelty == 0:
+            sentence += ": the chains do not move"
+        return [f"{sentence}."]
+    measured = [f for f in varying if not isnan(f.r_hat)]
+    unmeasured = [f for f in varying if isnan(f.r_hat)]
+    sentences = []
+    if measured:
+        sentences += _mixing_by_r_hat(diagnosis, measured)
+    if unmeasured:
+        sentences.append(_lengths_without_r_hat(unmeasured))
+    return sentences
+
+
+def _mixing_by_r_hat(diagnosis: Diagnosis, measured: Sequence[Functional]) -> list[str]:
+    """What the largest R-hat says of the chains, and the smallest ESS if R-hat allows one.
+
+    measured   the functionals that have an R-hat
+    """
+    worst = max(measured, key=lambda f: f.r_hat)
+    name = _named(diagnosis, worst)
     if worst.r_hat > NEARLY:
         return [
-            f"The chains have NOT mixed: {r_hat}, which should be below {MIXED}. Averages over"
-            " these samples still depend on the starts, and an effective sample size has no"
-            f" meaning where R-hat is above {NEARLY}: run longer, or use blocks."
+            f"The chains have NOT mixed: R-hat of the {name} is {worst.r_hat:.3f}, which should be"
+            f" below {MIXED}. Averages over these samples still depend on the starts, and an"
+            f" effective sample size has no meaning where R-hat is above {NEARLY}: run longer, or"
+            " use blocks."
         ]
-    if worst.r_hat > MIXED:
+    if worst.r_hat >= MIXED:
         sentence = (
-            f"The chains have nearly mixed: {r_hat}, which should be below {MIXED}. Run longer"
-            " before trusting averages."
+            f"The chains have nearly mixed: R-hat of the {name} is {worst.r_hat:.3f}, which should"
+            f" be below {MIXED}. Run longer before trusting averages."
         )
     else:
-        sentence = f"No sign that the chains have not mixed: {r_hat} or less."
-    return [sentence, *_few_independent_draws(diagnosis, varying)]
+        sentence = (
+            "No sign that the chains have not mixed: the largest R-hat, that of the"
+            f" {name}, is {worst.r_hat:.3f}."
+        )
+    return [sentence, *_few_independent_draws(diagnosis, measured)]
+
+
+def _lengths_without_r_hat(unmeasured: Sequence[Functional]) -> str:
+    """A sentence about the lengths of which there is a single chain."""
+    lengths = sorted({functional.length for functional in unmeasured})
+    listed = " and ".join(str(length) for length in lengths)
+    return (
+        f"Texts of {listed} tokens have no R-hat, which compares two or more chains of the same"
+        " length: run more chains."
+    )
 
 
 def _few_independent_draws(diagnosis: Diagnosis, varying: Sequence[Functional]) -> list[str]:
@@ -350,22 +424,29 @@ def _few_independent_draws(diagnosis: Diagnosis, varying: Sequence[Functional]) 
     smallest = min(sized, key=lambda f: f.ess_bulk)
     if smallest.ess_bulk >= ENOUGH:
         return []
+    if _has_several_lengths(diagnosis):  # how many draws are of one length is not known here
+        draws = "The draws"
+    else:
+        draws = f"{diagnosis.chains * diagnosis.draws:,} draws"
+    independent = floor(smallest.ess_bulk)  # down, so that it is not shown as ENOUGH
     return [
-        f"{diagnosis.chains * diagnosis.draws:,} draws are worth {smallest.ess_bulk:.0f}"
-        f" independent ones for the {IN_WORDS[smallest.name]}; {ENOUGH} are wanted for a stable"
-        " mean."
+        f"{draws} are worth {independent} independent ones for the {_named(diagnosis, smallest)};"
+        f" {ENOUGH} are wanted for a stable mean."
     ]
 
 
 def _moves(diagnosis: Diagnosis) -> list[str]:
-    """Sentences if most proposals redraw the current token, or chains stay at their starts."""
+    """Sentences if accepted steps mostly redraw the current tokens, or chains stay at their
+    starts.
+    """
     sentences = []
-    most_are_accepted = diagnosis.acceptance > 0.5
-    few_of_them_change = diagnosis.novelty < 0.5 * diagnosis.acceptance
+    most_are_accepted = diagnosis.acceptance > MANY_ACCEPTED
+    few_of_them_change = diagnosis.novelty < FEW_CHANGE * diagnosis.acceptance
     if most_are_accepted and few_of_them_change:
         sentences.append(
             f"{diagnosis.acceptance:.0%} of steps were accepted, but only {diagnosis.novelty:.0%}"
-            " of redrawn tokens changed: most accepted proposals redraw the current token."
+            " of redrawn tokens changed: most tokens that accepted steps redrew are the same as"
+            " before."
         )
     if diagnosis.at_start > MANY_AT_START:
         sentences.append(
@@ -379,11 +460,15 @@ def _stutter(diagnosis: Diagnosis) -> list[str]:
     """A sentence if many neighbouring tokens are equal."""
     # With 20 amino acids neighbours are equal now and then; with 8,000 words they hardly ever
     # are. The starts say what is usual.
-    usual = 0.0 if isnan(diagnosis.start_stutter) else diagnosis.start_stutter
-    stutters_much = diagnosis.stutter > MUCH_STUTTER + 2 * usual  # false for NaN: no neighbours
+    usual = diagnosis.start_stutter
+    if isnan(usual):  # texts of one token have no neighbours
+        usual = 0.0
+    stutters_much = diagnosis.stutter > MUCH_STUTTER + 2 * usual  # false for NaN
     if not stutters_much:
         return []
-    of_starts = f", {usual:.1%} in the starts" if usual else ""
+    of_starts = ""
+    if usual > 0:
+        of_starts = f", {usual:.1%} in the starts"
     return [
         f"{diagnosis.stutter:.1%} of neighbouring tokens are equal{of_starts}: the texts stutter."
     ]

@@ -1,8 +1,13 @@
-"""`profile`: how much two blanks depend on each other, by their distance, in the eyes of a model.
+"""The verb `profile`: how much two blanks depend on each other, by their distance, according to a
+model.
 
     f(d) = (mean of I_ij at |i - j| = d) / (mean of min(H_i, H_j) at d)
 
-`unmask.tables.profile` says what it is, and `unmask.tables.profile_measurement` how it is measured.
+    I_ij   the mutual information of the blanks i and j, in nats
+    H_i    the entropy of blank i, in nats
+
+f has no unit. `unmask.tables.profile` says what a profile is for, and
+`unmask.tables.profile_measurement` how it is measured.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from unmask.common.border.calls import checked
 from unmask.common.border.marks import Written
 from unmask.common.errors import InputError
 from unmask.common.files import output_file, user_path
-from unmask.common.formats import count, nats
+from unmask.common.formats import count, how_many, in_form, nats
 from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
 from unmask.models.load import Model
@@ -32,17 +37,19 @@ from unmask.verbs import PathLike
 if TYPE_CHECKING:
     import pandas
 
-OF_PROFILES = {"": (b'{\n  "by_distance"',)}
-"""A file that begins as a profile does, whatever its name's ending, may be replaced."""
+START_OF_A_PROFILE = b'{\n  "by_distance"'  # of a file, as `Profile.save` writes it
+MAY_BE_REPLACED = {"": (START_OF_A_PROFILE,)}
+"""How a file begins that `save` may replace; the key "" stands for any ending of its name."""
 ALL_SHOWN = 8
 """Distances up to this one are all shown, of larger ones the powers of two."""
-COLUMNS = (
-    Column("distance", show=str, text=True),
-    Column("information", show=nats),
-    Column("smaller entropy", show=nats),
-    Column("ratio", show=nats),
-    Column("pairs", show=count),
-)
+COLUMNS = {
+    "distance": Column("distance", show=str, text=True),
+    "information": Column("information", show=nats),
+    "smaller_entropy": Column("smaller entropy", show=nats),
+    "ratio": Column("ratio", show=in_form(".3f")),
+    "pairs": Column("pairs", show=count),
+}
+"""The columns of the table, by the keys of `Profile.rows`."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +68,10 @@ class Profile(DependenceProfile, Result):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """For each distance the mean information and smaller entropy of its pairs in nats, their
-        ratio f, and the number of pairs. A file that does not say how it was measured has the
-        ratio alone, and None for the others.
+        """A row for each distance: the mean information of its pairs and the mean of their smaller
+        entropies, both in nats, their ratio f, and the number of pairs.
+
+        All but the ratio are None if the profile does not say how it was measured.
         """
         unknown = [None] * len(self.by_distance)
         information = self.measurement.get("information", unknown)
@@ -88,15 +96,19 @@ class Profile(DependenceProfile, Result):
         return pandas.DataFrame(self.rows)
 
     def about(self) -> list[str]:
-        """On what the profile was measured."""
-        sentence = f"dependence of two blanks by distance, {self.n_texts:,} texts"
-        if "mass_of_candidates" in self.measurement:
-            tried = self.measurement["candidates"]
-            held = self.measurement["mass_of_candidates"]
-            sentence += (
-                f", {tried} tokens tried at a site, which hold {held:.0%} of its probability"
+        """On how many texts the profile was measured, and with which candidates."""
+        measured_on = how_many(self.n_texts, "text")
+        candidates = self.measurement.get("candidates")
+        mass = self.measurement.get("mass_of_candidates")
+        tried = ""
+        if candidates is not None and mass is not None:
+            tried = (
+                f", {candidates} tokens tried at a site, which hold {mass:.0%} of its probability"
             )
-        return [f"{sentence}; nats"]
+        return [
+            f"dependence of two blanks by distance, {measured_on}{tried};"
+            " information and entropy in nats"
+        ]
 
     def tables(self) -> list[Table]:
         """The smallest distances, and powers of two."""
@@ -105,9 +117,9 @@ class Profile(DependenceProfile, Result):
             distance = row["distance"]
             is_power_of_two = distance.bit_count() == 1
             if distance <= ALL_SHOWN or is_power_of_two:
-                rows.append(list(row.values()))
-        note = f"{len(self.by_distance)} distances in all"
-        return [Table(COLUMNS, rows, notes=[note])]
+                rows.append([row[key] for key in COLUMNS])
+        note = f"{how_many(len(self.by_distance), 'distance')} in all"
+        return [Table([*COLUMNS.values()], rows, notes=[note])]
 
 
 @checked
@@ -148,31 +160,27 @@ def profile(
 
     file = None
     if save is not None:
-        file = output_file("save", save, (data, model), OF_PROFILES)
+        file = output_file("save", save, reads=[data, model], formats=MAY_BE_REPLACED)
     name, texts = _named_texts(data)  # before the model is loaded, which takes time
     lm = as_model(model)
     rows, skipped = readable_rows(lm, texts, limit)
     if not rows:
         raise InputError(
-            f"{name} has no text of two known tokens: give texts of the kind that the model was"
-            " trained on"
+            f"no text has two known tokens ({name})",
+            use="give texts of the kind that the model was trained on",
         )
     look_at_first(lm, (row.ids for row in rows))
     measured = profile_of(lm, rows, name, candidates, progress=progress, skipped=skipped)
-    answer = Profile(
-        by_distance=measured.by_distance,
-        fingerprint=measured.fingerprint,
-        n_texts=measured.n_texts,
-        measurement=measured.measurement,
-    )
+    answer = Profile(**vars(measured))  # the same fields, as a result that can be shown
     if file is not None:
         answer.save(file)
     return answer
 
 
 def _named_texts(data: PathLike | Sequence[str]) -> tuple[str, Iterable[str]]:
-    """What messages and the profile call the texts, and the texts of a file or a list."""
+    """How messages and the profile name the texts, and the texts of a file or a list."""
     if not isinstance(data, str | os.PathLike):
-        return f"{len(data):,} texts given", data
+        return f"{how_many(len(data), 'text')} given", data
     path = user_path(data, "data")
-    return Path(source_name(path)).name, plain_texts(path)
+    file = source_name(path)  # of standard input too
+    return Path(file).name, plain_texts(path)
