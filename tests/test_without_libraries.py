@@ -32,8 +32,8 @@ ANSWERS = {
 }
 
 
-def run(folder, *lines):
-    program = PROGRAM.format(blocked=BLOCKED, folder=str(folder)) + "\n".join(lines)
+def run(folder, *lines, blocked=BLOCKED):
+    program = PROGRAM.format(blocked=blocked, folder=str(folder)) + "\n".join(lines)
     return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=os.environ
     )
@@ -84,3 +84,25 @@ def test_what_needs_a_library_says_which_extra_has_it(tiny_folder, tmp_path):
     assert done.stdout.splitlines() == [
         f"{library} is not installed: pip install 'unmask[studies]'" for library in needs.values()
     ]
+
+
+@pytest.mark.parametrize(("library", "diagnosed"), [("arviz_stats", False), ("matplotlib", True)])
+def test_a_run_in_a_folder_is_not_lost(tiny_folder, tmp_path, library, diagnosed):
+    """A library that is missing at its end leaves the samples, and nothing else is said."""
+    folder = tmp_path / "run"
+    sample = f"{ANSWERS['sample'][:-1]}, out={str(folder)!r})"
+    lines = ["import json", f"run = {sample}"]
+    lines.append("print(json.dumps([len(run.rows), run.verdict(), run.notices()]))")
+    done = run(tiny_folder, *lines, blocked=(library,))
+    assert done.returncode == 0, done.stderr
+    rows, verdict, notices = json.loads(done.stdout)
+    assert rows == 12
+    assert ("was not measured" in verdict[0]) != diagnosed
+    assert notices == [f"12 samples are in {folder / 'samples.parquet'}"]
+    assert (folder / "diagnostics.json").is_file() == diagnosed
+    assert not (folder / "figures" / "chains.png").exists()
+
+    import unmask
+
+    unmask.diagnose(folder)  # later, with the library
+    assert (folder / "figures" / "chains.png").is_file()

@@ -426,3 +426,25 @@ def test_messages_name_options_not_arguments_of_python(words, message, tmp_path)
     (tmp_path / "texts.txt").write_text("the cat sat .\n")
     file = tmp_path / "texts.txt"
     assert message.format(file=file) in refused(shlex.split(words.format(file=file)))
+
+
+def test_empty_lines_of_a_file_print_nothing_between_its_answers(model, tmp_path):
+    (tmp_path / "texts.txt").write_text("\n\nthe [MASK] sat\n\nthe [MASK] ran\n")
+    done = run("fill", "--file", tmp_path / "texts.txt", *model, "--top", 1)
+    assert done.exit_code == 0
+    first, second = done.stdout.split("\n\nthe [MASK] ran\n")
+    assert first.startswith("the [MASK] sat\n")
+    assert second.startswith("distribution of 1 blank")
+    assert "3 texts lack an answer, the first is text 1: the text is empty" in done.stderr
+
+
+@pytest.mark.parametrize("number", ["0", "1"])
+@pytest.mark.parametrize("words", ["fill", "fill --json", "score --format jsonl", "score", "none"])
+def test_of_the_processes_of_torchrun_the_first_one_prints(model, number, words):
+    command = [*words.split(), "the [MASK] sat" if "fill" in words else "the cat sat", *model]
+    if words == "none":  # a text without an answer
+        command = ["fill", "--file", "-", *model]
+    environment = {"COLUMNS": "80", "RANK": number, "WORLD_SIZE": "2"}
+    done = invoke([str(word) for word in command], input="the [MASK]\nno\n", env=environment)
+    assert done.exit_code == (1 if words == "none" else 0)
+    assert bool(done.output) is (number == "0")

@@ -2,7 +2,8 @@
 
 Results go to standard output. Everything else goes to standard error: progress, notices of what was
 left out, and where files are. A function that returns an int returns the exit code: 1 if a part of
-the work failed, otherwise 0.
+the work failed, otherwise 0. Under torchrun every process calls the verb, and only the first one
+prints.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from unmask.common.checks import shown
 from unmask.common.errors import InputError, NameWriter, argument_name, in_python, written_by
 from unmask.common.files import output_file, user_path
 from unmask.common.results import Result
-from unmask.runs.file_names import IS_NAMED, file_name, refuse_file_name
+from unmask.runs.file_names import IS_NAMED, names_a_file, refuse_file_name
 from unmask.runs.lines import EMPTY
 from unmask.runs.unpacking import STANDARD_INPUT
 from unmask.surfaces.cli import process, terminal
@@ -43,26 +44,31 @@ START = "start"
 """The parameter of a verb that may start from the texts of a file."""
 
 
-def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None]) -> Any:
+def call_and_print(verb: str, options: dict[str, Any], show: Callable[[Any], None]) -> Any:
     """Call `unmask.<verb>`, print its result with `show`, or as JSON with --json, and return it.
 
-    Takes --json out of `options`. Under torchrun only the first process prints.
+    Takes --json out of `options`, and gives the verb its `progress`.
     """
     as_json = options.pop("json", False)
-    prints = process.rank() == 0
     function = _function(verb)
     takes_progress = "progress" in signature(function).parameters
-    shows_progress = prints and takes_progress
+    shows_progress = takes_progress and _prints()
     with terminal.progress(quiet=not shows_progress) as report:
         if takes_progress:
             options["progress"] = report
         result = function(**options)
-    if prints:
-        if as_json:
-            terminal.print_json(result.to_dict())
-        elif result is not None:
-            show(result)
+    if result is None or not _prints():  # a server has no result
+        return result
+    if as_json:
+        terminal.print_json(result.to_dict())
+    else:
+        show(result)
     return result
+
+
+def _prints() -> bool:
+    """Whether this process prints: the first one of those that torchrun started."""
+    return process.rank() == 0
 
 
 def _function(verb: str) -> Any:
@@ -77,29 +83,28 @@ def _name_writer(verb: str) -> NameWriter:
 
 def _message(line: str) -> None:
     """Print a line on standard error."""
-    terminal.messages().print(line)
+    if _prints():
+        terminal.messages().print(line)
 
 
 def show_result(result: Result, write: NameWriter = in_python) -> None:
-    """Print a result on standard output.
-
-    If the result has lines for other programs (`Result.stream`), these go to standard output, and
-    the result goes to standard error.
+    """Print a result on standard output. One that has lines for other programs (`Result.stream`)
+    is printed on standard error instead, and its lines on standard output.
 
     write   writes the arguments that sentences name
     """
-    lines = result.stream()
-    if lines is None:
-        print_result(terminal.console(at_least=terminal.USUAL), result, write)
-    else:
-        print(lines, end="")
-        print_result(terminal.messages(), result, write)
+    lines_for_programs = result.stream()
+    screen = terminal.console(at_least=terminal.USUAL)
+    if lines_for_programs is not None:
+        print(lines_for_programs, end="")
+        screen = terminal.messages()
+    print_result(screen, result, write)
 
 
 def one_result(verb: str, options: dict[str, Any]) -> int:
     """Call a verb and print its result; 1 if a part failed."""
     show = partial(show_result, write=_name_writer(verb))
-    result = answered(verb, options, show)
+    result = call_and_print(verb, options, show)
     if result is None:  # a server has no result
         return 0
     return finished(verb, result)
@@ -110,10 +115,9 @@ def finished(verb: str, result: Result) -> int:
 
     Raises KeyboardInterrupt if Ctrl-C ended the work early.
     """
-    if process.rank() == 0:
-        write = _name_writer(verb)
-        for notice in result.notices():
-            _message(written_by(write, notice))
+    write = _name_writer(verb)
+    for notice in result.notices():
+        _message(written_by(write, notice))
     if result.interrupted:
         raise KeyboardInterrupt
     return int(not result.complete)
@@ -125,40 +129,41 @@ def finished(verb: str, result: Result) -> int:
 def rows_or_result(verb: str, options: dict[str, Any]) -> int:
     """Call a verb that has rows, and print either the rows or the result; 1 if a part failed.
 
-    Rows are printed if --format is given. They are also printed if the texts come from a file and
-    standard output is not a terminal. With --out a folder keeps the rows, and the result is
-    printed. With --json alone the result is printed as JSON.
+    Rows are printed if --format is given, or if the texts come from a file and standard output is
+    not a terminal. This does not hold with --out, where a folder keeps the rows, and with --json,
+    which prints the result.
     """
     function = _function(verb)
     has_out = "out" in options
     as_json = options.get("json", False)
-    names_format = "format" in options
-    if names_format and as_json and not has_out:
+    has_format = "format" in options
+    if has_format and as_json and not has_out:
         raise InputError(
-            f"and {argument_name('format')} were both given",
-            argument="json",
+            f"{argument_name('json')} and {argument_name('format')} were both given",
             use=f"give one of them, or {argument_name('out')} for a file in this format",
         )
-    from_file = False
-    from_words = False  # the texts themselves stand on the command line
+    are_in_file = False
+    are_typed = False  # neither, for a verb without texts
     if TEXTS in signature(function).parameters:
         texts = _source(options.pop(TEXTS, []), options)
-        if isinstance(texts, Path):
-            from_file = True
-        else:
-            from_words = True
+        are_in_file = isinstance(texts, Path)
+        if isinstance(texts, list):
+            are_typed = True
             _refuse_empty(texts)
         options[TEXTS] = texts
-    wants_rows = names_format or (from_file and not terminal.is_terminal())
+    is_piped = are_in_file and not terminal.is_terminal()
+    wants_rows = has_format or is_piped
     if wants_rows and not has_out and not as_json:
         return _printed_rows(verb, options)
-    if from_words and not names_format:
+    if are_typed and not has_format:
         _set_defaults_of_typed_texts(function, options)
     return one_result(verb, options)
 
 
 def _set_defaults_of_typed_texts(function: Callable[..., Any], options: dict[str, Any]) -> None:
-    """Add the defaults that hold for typed texts alone (`Written.typed`), such as nested rows."""
+    """Add the defaults that hold for typed texts alone, such as nested rows: a declaration states
+    them as `Written(typed=...)`.
+    """
     for option in options_of(function):
         if option.written.typed is not None:
             options.setdefault(option.name, option.written.typed)
@@ -172,23 +177,27 @@ def _printed_rows(verb: str, options: dict[str, Any]) -> int:
     from unmask.scoring.row_files import LineWriter, check_format
 
     function = _function(verb)
-    typed_format = options.pop("format", None)  # the verb takes a format only beside `out`
-    format = accepted("format", typed_format, hints(function)["format"])
-    if format is None:
-        format = "jsonl"
-    check_format(format, options.get("rows", ""), on_stream=True)
-    write = LineWriter(terminal.rows_stream(), format)
-    has_sink = "sink" in signature(function).parameters
-    if has_sink:
-        options["sink"] = write
+    rows_format = "jsonl"
+    if "format" in options:  # checked here, since the verb takes it only beside `out`
+        declared = hints(function)["format"]
+        rows_format = accepted("format", options.pop("format"), declared)
+    check_format(rows_format, options.get("rows", ""), on_stream=True)
+    write = LineWriter(terminal.rows_stream(), rows_format)
 
-    def show(result: Any) -> None:
-        if has_sink:  # the rows are printed already
-            return
+    def write_all(result: Any) -> None:
         for row in result.rows:
             write(row)
 
-    return finished(verb, answered(verb, options, show))
+    def write_none(row: Any) -> None:
+        """Stands for `write` or `write_all` where rows are not printed, or printed already."""
+
+    show: Callable[[Any], None] = write_all
+    if "sink" in signature(function).parameters:  # it gets each row, and the result has none
+        show = write_none
+        options["sink"] = write_none
+        if _prints():
+            options["sink"] = write
+    return finished(verb, call_and_print(verb, options, show))
 
 
 def _refuse_empty(texts: list[str]) -> None:
@@ -204,77 +213,90 @@ def _refuse_empty(texts: list[str]) -> None:
 
 
 def answers(verb: str, options: dict[str, Any]) -> int:
-    """Print the answer to each text as soon as it is ready; 1 if a text has no answer.
+    """Print the answer to each text as soon as it is ready; 1 if a text has no answer, or a part
+    of one failed.
 
     With --json the answer to one text is indented, and the answers to a file have one line each.
 
-    An answer is printed before its files are written (see `one_or_many`), so that a full disk
-    costs only the files.
+    The verb gives its answers one by one, and writes the files of an answer when it is asked for
+    the next: an answer is printed before its files are written, so that a full disk costs only the
+    files.
     """
     as_json = options.pop("json", False)
     function = _function(verb)
     declared = options_of(declared_verb(verb))
     text_name = declared[0].name  # what the verb calls a text
-    words = []
+    by_place = []
     if text_name in options:
-        words = [options.pop(text_name)]
-    texts = _source(words, options)
+        by_place = [options.pop(text_name)]
+    texts = _source(by_place, options)
     for output in ("figure", "save"):
         if output in options:  # refused now if it cannot be written
-            output_file(output, options[output], [texts])
+            output_file(output, options[output], reads=[texts])
     is_file = isinstance(texts, Path)
-    write = writer(declared)
-    console = terminal.console(at_least=terminal.USUAL)
+    if as_json:
+        indent = None if is_file else 2
+        show = partial(_print_answer_as_json, text_name=text_name, indent=indent)
+    else:
+        console = terminal.console(at_least=terminal.USUAL)
+        show = partial(_print_answer, console, write=writer(declared))
     reasons: dict[int, str] = {}  # of the texts without an answer, by their numbers
+    code = 0
+    n_printed = 0
     with ExitStack() as bar:
         # On a terminal, a bar would be drawn while the answers of a file are printed.
         quiet = is_file and terminal.is_terminal()
-        report = bar.enter_context(terminal.progress(quiet=quiet))
+        report = bar.enter_context(terminal.progress(quiet=quiet or not _prints()))
         if isinstance(texts, Path):
             found = function.rows(texts, progress=report, **options)
         else:
             found = function.of_text(texts[0], progress=report, **options)
-        for place, answer in enumerate(found):
+        for answer in found:
             if not is_file:
                 bar.close()  # the one answer is printed after the bar has gone
             if isinstance(answer, Unanswered):
                 reasons[answer.item] = answer.reason
-                if as_json:
-                    _print_reason_as_json(answer, text_name)
-                elif answer.reason != EMPTY:
-                    _separate(console, place)
-                    _print_reason(console, answer)
-            elif as_json:
-                terminal.print_json(answer.to_dict(), indent=None if is_file else 2)
-            else:
-                _separate(console, place)
-                print_result(console, answer, write)
-                finished(verb, answer)
-    return _report_unanswered(reasons)
+            if _is_printed(answer, as_json):
+                if n_printed > 0 and not as_json:
+                    console.print()
+                show(answer)
+                n_printed += 1
+            if not isinstance(answer, Unanswered):
+                code = max(code, finished(verb, answer))
+    return max(code, _report_unanswered(reasons))
 
 
-def _separate(console: Console, place: int) -> None:
-    """Print an empty line between two answers.
+def _is_printed(answer: Result | Unanswered, as_json: bool) -> bool:
+    """Whether an answer is printed: an empty line of a file has one in JSON alone."""
+    if not _prints():
+        return False
+    is_empty = isinstance(answer, Unanswered) and answer.reason == EMPTY
+    return as_json or not is_empty
 
-    place   of the answer that comes next, from 0
+
+def _print_answer(console: Console, answer: Result | Unanswered, write: NameWriter) -> None:
+    """Print an answer, or a text and why it has none.
+
+    write   writes the arguments that sentences name
     """
-    if place > 0:
-        console.print()
+    if isinstance(answer, Unanswered):
+        print_heading(console, answer.text)
+        console.print(f"no answer: {answer.reason}", soft_wrap=True)
+    else:
+        print_result(console, answer, write)
 
 
-def _print_reason(console: Console, unanswered: Unanswered) -> None:
-    """Print a text and why it has no answer."""
-    print_heading(console, unanswered.text)
-    console.print(f"no answer: {unanswered.reason}", soft_wrap=True)
+def _print_answer_as_json(answer: Result | Unanswered, text_name: str, indent: int | None) -> None:
+    """Print an answer, or a text and why it has none, as JSON.
 
-
-def _print_reason_as_json(unanswered: Unanswered, text_name: str) -> None:
-    """Print a text and why it has no answer, as one line of JSON.
-
-    text_name   the key of the text
+    text_name   the key of a text that has no answer
+    indent      of the lines of an answer; None prints it in one line
     """
-    row = {"item": unanswered.item, text_name: unanswered.text, "reason": unanswered.reason}
-    terminal.print_json(row, indent=None)
+    if isinstance(answer, Unanswered):
+        row = {"item": answer.item, text_name: answer.text, "reason": answer.reason}
+        terminal.print_json(row, indent=None)
+    else:
+        terminal.print_json(answer.to_dict(), indent=indent)
 
 
 def _report_unanswered(reasons: Mapping[int, str]) -> int:
@@ -285,54 +307,62 @@ def _report_unanswered(reasons: Mapping[int, str]) -> int:
 
     reasons   of the texts without an answer, by their numbers
     """
-    failed = {number: reason for number, reason in reasons.items() if reason != EMPTY}
-    counted = failed or reasons
-    if not counted:
+    if not reasons:
         return 0
+    failed = {number: reason for number, reason in reasons.items() if reason != EMPTY}
+    counted = reasons
+    code = 0
+    if failed:
+        counted = failed
+        code = 1
     count = "1 text lacks an answer"
     if len(counted) > 1:
         count = f"{len(counted):,} texts lack an answer"
-    number, reason = next(iter(counted.items()))
-    _message(f"{count}, the first is text {number}: {reason}")
-    return int(bool(failed))
+    first = min(counted)
+    _message(f"{count}, the first is text {first}: {counted[first]}")
+    return code
 
 
-def _source(words: Sequence[str], options: dict[str, Any]) -> list[str] | Path:
+def _source(by_place: Sequence[str], options: dict[str, Any]) -> list[str] | Path:
     """The texts that were typed, or the file that holds them; `-` is standard input.
 
     Takes --file and --text out of `options`. Raises InputError unless the texts come in exactly one
     way: by place, after --file, or after --text.
 
-    words   the texts by place
+    by_place   the texts that stand by place on the command line
     """
     file = options.pop("file", None)
-    after_text = options.pop("text_", None)  # what stands after --text, where a text has a place
-    if isinstance(after_text, str):
-        named = [after_text]
-    else:
-        named = after_text or []
+    after_text = options.pop("text_", None)  # one text, or a list, or None
+    if after_text is None:
+        after_text = []
+    elif isinstance(after_text, str):
+        after_text = [after_text]
     ways = []
-    if words:
+    if by_place:
         ways.append("a text")
     if file is not None:
         ways.append(argument_name("file"))
-    if named:
+    if after_text:
         ways.append(argument_name("text_"))
     if len(ways) != 1:
         raise _not_one_source(ways)
     if file is not None:
         return user_path(file, "file")
-    if list(words) == ["-"]:
+    if after_text:
+        return [*after_text]  # texts, even if they look like names of files
+    if list(by_place) == ["-"]:
         return STANDARD_INPUT
-    for word in words:
-        if word == "-":
-            others = len(words) - 1
+    for text in by_place:
+        if text == "-":
+            others = len(by_place) - 1
             texts = "1 text was" if others == 1 else f"{others} texts were"
             raise InputError(
                 f"- is standard input, and {texts} given beside it: give one of the two"
             )
-        refuse_file_name(word, argument_name("file", word), argument_name("text_", word))
-    return [*words, *named]
+        refuse_file_name(
+            text, file=argument_name("file", text), as_text=argument_name("text_", text)
+        )
+    return [*by_place]
 
 
 def _not_one_source(ways: Sequence[str]) -> InputError:
@@ -352,7 +382,8 @@ def _not_one_source(ways: Sequence[str]) -> InputError:
 def with_one_text(verb: str, options: dict[str, Any]) -> int:
     """Call a verb about one text, and print its result; 1 if a part failed.
 
-    The text is the verb's first parameter. It is typed by place or comes from --file.
+    The text is the verb's first parameter. It is typed by place or comes from --file, which stands
+    for the first place.
     """
     first, *others = options_of(declared_verb(verb))
     file = options.pop("file", None)
@@ -367,10 +398,11 @@ def with_one_text(verb: str, options: dict[str, Any]) -> int:
     elif text == "-":
         options[first.name] = STANDARD_INPUT
     elif text is not None:
-        refuse_file_name(text, argument_name("file", text), None, kind=first.name)
+        in_file = argument_name("file", text)
+        refuse_file_name(text, file=in_file, as_text=None, kind=first.name)
     else:
         raise InputError(f"no {first.name} was given", use=f"give one, or {argument_name('file')}")
-    for option in others:
+    for option in others:  # beside --file the parser takes no place for required
         if option.required and option.name not in options:
             missing = argument_name(option.name)
             raise InputError(f"{missing} is missing", use=f"give {missing}")
@@ -383,7 +415,7 @@ def with_template(verb: str, options: dict[str, Any]) -> int:
     Raises InputError if the template, the verb's first parameter, is the name of a file.
     """
     template = options.get(TEMPLATE)
-    if template is not None and file_name(template) == IS_NAMED:  # a file of this name exists
+    if template is not None and names_a_file(template):
         use = "give a text with [MASK]"
         if START in signature(_function(verb)).parameters:
             use = f"give {argument_name(START, template)} to start from its texts"
