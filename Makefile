@@ -51,6 +51,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check src tests bench docs tools
 	$(BIN)/ruff format --check src tests bench docs tools
 	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
+	$(BIN)/oxlint --quiet src/unmask/surfaces/serving/page
 	$(BIN)/mypy --num-workers $(CORES)
 
 test: lint
