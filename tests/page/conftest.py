@@ -115,6 +115,10 @@ class Page:
         self.tab.wait_for_selector(ready)
         self.until("document.querySelector('.status .said').textContent === ''")
 
+    def stopped(self) -> None:
+        """Stop has been pressed, and what there was of the answer is shown."""
+        self.until("document.querySelector('.status .said').textContent === 'Stopped.'")
+
     def saved(self, card: str, kind: str) -> tuple[str, bytes]:
         """The name and the content of a file of a card."""
         box = self.tab.locator("section.card").filter(has=self.tab.locator(f"h2:text-is('{card}')"))

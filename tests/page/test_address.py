@@ -62,7 +62,7 @@ def test_steps_within_a_view_are_in_the_history(page):
     assert page.tab.get_by_role("button", name="Difference").get_attribute("aria-pressed") == "true"
     page.tab.go_back()
     page.until(
-        "document.querySelector('button[data-key=\"colour:joint\"]')?.getAttribute('aria-pressed')"
+        "document.querySelector('button[data-key=\"choices:colour:joint\"]')?.getAttribute('aria-pressed')"
         " === 'true'"
     )
     page.tab.go_back()
@@ -187,6 +187,22 @@ def test_past_keeps_each_question_about_a_text(page):
     assert "construction mrf" in listed.first.inner_text()
     listed.nth(1).locator("a").click()
     page.until("!location.hash.includes('construction')")
+
+
+def test_past_has_a_question_once_however_its_answer_is_drawn(page):
+    page.open("#/dependence?text=She+slept+here.&candidates=8")
+    page.settled("svg.arcs")
+    page.tab.locator("[aria-label='pairs by mutual information'] button").nth(2).click()
+    page.tab.get_by_role("button", name="… and incompatibility").click()
+    page.until("location.hash.includes('pair=') && location.hash.includes('colour=off')")
+    page.tab.reload()
+    page.settled("svg.arcs")
+    listed = page.tab.locator("#past li")
+    assert listed.count() == 1
+    assert "pair=" in listed.locator("a").get_attribute("href"), "the latest drawing"
+    page.tab.get_by_label("Construction", exact=True).select_option("mrf")
+    page.settled("svg.arcs")
+    assert listed.count() == 2, "another question about the same text"
 
 
 def test_past_questions_are_kept_for_this_model_until_they_are_cleared(page):

@@ -87,11 +87,12 @@ def test_a_file_that_is_edited_is_read_as_before(page):
         page.tab.wait_for_selector(f"h2:text-is('{name}, edited')")
         assert page.tab.locator("[aria-label='rows of the batch'] tbody tr").count() == count
     assert "id" not in [row["text"] for row in table(page)]
-    page.tab.get_by_label("Read as").select_option("txt")
-    page.tab.wait_for_selector("h2:text-is('The list')")
+    assert "Read as a .csv table." in page.tab.get_by_label("batch", exact=True).inner_text()
+    page.tab.get_by_label("Read as").select_option("lines")
+    page.tab.wait_for_selector("p.note:text-is('Read as one text per line.')")
     assert page.tab.locator("[aria-label='rows of the batch'] tbody tr").count() == 3
     box.fill("")
-    assert page.tab.get_by_label("Read as").input_value() == "txt"
+    assert page.tab.get_by_label("Read as").input_value() == ""
 
 
 def test_a_file_in_another_encoding_is_refused(page):
@@ -124,3 +125,59 @@ def test_the_list_is_there_after_a_reload_and_another_view(page):
     page.tab.reload()
     page.tab.wait_for_selector("h2:text-is('mine.csv')")
     assert "The dogs bark." in page.tab.locator("textarea").input_value()
+
+
+def test_a_file_that_is_too_large_is_refused(page):
+    chosen(page, "large.txt", "a cat .\n" * 130_000)
+    page.tab.wait_for_selector(".error")
+    known = page.tab.evaluate("async () => (await (await fetch('api/about')).json()).lists")
+    assert page.tab.locator(".error").inner_text() == known["too_large"]
+    assert known["taken"] in page.tab.locator("label.file").inner_text()
+
+
+def test_a_list_that_does_not_fit_is_not_replaced_by_an_older_one(page):
+    chosen(page, "mine.csv", "id,text\n1,The dogs bark.\n")
+    page.tab.wait_for_selector("h2:text-is('mine.csv')")
+    page.tab.evaluate(
+        "() => { Storage.prototype.setItem = () => { throw new DOMException('', "
+        "'QuotaExceededError'); }; }"
+    )
+    page.tab.locator("textarea").fill("She sings.")
+    page.tab.reload()
+    page.tab.wait_for_selector("[aria-label='rows of the batch'] tbody tr")
+    assert "The dogs bark." not in page.tab.locator("textarea").input_value()
+    assert page.tab.locator("h2:text-is('mine.csv')").count() == 0
+
+
+def test_a_text_can_be_dragged_and_a_file_dropped(page):
+    page.open("#/batch")
+    page.tab.wait_for_selector("[aria-label='rows of the batch'] tbody tr")
+    taken = page.tab.evaluate(
+        "() => ['text', 'file'].map((kind) => { const dataTransfer = new DataTransfer();"
+        " if (kind === 'text') dataTransfer.setData('text/plain', 'a cat');"
+        " else dataTransfer.items.add(new File(['She sings.'], 'mine.txt'));"
+        " return ['dragover', 'drop'].map((name) => { const event = new DragEvent(name,"
+        " { dataTransfer, bubbles: true, cancelable: true });"
+        " document.querySelector('textarea').dispatchEvent(event);"
+        " return event.defaultPrevented; }); })"
+    )
+    assert taken == [[False, False], [True, True]]
+    page.tab.wait_for_selector("h2:text-is('mine.txt')")
+    assert page.tab.locator("textarea").input_value() == "She sings."
+
+
+def test_the_same_file_can_be_chosen_again_and_an_empty_list_has_none(page):
+    chosen(page, "mine.csv", "text\nThe dogs bark.\n")
+    page.tab.wait_for_selector("h2:text-is('mine.csv')")
+    files = "document.querySelector('input[type=file]').files.length"
+    assert page.tab.evaluate(files) == 1
+    page.tab.locator("textarea").fill("")
+    assert page.tab.evaluate(files) == 0
+    file = {"name": "other.csv", "mimeType": "text/plain", "buffer": b"text\nShe sings.\n"}
+    page.tab.locator("input[type=file]").set_input_files(file)
+    page.tab.wait_for_selector("h2:text-is('other.csv')")
+    page.tab.evaluate(
+        "() => { const input = document.querySelector('input[type=file]');"
+        " input.addEventListener('click', (event) => event.preventDefault()); input.click(); }"
+    )
+    assert page.tab.evaluate(files) == 0, "else the same file again would change nothing"

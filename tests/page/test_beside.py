@@ -50,7 +50,7 @@ def differences(page):
         for row in page.tab.locator("[aria-label='both models'] tbody tr").all()
     ]
     return {
-        name: [None if value == "–" else float(value) for value in values] for name, *values in rows
+        name: [None if value == "-" else float(value) for value in values] for name, *values in rows
     }
 
 
@@ -124,3 +124,24 @@ def test_the_head_lists_the_models(page, folders):
     page.tab.get_by_label("Beside", exact=True).select_option("0")
     page.until("document.querySelectorAll('.panes svg.profile').length === 2")
     assert page.tab.locator(".panes h2").first.inner_text() == folders[1].name
+
+
+def test_a_new_answer_is_not_compared_with_an_old_one(page):
+    """Between a question to the first model and that to the second, which waits a moment."""
+    page.open(f"#/fill?text={SEQUENCE}&blanks=2,4&beside=1")
+    page.tab.wait_for_selector("[aria-label='both models'] tbody tr")
+    page.until("document.querySelectorAll('.stale, .busy').length === 0")
+    page.tab.evaluate(
+        "() => { const own = window.setTimeout;"
+        " window.setTimeout = (work, wait) => own(work, wait === 60 ? 3000 : wait); }"
+    )
+    compared = []
+    page.tab.on("request", lambda one: compared.append(one.url) if "differences" in one.url else 0)
+    page.tab.locator(".pane ol.bars button").first.click()
+    page.until("document.querySelector('.pane ol.bars button').ariaPressed === 'true'")
+    page.until("document.querySelector('.status .said').textContent === ''")
+    page.tab.wait_for_timeout(300)
+    assert compared == []
+    assert page.tab.locator(".slot.stale").count() == 1
+    page.until("document.querySelectorAll('.stale, .busy').length === 0")
+    assert len(compared) == 1

@@ -36,6 +36,7 @@ def test_a_new_view_shows_the_result_of_its_verb(open_page, extended, monkeypatc
         page = open_page(address)
         page.open("#/fill")
         page.tab.get_by_role("navigation").get_by_role("link", name="Compare").click()
+        page.tab.wait_for_selector("h1:text-is('How do constructions differ?')")
         page.tab.locator(".sentence input").fill(TEXT)
         page.until("location.hash.includes('MASK')")
         page.tab.get_by_label("Top").fill("3")

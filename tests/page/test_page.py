@@ -157,3 +157,22 @@ def test_the_interface_page_lists_every_operation(page):
         "async () => Object.values((await (await fetch('/openapi.json')).json()).paths)"
     )
     assert page.tab.locator("section.card").count() == sum(map(len, paths)) > 15
+
+
+def test_the_frame_of_an_address_is_shown_until_a_person_goes_on(page):
+    sample = "#/sample?text=The+old+man+walked.&blanks=1,2&chains=1&sweeps=3&speed=240"
+    finished = "document.querySelector('.stack[data-passes]')"
+    page.open(f"{sample}&at=4")
+    page.until(finished)
+    assert page.tab.locator("output").inner_text() == "step 4 of 6, sweep 2"
+    page.tab.get_by_role("button", name="Step on").click()
+    assert "at=5" in page.tab.evaluate("location.hash")
+    page.tab.reload()
+    page.until(finished)
+    assert page.tab.locator("output").inner_text() == "step 5 of 6, sweep 3"
+    page.tab.get_by_role("button", name="Play").click()
+    page.until("document.querySelector('output').textContent === 'step 6 of 6, sweep 3'")
+    assert "at=" not in page.tab.evaluate("location.hash")
+    page.open(f"{sample}&at=400")
+    page.until(finished)
+    assert page.tab.locator("output").inner_text() == "step 6 of 6, sweep 3", "it has no more"

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from unmask.common.formats import nats
+
 pytestmark = pytest.mark.page
 SCAN = "svg[aria-label='effects of single changes']"
 
@@ -53,6 +55,23 @@ def test_all_residues_are_on_the_map_and_rows_differ(page):
     assert all("…" in row and len(row) < 60 for row in rows)
 
 
+def test_dependence_is_over_all_20_residues(page, protein_folder):
+    import unmask
+
+    sequence = "EVQLVESGGG"
+    page.open(f"#/dependence?text={sequence}&blanks=")
+    page.settled("[aria-label='pairs by mutual information'] tbody tr")
+    known = unmask.dependence(sequence, str(protein_folder))
+    assert known.candidates == 20
+    rows = page.tab.locator("[aria-label='pairs by mutual information'] tbody tr button").all()
+    names = [f"{letter}{place}" for place, letter in enumerate(sequence, 1)]
+    assert [row.inner_text() for row in rows] == [
+        f"{names[i]} – {names[j]}" for i, j, _ in known.pairs()[:10]
+    ]
+    line = page.copied("Copy as command")
+    assert line == f"unmask dependence {sequence} --model {protein_folder}"
+
+
 def test_mutants_are_those_of_the_library(page, protein_folder):
     import unmask
 
@@ -64,11 +83,12 @@ def test_mutants_are_those_of_the_library(page, protein_folder):
         .to_frame()
         .set_index("mutant")
     )
-    cell = page.tab.get_by_role("button", name="Q3A+V5C:").first
-    written = (
-        cell.get_attribute("aria-label").split(": ")[1].removesuffix(" nats").replace("−", "-")
-    )
-    assert float(written) == pytest.approx(known.loc["Q3A+V5C", "epistasis"], abs=0.006)
+    cell = page.tab.get_by_role("img", name="Q3A+V5C:").first
+    names = ("effect", "singles", "epistasis", "interaction")
+    numbers = [f"{name} {nats(known.loc['Q3A+V5C', name])}" for name in names]
+    assert cell.get_attribute("aria-label") == f"Q3A+V5C: {', '.join(numbers)} nats"
+    cell.hover()
+    assert page.tab.locator(".readout").first.inner_text() == f"Q3A+V5C {', '.join(numbers)} nats"
     box = page.tab.get_by_label("double mutants", exact=True).first
     box.locator("summary").click()
     with page.tab.expect_download() as wait:
@@ -87,8 +107,7 @@ def test_mutants_are_those_of_the_library(page, protein_folder):
     )
     assert page.tab.locator(f"{SCAN} .cell[role=button]").count() == 20 * len(sequence)
     label = page.tab.locator(SCAN).get_by_role("button", name="E1C:").get_attribute("aria-label")
-    value = float(label.split(": ")[1].removesuffix(" nats").replace("−", "-"))
-    assert value == pytest.approx(single.loc["E1C", "effect"], abs=0.006)
+    assert label == f"E1C: effect {nats(single.loc['E1C', 'effect'])} nats"
     assert (
         page.copied("Copy as command")
         == f"unmask mutants {sequence} --positions 3,5 --changes 2 --model {protein_folder}"
@@ -138,7 +157,7 @@ def test_the_scale_of_mutants_does_not_saturate(page):
         SCAN,
     )
     numbers = [
-        (abs(float(label.split(": ")[1].split()[0].replace("−", "-"))), float(p))
+        (abs(float(label.split(": effect ")[1].split()[0])), float(p))
         for label, p in cells
         if "nats" in label
     ]
@@ -147,3 +166,66 @@ def test_the_scale_of_mutants_does_not_saturate(page):
     axes = page.tab.locator(f"{SCAN} .axis").all_text_contents()
     assert "new residue ↓" in axes
     assert "residue of the sequence →" in axes
+
+
+DOUBLES = "svg[aria-label='map of double mutants']"
+
+
+@pytest.fixture
+def held(page):
+    """Requests for single mutants that wait until the test lets them go on."""
+    waiting = []
+
+    def answer(route):
+        if "changes" in route.request.post_data_json:
+            route.continue_()
+        else:
+            waiting.append(route)
+
+    page.tab.route("**/mutants/events", answer)
+    yield waiting
+    page.tab.unroute_all()
+
+
+def test_double_mutants_are_shown_before_the_single_ones_are_there(page, held):
+    page.open("#/mutants?text=EVQLVESGGG&blanks=2,4")
+    page.tab.wait_for_selector(DOUBLES)
+    assert page.tab.locator(SCAN).count() == 0
+    held.pop().continue_()
+    page.settled(SCAN)
+
+
+def test_single_mutants_of_another_sequence_do_not_stay(page, held):
+    page.open("#/mutants?text=EVQLVESGGG&blanks=2,4")
+    page.tab.wait_for_selector(DOUBLES)
+    held.pop().continue_()
+    page.settled(SCAN)
+    page.tab.locator(".sentence input").fill("EVQLVESGGGLV")
+    while not held:  # the double mutants are there, and the single ones are asked for
+        page.tab.wait_for_timeout(50)
+    assert page.tab.locator(DOUBLES).count() == 1
+    assert page.tab.locator(SCAN).count() == 0
+    held.pop().continue_()
+    page.settled(SCAN)
+    assert page.tab.locator(f"{SCAN} .cell[role=button]").count() == 20 * 12
+    page.tab.locator(f"{SCAN} .cell[role=button]").nth(6).click()  # of residue 7, in the first row
+    page.until("document.querySelector('.words [data-key=\"word:6\"]').ariaPressed === 'true'")
+
+
+def test_in_a_narrow_window_every_element_of_a_map_has_a_key_of_its_own(page):
+    page.tab.set_viewport_size({"width": 320, "height": 900})
+    page.open("#/fill?text=EVQLVESGGG&blanks=2,4")
+    page.settled("svg.heat")
+    assert page.tab.locator("svg.heat > g").count() > 1, "its columns stand in several blocks"
+    for name in ("key", "at"):
+        values = page.tab.evaluate(
+            "(name) => [...document.querySelectorAll(`svg.heat [data-${name}]`)]"
+            ".map((one) => one.dataset[name])",
+            name,
+        )
+        assert len(values) == len(set(values)) >= 20 * 20
+    again = page.tab.locator("svg.heat .head[aria-hidden]").first
+    label = again.evaluate("(one) => one.firstChild.textContent")
+    again.click()
+    page.tab.wait_for_selector("ol.bars [aria-pressed=true]")
+    assert page.tab.locator("ol.bars [aria-pressed=true]").inner_text() == label

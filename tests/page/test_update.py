@@ -121,7 +121,8 @@ def test_a_lasting_element_is_placed_as_it_is(drawn):
 
 def test_a_figure_is_drawn_again_at_its_width(drawn):
     assert drawn("""
-        const { figure, svg } = await import('/page/drawing/dom.js');
+        const { svg } = await import('/page/drawing/dom.js');
+        const { figure } = await import('/page/drawing/figure.js');
         const picture = (width, text) =>
             svg("svg", { width }, svg("text", { "data-key": "t" }, text));
         const draw = (text) => update(box, figure((width) => picture(width, text), "a"));
@@ -132,6 +133,94 @@ def test_a_figure_is_drawn_again_at_its_width(drawn):
         const width = Number(box.querySelector("svg").getAttribute("width"));
         return [box.querySelector("text") === one, one.textContent, width > 100];
     """) == [True, "two", True]
+
+
+def test_a_figure_and_a_plain_box_do_not_take_each_others_part(drawn):
+    assert drawn("""
+        const { svg } = await import('/page/drawing/dom.js');
+        const { figure } = await import('/page/drawing/figure.js');
+        const picture = () => figure((width) => svg("svg", { width }), "a");
+        const wait = () => new Promise((next) => setTimeout(next, 300));
+        update(box, picture());
+        await wait();
+        update(box, h("div", {}, "text"), picture());
+        await wait();
+        const both = [box.children[0].textContent, box.children[1].querySelectorAll("svg").length];
+        update(box, picture());
+        await wait();
+        return [...both, box.querySelectorAll("svg").length, box.textContent];
+    """) == ["text", 1, 1, ""]
+
+
+def test_a_list_that_grows_keeps_its_choice(drawn):
+    assert (
+        drawn("""
+        const option = (one, value) => h("option", { value: one, selected: one === value }, one);
+        const draw = (value, ...all) => update(
+            box, h("select", {}, all.map((one) => option(one, value))));
+        draw("a", "a", "b");
+        draw("d", "a", "b", "c", "d");
+        return box.children[0].value;
+    """)
+        == "d"
+    )
+
+
+def test_what_a_person_closed_stays_closed(drawn):
+    assert drawn("""
+        const draw = (title) => update(
+            box, h("details", { title, open: true }, h("summary", {}, "Save")));
+        draw("one");
+        box.children[0].open = false;
+        draw("two");
+        return [box.children[0].open, box.children[0].title];
+    """) == [False, "two"]
+
+
+def test_what_is_being_typed_stays_and_any_other_field_follows(drawn):
+    assert drawn("""
+        const draw = (value) => update(box, h("input", { type: "number", value, "data-key": "n" }));
+        draw(3);
+        const [field] = box.children;
+        field.focus();
+        field.value = "17";
+        draw(4);
+        const typed = field.value;
+        field.blur();
+        draw(5);
+        return [typed, field.value];
+    """) == ["17", "5"]
+
+
+def test_a_number_that_is_refused_says_so_also_after_it_was_drawn_again(drawn):
+    assert drawn("""
+        const { number } = await import('/page/drawing/controls.js');
+        const taken = [];
+        const bounds = { min: 1, max: 16, step: 1, said: "1 to 16" };
+        const draw = () => update(box, number("Chains", "3", bounds, (value) => taken.push(value)));
+        draw();
+        draw();
+        const field = box.querySelector("input");
+        field.value = "17";
+        field.dispatchEvent(new Event("change"));
+        const refused = box.querySelector("small").textContent;
+        field.value = "5";
+        field.dispatchEvent(new Event("change"));
+        return [refused, box.querySelector("small").textContent, taken];
+    """) == ["1 to 16: 3 is used", "", [5]]
+
+
+def test_the_keyboard_stays_with_an_element_that_is_moved(drawn):
+    assert (
+        drawn("""
+        const key = (name) => h("button", { "data-key": `key:${name}` }, name);
+        update(box, ["a", "b", "c"].map(key));
+        box.children[2].focus();
+        update(box, ["c", "b", "a"].map(key));
+        return document.activeElement.dataset.key;
+    """)
+        == "key:c"
+    )
 
 
 def test_no_view_draws_in_another_way():

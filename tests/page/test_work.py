@@ -2,10 +2,18 @@
 was.
 """
 
+from math import log
+
 import pytest
+
+from unmask.common.formats import percent
 
 pytestmark = pytest.mark.page
 TWO = "#/fill?text=A+man+is+riding+a+horse.&blanks=3,5&candidates=64"
+
+
+def heat(page):
+    return page.tab.locator("svg.heat .cell[role=button]")
 
 
 def typed(page, text):
@@ -59,34 +67,32 @@ def test_the_construction_box_shows_what_is_used(page):
     assert box.inner_text() == "default: restarted"
 
 
-def test_small_probabilities_are_written_for_people(browser, address):
-    tab = browser.new_page()
-    tab.goto(f"{address}api")
-    written = tab.evaluate(
-        "async () => [0.5, 0.02, 0.0005, 0.00002, 4e-15, 0].map("
-        "(await import('/page/drawing/dom.js')).percent)"
-    )
-    tab.close()
-    assert written == ["50 %", "2.0 %", "0.05 %", "0.002 %", "4·10⁻¹⁵", "0 %"]
-
-
 def test_the_map_says_what_its_axes_and_colours_are(page):
     page.open(TWO)
     page.settled()
     assert page.tab.locator("svg.heat .axis").all_text_contents()[:2] == ["blank 1 ↓", "blank 2 →"]
-    joint = page.tab.evaluate(
+    answer = page.tab.evaluate(
         "async () => (await (await fetch('api/fill', {method: 'POST', headers: {'content-type':"
-        " 'application/json'}, body: JSON.stringify({text: 'A man is [MASK] a [MASK].', candidates:"
-        " 64})})).json()).drawn"
+        " 'application/json'}, body: JSON.stringify({text: 'A man is riding a horse.', positions:"
+        " [4, 6], candidates: 64})})).json())"
     )
-    most = max(max(max(row) for row in joint[name]) for name in ("joint", "product"))
+    drawn_map = answer["drawn"]["map"]
+    layers = {layer["name"]: layer for layer in drawn_map["grid"]["layers"]}
+    most = max(max(joint, product) for _, _, joint, product in drawn_map["table"]["rows"])
     ticks = page.tab.locator(".map .tick").all_text_contents()
-    assert ticks[0] == "0 %"
-    assert ticks[-1] == f"{100 * most:.{0 if most >= 0.0995 else 1}f} %"
+    assert ticks == [text for _, text in layers["joint"]["ticks"]]
+    assert ticks[0] == "0"
+    assert ticks[-1] == percent(log(most))
+    cell = heat(page).first
+    named, numbers = cell.get_attribute("aria-label").split(": ")
+    known = drawn_map["grid"]["cells"][0][0]
+    assert (named, numbers) == (known["name"], known["numbers"])
+    cell.hover()
+    assert page.tab.locator(".readout").inner_text() == f"{named} {numbers}"
     page.tab.get_by_role("button", name="Difference").click()
     ticks = page.tab.locator(".map .tick").all_text_contents()
-    assert len(ticks) == 3
-    assert ticks[0].startswith("−")
+    assert ticks == [text for _, text in layers["difference"]["ticks"]]
+    assert ticks[0].startswith("-")
     assert ticks[1] == "0"
     assert ticks[2].startswith("+")
     for meaning in page.tab.locator("dl.meanings dd").all_inner_texts():
@@ -144,8 +150,8 @@ def test_focus_stays_where_it_was(page):
     assert focused(page) == key
     page.tab.get_by_role("button", name="Difference").focus()
     page.tab.keyboard.press("Enter")
-    assert focused(page) == "colour:difference"
-    page.tab.locator("[aria-label='constructions'] button").nth(2).focus()
+    assert focused(page) == "choices:colour:difference"
+    page.tab.locator("[data-key^='construction:']").nth(2).focus()
     page.tab.keyboard.press("Enter")
     page.until("location.hash.includes('construction=mrf')")
     page.settled()
@@ -169,3 +175,30 @@ def test_a_script_from_right_to_left(page):
     assert boxes == sorted(boxes, reverse=True)
     scored = [one.bounding_box()["x"] for one in page.tab.locator(".scored text.word").all()[:2]]
     assert scored == sorted(scored, reverse=True)
+
+
+def test_words_of_a_cell_leave_the_text_with_another_question(page):
+    page.open(TWO)
+    page.settled()
+    heat(page).nth(3).click()
+    assert page.tab.locator(".words .filled").count() == 2
+    assert page.tab.locator(".cell.chosen[aria-pressed=true]").count() == 1
+    page.tab.get_by_label("Construction", exact=True).select_option("mrf")
+    page.settled()
+    assert page.tab.locator(".words .filled").count() == 0
+    heat(page).nth(3).click()
+    page.tab.get_by_label("Words considered", exact=True).select_option("128")
+    page.settled()
+    assert page.tab.locator(".words .filled").count() == 0
+
+
+def test_a_completion_takes_the_place_of_the_cell(page):
+    """Of three things that show words for the blanks, text, map and address, all show the same."""
+    page.open(TWO)
+    page.settled()
+    heat(page).nth(3).click()
+    assert "cell=" in page.tab.evaluate("location.hash")
+    page.tab.locator("[aria-label='best completions'] button.put").nth(2).click()
+    assert page.tab.locator(".words .filled").count() == 2
+    assert page.tab.locator(".cell.chosen").count() == 0
+    assert "cell=" not in page.tab.evaluate("location.hash")

@@ -29,6 +29,7 @@ SMALL = {
         "--requests 1 --candidates 4",
         f"--requests 1 --candidates 4 --against {shlex.quote(str(ROOT / 'src'))}",
     ],
+    "serve_queue.py": ["--runs 1"],
     "variants.py": ["--sites 2 --plain 2 --warm 2 --residues 12 --device cpu"],
     "verified.py": ["--lengths 6 --texts 1 --device cpu"],
 }

@@ -98,7 +98,7 @@ assert "Count this letter alone. [not with --words]" in page
 
 # The page's request.
 types = {"text": Text, "words": None, "at_most": None, "letter": None}
-ENDPOINTS["count"] = Endpoint("count", types, {"text": "a cat"})
+ENDPOINTS["count"] = Endpoint(verb="count", types=types, example={"text": "a cat"})
 fields = request("count").model_fields
 assert fields["letter"].description == "Count this letter alone. [not with words]"
 assert fields["letter"].default is None and fields["text"].is_required()

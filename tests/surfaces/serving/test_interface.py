@@ -15,9 +15,12 @@ from annotated_types import Interval
 from fastapi.testclient import TestClient
 
 import unmask
+from support.command_runner import invoke
 from unmask.common.border.options import options
 from unmask.common.errors import in_python, written_by
+from unmask.surfaces.serving.app import create_app
 from unmask.surfaces.serving.copies import Copies
+from unmask.surfaces.serving.jobs import FAILED, Jobs
 from unmask.surfaces.serving.requests import ENDPOINTS, controls, request
 from unmask.surfaces.serving.server import (
     Guard,
@@ -143,21 +146,44 @@ def test_a_changed_default_and_bound_of_a_verb_are_those_of_the_page(monkeypatch
     endpoint = replace(ENDPOINTS["generate"], types={"n_texts": None, "seed": None})
     monkeypatch.setitem(ENDPOINTS, "generate", endpoint)
     texts, seed = controls("generate")
-    assert (texts["default"], texts["range"]) == (4, {"min": 2, "max": 5, "step": 1})
+    assert (texts["default"], texts["range"]) == (
+        4,
+        {"min": 2, "max": 5, "step": 1, "said": "2 to 5"},
+    )
     assert texts["help"] == "How many texts there are."
     assert seed["default"] == 7
 
 
 def test_every_answer_has_a_schema(document):
     for name, endpoint in ENDPOINTS.items():
-        if name in ("sample", "generate"):
-            continue  # answered by events
         answer = document["paths"][f"/api/{name}"]["post"]["responses"]["200"]
         schema = answer["content"]["application/json"]["schema"]
         assert schema["type"] == "object"
         assert schema["required"], name
         if endpoint.verb and name != "batch":
             assert {"view", "drawn"} <= set(schema["required"])
+
+
+def test_models_of_one_name_are_told_apart(tiny):
+    """As "Model" and "Beside" show them; a model whose name is its own keeps the short one."""
+    jobs = Jobs()
+    others = [create_app(tiny, jobs, name=name) for name in ("b/bert", "b/small")]
+    client = TestClient(create_app(tiny, jobs, name="a/bert", others=others))
+    assert client.get("/api/about").json()["models"] == ["a/bert", "b/bert", "small"]
+    shown = [client.get(f"{path}/api/about").json()["model"] for path in ("", "/models/1")]
+    assert shown == ["a/bert", "b/bert"]
+
+
+def test_a_defect_beside_is_a_line(tiny, monkeypatch):
+    """Of a model under /models/1, and of a route that is no job."""
+    jobs = Jobs()
+    beside = create_app(tiny, jobs, name="beside")
+    client = TestClient(create_app(tiny, jobs, others=[beside]), raise_server_exceptions=False)
+    monkeypatch.setattr(Copies, "of", lambda *given: 1 // 0)
+    for path in ("/api/fill/copy", "/models/1/api/fill/copy"):
+        answer = client.post(path, json={"text": TWO})
+        assert answer.status_code == 500
+        assert answer.json() == {"error": FAILED}
 
 
 def test_healthz(client):
@@ -303,4 +329,43 @@ def test_a_copied_text_that_looks_like_a_file_is_a_text(text):
     assert f'unmask.score(["{text}", "a dog"]' in copy["python"]
     assert copy["command"].startswith(f"unmask score --text {text} --text 'a dog'")
     copy = Copies(None, {}).of("score", {"texts": ["a cat", "a dog"], "score": ["pll"]})
-    assert copy["command"].startswith("unmask score 'a cat' 'a dog'")
+    assert copy["command"] == "unmask score 'a cat' 'a dog'", "pll is the default"
+
+
+@pytest.mark.parametrize(
+    ("verb", "values"),
+    [
+        ("fill", {"text": "--help the [MASK] sat ."}),
+        ("score", {"texts": ["-- the cat sat .", "the cat sat ."]}),
+        ("generate", {"template": "--quiet [MASK] sat .", "seed": 0}),
+    ],
+)
+def test_a_copied_text_that_looks_like_an_option_is_a_text(tiny_folder, verb, values):
+    words = Copies(str(tiny_folder), {}).words(verb, values)
+    text = values.get("text") or values.get("template") or values["texts"][0]
+    answer = invoke(words[1:])
+    assert answer.exit_code == 0, answer.stderr
+    if verb != "generate":  # which prints the texts that it made
+        assert " ".join(text.split()[1:3]) in answer.stdout
+
+
+def test_positions_of_mutants_are_all_only_where_they_are():
+    whole = Copies(None, {}).of("mutants", {"sequence": "EVQL", "positions": [1, 2, 3, 4]})
+    assert whole["command"] == "unmask mutants EVQL --positions all"
+    some = Copies(None, {}).of("mutants", {"sequence": "EVQL", "positions": [2, 3]})
+    assert some["command"] == "unmask mutants EVQL --positions 2,3"
+
+
+def test_the_number_of_a_blank_is_bounded(client):
+    """A text of 5,000 digits is no number that Python reads."""
+    answer = client.post("/api/fill", json={"text": "a [MASK]", "given": {"9" * 5000: "cat"}})
+    assert answer.status_code == 422
+
+
+def test_what_a_message_suggests_can_be_asked(client):
+    """`force` is no field of a request."""
+    text = " ".join(["[MASK]"] * 30)
+    answer = client.post("/api/dependence", json={"text": text, "candidates": 10**6})
+    line = answer.json()["error"]
+    assert answer.status_code == 422, line
+    assert "force:" not in line

@@ -5,13 +5,18 @@ server ends.
 import asyncio
 import json
 import threading
+import time
 from math import comb, log
 
 import pytest
+from fastapi.testclient import TestClient
 
 import unmask
+from unmask.common.plain import in_json
 from unmask.runs.progress import Enough
-from unmask.surfaces.serving.jobs import ENDING, FAILED, Jobs
+from unmask.surfaces.serving.app import create_app
+from unmask.surfaces.serving.jobs import ENDING, FAILED, FairLock, Jobs
+from unmask.surfaces.serving.server import Guard
 
 WHOLE = "the cat sat on the mat ."
 FIVE = "the [MASK] [MASK] [MASK] [MASK] [MASK] ."
@@ -123,8 +128,38 @@ def test_a_job_stops_with_what_it_has(client, served, gate, events, until):
     ]
     assert done == sorted(done)
     assert done[-1] > 0
+    for kind, value in before:
+        if kind == "progress":
+            assert value["share"] == value["done"] / value["total"]
+            assert f"{value['done']:,} of {value['total']:,} {value['what']}" in value["said"]
     until(lambda: not served[1].under_way)
     assert client.delete(f"/api/jobs/{name}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "batches"),
+    [
+        ({"text": "the [MASK] ran under a [MASK] .", "candidates": "all"}, 1),
+        ({"text": "the [MASK] under [MASK] [MASK] .", "top": 50}, 12),
+    ],
+)
+def test_a_stopped_filling_does_not_answer_the_same_question_later(
+    client, served, gate, events, tiny, body, batches
+):
+    """Fillings are kept for the next pin: over a table, and after a search."""
+    request = Asked(client, "/api/fill/events", body)
+    gate.let(batches)
+    (job,) = served[1].under_way
+    assert client.delete(f"/api/jobs/{job}").status_code == 200
+    gate.open()
+    request.join()
+    name, value = events(request.text)[-1]
+    assert name == "error" or value["search"]["stopped"] == "asked"
+    again = client.post("/api/fill", json=body).json()
+    text = body["text"]
+    options = {option: value for option, value in body.items() if option != "text"}
+    known = in_json(unmask.fill(text, tiny, **options).to_dict())
+    assert {name: again[name] for name in known} == known
 
 
 @pytest.mark.parametrize(
@@ -137,7 +172,7 @@ def test_a_job_stops_with_what_it_has(client, served, gate, events, until):
             "error",
         ),
         (
-            "/api/sample",
+            "/api/sample/events",
             {"template": "the [MASK] [MASK] [MASK] [MASK] .", "sweeps": 400, "chains": 1},
             40,
             "answer",
@@ -158,7 +193,45 @@ def test_a_stopped_joint_is_an_error_and_a_stopped_chain_ends(
     if last == "error":
         assert "was stopped" in value["error"]
     else:
-        assert 0 < value["diagnosis"]["draws"] < 400
+        draws = value["diagnosis"]["draws"]
+        assert 0 < draws < 400
+        assert value["drawn"]["part"] == f"{draws} of 400 sweeps"
+        assert value["drawn"]["ends"] == {"last": draws, "texts": ["0", f"{draws} sweeps"]}
+
+
+def test_a_stopped_decoder_has_no_whole_text(client, served, gate, events):
+    """Its steps so far are events, and there is no answer."""
+    body = {"template": FIVE, "n_texts": 1}
+    request = Asked(client, "/api/generate/events", body)
+    gate.let(2)
+    (job,) = served[1].under_way
+    assert client.delete(f"/api/jobs/{job}").status_code == 200
+    gate.open()
+    request.join()
+    *before, (last, value) = events(request.text)
+    assert last == "error"
+    assert value["stopped"]
+    assert any(name == "step" and step["kind"] == "begun" for name, step in before)
+
+
+def test_the_bar_of_dependence_is_the_share_of_the_pairs(client, events, monkeypatch):
+    """Pairs are measured as their passes are made: 60 % of the bar were once 16 of 45 pairs."""
+    monkeypatch.setattr("unmask.surfaces.serving.questions.BETWEEN_PARTIALS", 0)
+    body = {"text": "the cat sat on the mat the dog ran .", "candidates": 4}
+    pairs = comb(10, 2)
+    measured = 0
+    shares = []
+    for name, value in events(client.post("/api/dependence/events", json=body).text):
+        if name == "partial":
+            known = [one for row in value["matrix"] for one in row if one is not None]
+            measured = len(known) // 2  # a pair stands in both halves
+        if name == "progress":
+            shares.append(value["share"])
+            ahead = value["share"] - measured / pairs
+            assert -1e-9 <= ahead <= 4 / pairs + 1e-9, "no more than the pairs that are on the way"
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0, 1)
+    assert len(set(shares)) > 10
 
 
 def test_a_client_that_leaves_before_the_first_line_ends_its_job(served, until, monkeypatch):
@@ -187,7 +260,7 @@ def test_a_client_that_leaves_before_the_first_line_ends_its_job(served, until, 
     scope = {
         "type": "http",
         "method": "POST",
-        "path": "/api/sample",
+        "path": "/api/sample/events",
         "query_string": b"",
         "headers": headers,
     }
@@ -206,11 +279,99 @@ def test_a_defect_ends_a_stream_with_a_line(client, events, monkeypatch, caplog)
     assert "ZeroDivisionError" in caplog.text
 
 
+class PanicException(BaseException):
+    """As a panic of a Rust library, such as tokenizers: it is no `Exception`."""
+
+
+@pytest.mark.parametrize("failure", [ZeroDivisionError, PanicException])
+@pytest.mark.parametrize("ending", ["", "/events"])
+def test_a_defect_of_any_kind_is_a_line_and_the_terminal_shows_where(
+    served, events, monkeypatch, caplog, failure, ending
+):
+    """Of a stream and of a plain answer; nobody waits for ever."""
+
+    def fail(*given, **hooks):
+        raise failure("the place of the defect")
+
+    monkeypatch.setattr("unmask.surfaces.serving.questions.Answers.result", fail)
+    # A server of uvicorn logs what the application raises; this client stands in its place.
+    client = TestClient(
+        Guard(served[0]), base_url="http://127.0.0.1:8000", raise_server_exceptions=False
+    )
+    answer = client.post(f"/api/fill{ending}", json={"text": "the [MASK] ."})
+    if ending:
+        assert events(answer.text)[-1] == ("error", {"error": FAILED})
+        assert failure.__name__ in caplog.text
+    else:
+        assert answer.status_code == 500
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json() == {"error": FAILED}
+        loud = TestClient(Guard(served[0]), base_url="http://127.0.0.1:8000")
+        with pytest.raises(Exception) as raised:  # noqa: PT011  its kind is the question
+            loud.post("/api/fill", json={"text": "the [MASK] ."})
+        chain = (raised.value, raised.value.__cause__)
+        assert any("the place of the defect" in str(one) for one in chain)
+    assert not served[1].under_way
+
+
+class SlowToLeave(dict):
+    """Jobs under way, which take long to leave."""
+
+    def pop(self, *key):
+        time.sleep(0.2)
+        return super().pop(*key)
+
+
+def test_a_job_that_has_ended_leaves_its_place_to_the_next_step(tiny, events, monkeypatch):
+    """Chains are two jobs: the check of their settings, then the chains."""
+    monkeypatch.setattr("unmask.surfaces.serving.jobs.MOST_JOBS", 1)
+    jobs = Jobs()
+    jobs.under_way = SlowToLeave()
+    client = TestClient(create_app(tiny, jobs))
+    body = {"template": "the [MASK] [MASK] .", "sweeps": 2, "chains": 1}
+    for _ in range(2):  # the second request follows the end of the first one's stream
+        answer = client.post("/api/sample/events", json=body)
+        assert answer.status_code == 200, answer.text
+        assert events(answer.text)[-1][0] == "answer"
+
+
+@pytest.mark.parametrize("ending", ["", "/events"])
+def test_a_job_whose_thread_cannot_start_takes_no_place(tiny, monkeypatch, ending):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    jobs = Jobs()
+    client = TestClient(create_app(tiny, jobs), raise_server_exceptions=False)
+    ask = {"json": {"text": "the [MASK] ."}}
+    with client, monkeypatch.context() as broken:
+        client.get("/healthz")  # the client's own thread
+        broken.setattr("unmask.surfaces.serving.jobs.threading.Thread.start", refuse)
+        assert client.post(f"/api/fill{ending}", **ask).status_code == 500
+    assert not jobs.under_way
+    assert client.post(f"/api/fill{ending}", **ask).status_code == 200
+
+
+def test_an_interrupt_while_waiting_for_the_lock_leaves_no_gap(monkeypatch):
+    lock = FairLock()
+
+    def interrupt(condition):
+        raise KeyboardInterrupt
+
+    def take():
+        with lock:
+            pass
+
+    with lock, monkeypatch.context() as interrupted:
+        interrupted.setattr(lock._changed, "wait_for", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            take()
+    behind = threading.Thread(target=take, daemon=True)
+    behind.start()
+    behind.join(10)
+    assert not behind.is_alive(), "it waits for a ticket that nobody has"
+
+
 def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny, gate):
-    from fastapi.testclient import TestClient
-
-    from unmask.surfaces.serving.app import create_app
-
     jobs = Jobs()
     client = TestClient(create_app(tiny, jobs))
     answers, body = [], {"text": "the [MASK] [MASK] .", "candidates": 3}

@@ -13,6 +13,7 @@ from unmask.surfaces.serving.requests import ENDPOINTS
 PAGE = Path(unmask.surfaces.serving.__file__).parent / "page"
 SCRIPTS = sorted(PAGE.rglob("*.js"))
 WIDTH = 120
+FORMATS = re.compile(r"toFixed|toPrecision|toExponential|toLocaleString|Intl\.")
 
 
 @pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.name)
@@ -20,6 +21,11 @@ def test_lines_are_at_most_120_characters_wide(file):
     lines = file.read_text(encoding="utf-8").splitlines()
     wide = [number for number, line in enumerate(lines, 1) if len(line) > WIDTH]
     assert wide == []
+
+
+@pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.name)
+def test_no_number_is_formatted_in_a_script(file):
+    assert FORMATS.findall(file.read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.name)

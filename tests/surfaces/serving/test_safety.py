@@ -41,6 +41,16 @@ def test_another_name_is_refused(client, host):
     assert escape(line) in page.text
 
 
+def test_a_name_of_any_length_is_refused_in_a_short_line(client):
+    """The longest name of a host has 253 characters."""
+    for length in (253, 254, 30_000):
+        answer = client.get("/", headers={"host": "a" * length})
+        assert answer.status_code == 400
+        line = answer.json()["error"]
+        assert len(line) < 700
+        assert ("--allow-host" in line) == (length == 253), "what it says to give is the whole name"
+
+
 @pytest.mark.parametrize("accept", ["*/*", "text/html"])
 def test_a_refused_name_is_no_markup(client, accept):
     answer = client.get("/", headers={"host": "<script>x", "accept": accept})
@@ -166,10 +176,13 @@ def test_what_cannot_be_answered_is_one_line(client, path, body, said):
 def test_what_is_too_long_for_the_page_says_so(monkeypatch, client):
     monkeypatch.setattr(limits, "MOST_PASSES", 10)
     monkeypatch.setattr(limits, "MOST_STEPS", 10)
+    # Dependence is refused by the verb: it can be stopped, and then shows the pairs so far.
+    monkeypatch.setattr("unmask.tables.joint_limits.MAX_PASSES", 10)
     for path, body in {
         "fill": {"text": TWO, "candidates": "all"},
-        "dependence": {"text": "the cat sat ."},
+        "dependence": {"text": "the cat sat .", "candidates": 4},
         "sample": {"template": TWO, "sweeps": 6},
+        "sample/events": {"template": TWO, "sweeps": 6},
     }.items():
         answer = client.post(f"/api/{path}", json=body)
         assert answer.status_code == 422
@@ -214,21 +227,9 @@ def test_32_clients_at_once_get_the_answers_that_they_have_alone(client, tiny):
         ]
 
 
-class Tickets:
-    """Numbers of a lock's callers, and how many were given."""
-
-    def __init__(self):
-        self.given = 0
-
-    def __next__(self):
-        self.given += 1
-        return self.given - 1
-
-
 def test_the_lock_is_had_in_the_order_in_which_it_was_asked_for(until):
     """A thread that gives it up and asks again goes behind those that wait."""
     lock, order = FairLock(), []
-    lock._tickets = tickets = Tickets()
 
     def work(name):
         with lock:
@@ -238,7 +239,7 @@ def test_the_lock_is_had_in_the_order_in_which_it_was_asked_for(until):
     with lock:
         for n, other in enumerate(others, 2):
             other.start()
-            until(lambda n=n: tickets.given == n)
+            until(lambda n=n: len(lock._queue) == n)
     work("again")
     for other in others:
         other.join()
@@ -247,7 +248,7 @@ def test_the_lock_is_had_in_the_order_in_which_it_was_asked_for(until):
 
 def test_a_short_question_waits_for_one_batch_of_a_long_job(tiny, until):
     lock, order, third, go = FairLock(), [], threading.Event(), threading.Event()
-    model, lock._tickets = shared(tiny, lock), Tickets()
+    model = shared(tiny, lock)
     rows = torch.full((40, 5), 6), torch.ones((40, 1), dtype=torch.long)
     batches, plain = model.batches, tiny.head
 
@@ -264,7 +265,7 @@ def test_a_short_question_waits_for_one_batch_of_a_long_job(tiny, until):
     assert third.wait(300)
     short = threading.Thread(target=lambda: model.logits(rows[0][:1], rows[1][:1]))
     short.start()
-    until(lambda: lock._tickets.given == 4)
+    until(lambda: len(lock._queue) == 2)
     go.set()
     for one in (long, short):
         one.join()
@@ -293,8 +294,25 @@ def test_a_job_that_was_cancelled_or_stopped_gets_no_more_batches(tiny, flag, er
     assert torch.equal(model.logits(*rows), tiny.logits(*rows)), "others go on"
 
 
+def test_a_job_that_is_cancelled_while_it_waits_for_a_gpu_gets_no_batch(tiny, monkeypatch):
+    """Its client leaves while the batch of another job is computed."""
+    model, job = shared(tiny, FairLock()), Job()
+    model.batches.device = torch.device("cuda")
+
+    def synchronize(device):
+        job.cancelled = True
+
+    monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
+    token = CURRENT.set(job)
+    try:
+        with pytest.raises(Cancelled):
+            model.logits(torch.full((3, 5), 6), torch.ones((3, 1), dtype=torch.long))
+    finally:
+        CURRENT.reset(token)
+
+
 def test_kept_fillings_are_bounded_and_the_one_used_longest_ago_goes_first(tiny, monkeypatch):
-    from unmask.surfaces.serving.questions import Answers
+    from unmask.surfaces.serving.questions import Answers, _key
 
     answers = Answers(tiny)
     monkeypatch.setattr("unmask.surfaces.serving.questions.CACHED_CELLS", 2 * 2 * 25)
@@ -309,6 +327,12 @@ def test_kept_fillings_are_bounded_and_the_one_used_longest_ago_goes_first(tiny,
     assert kept == [True, False, True]
     large = asked("the", 12)
     assert answers._kept.get(large) is None, "too large to be kept"
+    assert answers._kept.get(the) is not None, "and nothing went for it"
+    a = asked("a")
+    answers._kept.keep(the, answers._kept._fillings[_key(the)])  # two equal requests at once
+    asked("cat")
+    kept = [answers._kept.get(values) is not None for values in (the, a)]
+    assert kept == [True, False], "what was kept again is new"
 
 
 @pytest.mark.parametrize("path", ["fill", "score", "generate", "sample", "dependence", "mutants"])

@@ -12,7 +12,12 @@ import threading
 import pytest
 
 import unmask
-from unmask.surfaces.serving.server import listening_socket
+from unmask.surfaces.serving.server import (
+    address_of,
+    listening_socket,
+    names_of,
+    print_address,
+)
 
 
 def test_a_port_that_is_taken_and_a_host_that_is_unknown(tiny_folder):
@@ -28,8 +33,45 @@ def test_a_port_that_is_taken_and_a_host_that_is_unknown(tiny_folder):
         listening_socket("no.such.host.invalid", 0)
     with pytest.raises(unmask.InputError, match="port 70000 is out of range"):
         unmask.serve(port=70000)
-    with pytest.raises(unmask.InputError, match="without http:// and port"):
+    with pytest.raises(unmask.InputError, match="allow_host .*without http:// and port"):
         unmask.serve(allow_host=["http://box.local/"])
+    with pytest.raises(unmask.InputError, match="^host 'bücher.local' is not the name of a host"):
+        names_of("bücher.local", [])
+
+
+@pytest.mark.parametrize(
+    ("host", "address", "is_every", "is_own"),
+    [
+        ("0", "http://127.0.0.1:8000/", True, False),
+        ("0.0", "http://127.0.0.1:8000/", True, False),
+        ("::0", "http://[::1]:8000/", True, False),
+        ("127.0.0.2", "http://127.0.0.2:8000/", False, True),
+        ("127.1", "http://127.1:8000/", False, True),
+        ("LOCALHOST", "http://LOCALHOST:8000/", False, True),
+        ("fe80::1%eth0", "http://[fe80::1%25eth0]:8000/", False, False),
+    ],
+)
+def test_addresses_in_other_spellings(capsys, host, address, is_every, is_own):
+    """As the system reads them: 0 is every address, and all of 127.x.x.x is this machine."""
+    assert address_of(host, 8000) == address
+    print_address(address, host)
+    printed = capsys.readouterr()
+    assert ("other machines" in printed.out) == is_every
+    assert ("beyond this machine" in printed.err) == (not is_own)
+
+
+def test_an_address_of_ipv6_keeps_its_scope(monkeypatch):
+    """A link-local address is one of each network: without its scope no socket has it."""
+    asked = []
+
+    def listen(address, family):
+        asked.append((address, family))
+
+    monkeypatch.setattr("unmask.surfaces.serving.server.create_server", listen)
+    number, name = socket.if_nameindex()[0]
+    listening_socket(f"fe80::1%{name}", 8000)
+    assert asked == [(("fe80::1", 8000, 0, number), socket.AF_INET6)]
+    assert names_of(f"fe80::1%{name}", []) == ["[fe80::1]"], "the header Host has no scope"
 
 
 def test_a_missing_extra_is_one_line(monkeypatch):
@@ -49,7 +91,7 @@ def test_an_interrupt_ends_it_while_chains_run(tiny_folder):
             connection = http.client.HTTPConnection("127.0.0.1", port)
             body = {"template": "[MASK] [MASK] [MASK] sat .", "chains": 16, "sweeps": 500}
             connection.request(
-                "POST", "/api/sample", json.dumps(body), {"content-type": "application/json"}
+                "POST", "/api/sample/events", json.dumps(body), {"content-type": "application/json"}
             )
             first.append(connection.getresponse().readline())
             begun.set()

@@ -4,12 +4,13 @@ files; nothing from outside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from inspect import signature
+from functools import partial
+from inspect import getdoc, signature
 from json import loads
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, FastAPI, Request
 from fastapi import Path as PathParameter
@@ -23,48 +24,53 @@ from unmask.common.border.declarations import description, summary
 from unmask.common.checks import shown
 from unmask.common.errors import InputError, UnmaskError
 from unmask.common.files import as_json, parse_json
-from unmask.common.results import Result
 from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.word_marks import WordMarks
 from unmask.surfaces.serving.copies import Copies
-from unmask.surfaces.serving.drawings import MUTANT_NUMBERS
-from unmask.surfaces.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
+from unmask.surfaces.serving.jobs import ENDING, FAILED, Busy, Cancelled, Emit, Jobs
 from unmask.surfaces.serving.limits import COMMAND, MOST_JOBS, limits
+from unmask.surfaces.serving.lists import about_lists
 from unmask.surfaces.serving.names import in_request
-from unmask.surfaces.serving.questions import Answer, Answers, described
-from unmask.surfaces.serving.requests import ENDPOINTS, controls, given, request
+from unmask.surfaces.serving.questions import Answer, Answers, Values
+from unmask.surfaces.serving.reports import Reports
+from unmask.surfaces.serving.requests import ENDPOINTS, controls, given
+from unmask.surfaces.serving.requests import request as request_model
 from unmask.surfaces.serving.schemas import answer_schema
 from unmask.surfaces.serving.texts import EXTENTS, KINDS
-from unmask.surfaces.serving.watch import Event, watch_chains, watch_texts
 
+Route = TypeVar("Route", bound=Callable[..., Any])
 BUNDLED = model_name(None)
-STREAMED = ("sample", "generate")
-"""Questions whose steps are events, and whose answer is the last one."""
-COPIED = ("fill", "compare", "dependence", "mutants", "score", *STREAMED)
+COPIED = ("fill", "compare", "dependence", "mutants", "score", "sample", "generate")
 PAGE = Path(__file__).parent / "page"
 
-LINE: dict[str, Any] = {
-    "type": "object",
-    "properties": {"error": {"type": "string"}},
-    "required": ["error"],
-}
-REFUSED = (
-    "4xx: the line says what was given, what is wrong with it, and what to do. 503: the server is"
-    " ending."
-)
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    "default": {"description": REFUSED, "content": {"application/json": {"schema": LINE}}}
+    "default": {
+        "description": (
+            "4xx: the line says what was given, what is wrong with it, and what to do; 429: that"
+            " too many requests are under way. 500: the server failed. 503: the server is ending."
+        ),
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "properties": {"error": {"type": "string"}},
+                    "required": ["error"],
+                }
+            }
+        },
+    }
 }
-LINES = {
+"""Every answer but 200, as the OpenAPI document describes it."""
+SAID_OF = {
     "There was an error parsing the body": (
         "the body cannot be read: send JSON, with numbers of at most 4,000 digits"
     ),
     "Method Not Allowed": "this path takes another method: see the header Allow, or /api",
     "Not Found": "this path is not there: see /api",
 }
-"""Lines of the framework, as this server says them."""
+"""What this server says in the place of a line of the framework."""
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "content": {"text/event-stream": {}},
@@ -77,7 +83,8 @@ EXAMPLES: list[dict[str, dict[str, str]]] = loads(
 """Examples of each view in English, and for proteins: a text, the words to blank, and a second
 text to compare it with.
 """
-JobName = Annotated[
+BUSY = f"{MOST_JOBS} requests are under way: wait for one of them, and ask again"
+JobId = Annotated[
     str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")
 ]
 
@@ -95,16 +102,23 @@ def create_app(
     default. `others` are applications of further models, which the page shows in its place or
     beside it; they are under /models/1 ...
     """
-    answers = Answers(model)
     app = FastAPI(
-        title="unmask", version=__version__, docs_url=None, redoc_url=None, responses=REFUSALS
+        title="unmask",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        responses=REFUSALS,
+        dependencies=[Depends(_refuse_unsound)],
     )
-    app.router.dependencies.append(Depends(_refuse_unsound))
-    described = _about(model, name)
-    described["models"] = [described["model"], *(other.state.name for other in others)]
-    app.state.name = described["model"]
+    name_in_copies = _name_in_copies(name)
+    about_model = _about(model, _label(name), name_in_copies)
+    app.state.name = name
+    app.state.about = about_model
+    models = [app, *others]
+    _tell_apart(models)
+    about_model["models"] = [one.state.about["model"] for one in models]
     _add_refusals(app)
-    _add_answers(app, jobs, answers, Copies(described["given"], options or {}))
+    _add_answers(app, jobs, Answers(model), Copies(name_in_copies, options or {}))
 
     @app.get("/healthz")
     async def health() -> dict[str, Any]:
@@ -118,150 +132,194 @@ def create_app(
         """The model that is served, the names of everything that can be asked for, and the
         limits.
         """
-        return described
+        return about_model
 
     @app.delete("/api/jobs/{job}")
-    async def stop(job: JobName) -> dict[str, Any]:
+    async def stop(job: JobId) -> dict[str, Any]:
         """Stop a job: its events end with what it has, where that is an answer, else with
         `error`.
         """
-        stopped = jobs.under_way.get(job)
-        if stopped is None:
+        under_way = jobs.under_way.get(job)
+        if under_way is None:
             raise HTTPException(404, f"job {job!r} is not under way: it has ended, or never began")
-        stopped.stopping = True
+        under_way.stopping = True
         return {"id": job, "stopping": True}
 
     app.mount("/page", StaticFiles(directory=str(PAGE)))
-    for path, file in {"/": "index.html", "/api": "api.html"}.items():
-        app.router.add_route(
-            path, lambda request, file=file: FileResponse(PAGE / file), include_in_schema=False
-        )
+    app.router.add_route("/", _page("index.html"), include_in_schema=False)
+    app.router.add_route("/api", _page("api.html"), include_in_schema=False)
     for number, other in enumerate(others, 1):
         app.mount(f"/models/{number}", other)
     app.router.redirect_slashes = False
     return app
 
 
+def _page(file: str) -> Callable[[Request], FileResponse]:
+    """A route of a page."""
+
+    def page(request: Request) -> FileResponse:
+        return FileResponse(PAGE / file)
+
+    return page
+
+
 def _add_answers(app: FastAPI, jobs: Jobs, answers: Answers, copies: Copies) -> None:
+    """The routes of all questions, and of their copies."""
     for name in ENDPOINTS:
-        if name not in STREAMED:
-            _add_question(app, jobs, name, getattr(answers, name))
+        method = getattr(answers, name)
+        _add_question(app, jobs, name, method)
+        takes_progress = "progress" in signature(method).parameters
+        if takes_progress:
+            _add_events(app, jobs, name, method, check=answers.checks.get(name))
     for name in COPIED:
         _add_copy(app, name, copies)
-    _add_stream(app, jobs, answers.model, "sample", answers.sample_settings, watch_chains)
-    _add_stream(app, jobs, answers.model, "generate", answers.generate_settings, watch_texts)
 
 
 def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Answer]) -> None:
-    """The route of a request; one that reports progress is answered by events, too."""
+    """The route of a question, whose answer is one JSON object."""
 
-    async def route(body: Any, request: Request) -> Response:
-        answer = await jobs.answer(request, lambda: method(given(body)))
-        return Response(as_json(answer, indent=None), media_type="application/json")
+    async def answer(body: Any, request: Request) -> Response:
+        found = await jobs.answer(request, lambda: method(given(body)))
+        return Response(as_json(found, indent=None), media_type="application/json")
 
-    async def events(body: Any) -> StreamingResponse:
-        """The same as events: `job` (id), `progress` (done, total, what), `partial` (what there is
-        so far), then `answer` or `error`.
+    answer.__doc__ = method.__doc__ or _about_verb(ENDPOINTS[name].function)
+    route = _with_body(answer, name, question=name)
+    in_document = {"content": {"application/json": {"schema": answer_schema(name)}}}
+    app.post(f"/api/{name}", responses={200: in_document})(route)
+
+
+def _add_events(
+    app: FastAPI,
+    jobs: Jobs,
+    name: str,
+    method: Callable[..., Answer],
+    check: Callable[[Values], object] | None,
+) -> None:
+    """The route of a question that reports its progress, whose answer is events.
+
+    check   raises for what is refused before the events begin; None: the method itself refuses
+    """
+    taken = signature(method).parameters
+
+    async def events(body: Any, request: Request) -> StreamingResponse:
+        """The same as events: `job` (id), `progress` (done, total, what, share, said), `step` (of
+        chains and decoders), `partial` (what there is so far), then `answer` or `error`.
         """
+        if check is not None:
+            await jobs.answer(request, lambda: check(given(body)))
 
-        def work(emit: Emit) -> None:
-            def progress(done: int, total: int, what: str = "") -> None:
-                emit("progress", {"done": done, "total": total, "what": what})
+        def ask(emit: Emit) -> None:
+            hooks = {}
+            for parameter, hook in _hooks(emit).items():
+                if parameter in taken:
+                    hooks[parameter] = hook
+            emit("answer", method(given(body), **hooks))
 
-            def partial(answer: Answer) -> None:
-                emit("partial", answer)
+        return jobs.stream(ask)
 
-            hooks = {"progress": progress, "partial": partial}
-            known = signature(method).parameters
-            used = {name: hook for name, hook in hooks.items() if name in known}
-            emit("answer", method(given(body), **used))
+    route = _with_body(events, f"{name}_events", question=name)
+    app.post(f"/api/{name}/events", responses=EVENTS, response_class=StreamingResponse)(route)
 
-        return jobs.stream(work)
 
-    route.__annotations__["body"] = events.__annotations__["body"] = request(name)
+def _add_copy(app: FastAPI, name: str, copies: Copies) -> None:
+    """The route that gives a question as code."""
+
+    async def copy(body: Any) -> dict[str, str]:
+        """The same question as a line of Python and as a command, which print its answer."""
+        return copies.of(name, given(body))
+
+    app.post(f"/api/{name}/copy")(_with_body(copy, f"{name}_copy", question=name))
+
+
+def _with_body(route: Route, name: str, question: str) -> Route:
+    """A route whose parameter `body` is a request of this question. FastAPI reads the type of a
+    body from the annotations, and the name of an operation from that of the function.
+    """
     route.__name__ = name
-    route.__doc__ = method.__doc__ or _about_verb(ENDPOINTS[name].function)
-    responses = {200: {"content": {"application/json": {"schema": answer_schema(name)}}}}
-    app.post(f"/api/{name}", responses=responses)(route)
-    if "progress" in signature(method).parameters:
-        events.__name__ = f"{name}_events"
-        app.post(f"/api/{name}/events", responses=EVENTS, response_class=StreamingResponse)(events)
+    route.__annotations__["body"] = request_model(question)
+    return route
+
+
+def _summary(name: str) -> str:
+    """What a question answers: the first paragraph of the method that answers, else the verb's
+    summary.
+    """
+    own = getdoc(getattr(Answers, name))
+    if own is None:
+        return summary(ENDPOINTS[name].function)
+    first_paragraph, _, _ = own.partition("\n\n")
+    return first_paragraph.replace("\n", " ")
+
+
+def _hooks(emit: Emit) -> dict[str, Callable[..., None]]:
+    """What a method calls while it works, by parameter: each emits an event."""
+    reports = Reports()
+
+    def progress(done: int, total: int, what: str = "") -> None:
+        emit("progress", reports.report(done, total, what))
+
+    return {
+        "progress": progress,
+        "partial": partial(emit, "partial"),
+        "step": partial(emit, "step"),
+    }
 
 
 def _about_verb(verb: Any) -> str:
     return f"{summary(verb)}\n\n{description(verb)}"
 
 
-def _add_copy(app: FastAPI, name: str, copies: Copies) -> None:
-    async def copy(body: Any) -> dict[str, str]:
-        """The same question as a line of Python and as a command, which print its answer."""
-        return copies.of(name, given(body))
-
-    copy.__annotations__["body"] = request(name)
-    copy.__name__ = f"{name}_copy"
-    app.post(f"/api/{name}/copy")(copy)
-
-
-def _add_stream(
-    app: FastAPI,
-    jobs: Jobs,
-    model: MaskedLM,
-    name: str,
-    settings_of: Callable[[dict[str, Any]], Any],
-    watch: Callable[[Any, MaskedLM], Iterator[Event]],
-) -> None:
-    """The route of a question that is answered step by step; what nothing uses is refused before
-    the stream begins.
-    """
-
-    async def route(body: Any, request: Request) -> StreamingResponse:
-        settings = await jobs.answer(request, lambda: settings_of(given(body)))
-
-        def work(emit: Emit) -> None:
-            for event, value in watch(settings, model):
-                is_result = isinstance(value, Result)
-                emit(event, described(value) if is_result else value)
-
-        return jobs.stream(work)
-
-    route.__annotations__["body"] = request(name)
-    route.__name__ = name
-    route.__doc__ = watch.__doc__
-    app.post(f"/api/{name}", responses=EVENTS, response_class=StreamingResponse)(route)
-
-
 def _add_refusals(app: FastAPI) -> None:
-    """Errors that the user can correct are one line of JSON."""
-    busy = f"{MOST_JOBS} requests are under way: wait for one of them, and ask again"
-    refusals: dict[type[Exception], Callable[[Any], JSONResponse]] = {
-        UnmaskError: lambda error: _refusal(422, error.written(in_request)),
-        RequestValidationError: lambda error: _refusal(422, _invalid(error.errors()[0])),
-        HTTPException: lambda error: _refusal(
-            error.status_code, LINES.get(error.detail, str(error.detail)), error.headers
-        ),
-        Busy: lambda error: _refusal(429, busy, {"retry-after": "2"}),
-        Cancelled: lambda error: _refusal(503, ENDING, {"retry-after": "10"}),
-    }
+    """Every error is one line of JSON."""
 
-    async def refuse(request: Request, error: Exception) -> JSONResponse:
-        return next(answer for kind, answer in refusals.items() if isinstance(error, kind))(error)
+    async def of_unmask(request: Request, error: Any) -> JSONResponse:
+        return _refusal(422, error.written(in_request))
 
-    for kind in refusals:
-        app.add_exception_handler(kind, refuse)
+    async def of_schema(request: Request, error: Any) -> JSONResponse:
+        return _refusal(422, _invalid(error.errors()[0]))
+
+    async def of_framework(request: Request, error: Any) -> JSONResponse:
+        line = SAID_OF.get(error.detail, str(error.detail))
+        return _refusal(error.status_code, line, error.headers)
+
+    async def of_many_jobs(request: Request, error: Any) -> JSONResponse:
+        return _refusal(429, BUSY, {"retry-after": "2"})
+
+    async def of_the_end(request: Request, error: Any) -> JSONResponse:
+        return _refusal(503, ENDING, {"retry-after": "10"})
+
+    async def of_a_defect(request: Request, error: Any) -> JSONResponse:
+        # starlette raises the error again after this answer, and uvicorn prints its traceback.
+        return _refusal(500, FAILED)
+
+    app.add_exception_handler(UnmaskError, of_unmask)
+    app.add_exception_handler(RequestValidationError, of_schema)
+    app.add_exception_handler(HTTPException, of_framework)
+    app.add_exception_handler(Busy, of_many_jobs)
+    app.add_exception_handler(Cancelled, of_the_end)
+    app.add_exception_handler(Exception, of_a_defect)
 
 
 async def _refuse_unsound(request: Request) -> None:
-    """Refuse a body with a key twice, of which the framework would take the last value without
-    a word.
+    """Refuse a body that the framework takes, and should not: with a key twice, of which it has
+    the last value without a word; with half of a surrogate pair.
+
+    In the event loop, as the framework reads it. 1 MB of texts takes 7 ms, and the worst 120 ms.
     """
+    body = await request.body()
+    if not body:
+        return
     try:
-        parse_json((await request.body()).decode() or "null")
+        parse_json(body.decode())
     except ValueError as error:
         raise InputError(f"the request holds {error}: correct it") from None
 
 
 def _invalid(first: Any) -> str:
-    """Where a request does not fit its schema, what is there, and what should be."""
+    """What does not fit the schema, what is there, and what should be.
+
+    first   error of pydantic
+    """
     path = ".".join(str(part) for part in first["loc"] if part != "body")
     if first["type"] == "string_too_long":
         length = len(first["input"])
@@ -270,49 +328,73 @@ def _invalid(first: Any) -> str:
             f"{path} has {length:,} characters, and the page takes {most:,}: shorten it, or"
             f" {COMMAND}"
         )
-    where = (
-        "the request"
-        if first["type"] == "json_invalid" or not path
-        else f"{path} {shown(first['input'])}"
-    )
-    return f"{where}: {first['msg']}"
+    is_whole_request = first["type"] == "json_invalid" or not path
+    if is_whole_request:
+        return f"the request: {first['msg']}"
+    return f"{path} {shown(first['input'])}: {first['msg']}"
 
 
 def _refusal(status: int, line: str, headers: Any = None) -> JSONResponse:
-    """A line that JSON can hold: a lone surrogate that was given is shown by its number."""
-    return JSONResponse(
-        {"error": line.encode("utf-8", "backslashreplace").decode()}, status, headers
-    )
+    """A refusal in a line. Half of a surrogate pair, which no answer can hold, is written as its
+    number: \\ud800.
+    """
+    text = line.encode("utf-8", "backslashreplace").decode()
+    return JSONResponse({"error": text}, status, headers)
 
 
-def _about(model: MaskedLM, name: str) -> dict[str, Any]:
-    """What the page has to know of the model that is called `name` on the command line."""
-    whole_words = False
-    with suppress(InputError):  # of a tokenizer that does not mark where a word begins
-        whole_words = bool(WordMarks(model.words, model.words.size))
-    called: str | None = name  # as the copies of questions name it
-    shown = Path(name).name or name
+def _label(name: str) -> str:
+    """How the page calls the model of this name."""
     if name == BUNDLED:
-        called = None
-        shown = "the bundled English model"
-    elif Path(name).exists():
-        called = str(Path(name).resolve())
+        return "the bundled English model"
+    return Path(name).name or name
+
+
+def _tell_apart(models: Sequence[FastAPI]) -> None:
+    """Models that the page would call the same (a/bert, b/bert) are called by their whole names."""
+    labels = [one.state.about["model"] for one in models]
+    for one, label in zip(models, labels, strict=True):
+        if labels.count(label) > 1:
+            one.state.about["model"] = one.state.name
+
+
+def _name_in_copies(name: str) -> str | None:
+    """How copies of questions name the model; None: they do not, it is the default."""
+    if name == BUNDLED:
+        return None
+    path = Path(name)
+    return str(path.resolve()) if path.exists() else name
+
+
+def _marks_words(model: MaskedLM) -> bool:
+    """Whether the tokenizer marks where a word begins, as [WORD] needs it."""
+    try:
+        WordMarks(model.words, model.words.size)
+    except InputError:
+        return False
+    return True
+
+
+def _about(model: MaskedLM, label: str, name_in_copies: str | None) -> dict[str, Any]:
+    """What the page has to know of the model."""
     kinds = []
     for kind, sign, text in KINDS:
         kinds.append({"name": kind, "sign": sign, "text": text, "extent": EXTENTS[kind]})
+    verbs = [question for question, endpoint in ENDPOINTS.items() if endpoint.verb is not None]
     return {
         "version": __version__,
-        "model": shown,
-        "given": called,
+        "model": label,
+        "given": name_in_copies,
         "vocabulary": len(model.regular_ids),
+        "size": f"{len(model.regular_ids):,} tokens",
         "longest": model.max_length,
         "by_character": model.words.by_character,
-        "whole_words": whole_words,
+        "whole_words": _marks_words(model),
         "examples": examples_for(model.words),
         "kinds": kinds,
-        "options": {name: controls(name) for name, one in ENDPOINTS.items() if one.verb},
+        "summaries": {question: _summary(question) for question in ENDPOINTS},
+        "options": {verb: controls(verb) for verb in verbs},
         "copied": list(COPIED),
-        "mutant_numbers": MUTANT_NUMBERS,
+        "lists": about_lists(),
         "limits": limits(),
     }
 
@@ -320,13 +402,15 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
 def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:
     """By view: the first set whose every text the tokenizer reads without an unknown token."""
     for examples in EXAMPLES:
-        with suppress(InputError):
-            texts = [
-                text
-                for example in examples.values()
-                for text in (example["text"], example["second"])
-                if text
-            ]
-            if all(words.unknown_id not in words.tokens_of(text).ids for text in texts):
+        texts: list[str] = []
+        for example in examples.values():
+            texts += [example["text"], example["second"]]
+        with suppress(InputError):  # of a text that the tokenizer cannot read at all
+            if all(_is_known(text, words) for text in texts if text):
                 return examples
     return {}
+
+
+def _is_known(text: str, words: TextTokenizer) -> bool:
+    """Whether the tokenizer reads the text without an unknown token."""
+    return words.unknown_id not in words.tokens_of(text).ids

@@ -1,4 +1,6 @@
-"""Requests as lines of Python and as commands, which print their answers outside of the browser."""
+"""Questions of the page as lines of Python and as commands, for use outside of the browser. Both
+print the answer.
+"""
 
 from __future__ import annotations
 
@@ -9,49 +11,61 @@ from json import dumps
 from typing import Any
 
 import unmask
-from unmask.common.border.options import arguments, options
+from unmask.common.border.marks import TakesMethod, mark
+from unmask.common.border.options import Option, arguments, options
+from unmask.common.methods.own_code import names_code, refuse_in_requests, without_own_code
 from unmask.runs.file_names import looks_like_a_file
 
 Values = Mapping[str, Any]
-OF_THE_PAGE = ("cells",)  # no options of a verb
+OF_THE_PAGE = ("cells",)  # fields of a request that are not options of the verb
+WITH_TEMPLATES = ("sample", "generate")  # verbs whose first argument is never the name of a file
+PRINTED = "print(result.summary())\nprint(result.to_frame().to_string())"
 
 
 class Copies:
-    """Writes requests for the model `name` (None: the bundled one), loaded with these options."""
+    """Writes questions to one model.
+
+    name           of the model; None: the bundled one
+    load_options   options of its loading that are not the default
+    """
 
     def __init__(self, name: str | None, load_options: Values) -> None:
         self.name: str | None = name
         self.load_options: Values = load_options
 
     def of(self, verb: str, given: Values) -> dict[str, str]:
-        """The request with these values, as {python, command}."""
+        """The question with these values, as {python, command}. Raises InputError if it names a
+        file of code.
+        """
+        _refuse_code(verb, given)
         values = {name: value for name, value in given.items() if name not in OF_THE_PAGE}
         if "given" in values:  # JSON has texts for keys
             values["given"] = {int(blank): word for blank, word in values["given"].items()}
-        if verb == "mutants" and values.get("changes", 1) == 1:
-            values["positions"] = "all"
+        if verb == "mutants":
+            every = list(range(1, len(values["sequence"]) + 1))
+            if values["positions"] == every:
+                values["positions"] = "all"  # the same, and shorter
         return {"python": self._python(verb, values), "command": self._command(verb, values)}
+
+    # ---- Python ----
 
     def _python(self, verb: str, values: Values) -> str:
         """Lines that print the sentences and the numbers of the answer."""
         values = dict(values)
         if verb == "score":
-            values["rows"] = "nested"  # as the command has texts that are typed
+            values["rows"] = "nested"  # words and tokens, which the command prints of typed texts
         if verb == "sample" and "start" in values:
-            values["start"] = [values["start"]]
+            values["start"] = [values["start"]]  # a bare text would name a way to start
         function = getattr(unmask, verb)
-        first_name = options(function)[0].name
-        is_one_text = isinstance(values.get(first_name), str) and hasattr(function, "of_text")
-        first_of_list = ""
-        if is_one_text and _needs_text(values[first_name]):
-            values[first_name] = [values[first_name]]
-            first_of_list = "[0]"
-        placed, named = _parts(verb, arguments(function, values))
-        line = _call(verb, placed, named, last=self._model())
-        return (
-            f"import unmask\n\nresult = {line}{first_of_list}\n"
-            "print(result.summary())\nprint(result.to_frame().to_string())"
-        )
+        first = options(function)[0].name
+        answers_one_text = hasattr(function, "of_text") and isinstance(values.get(first), str)
+        is_hidden = answers_one_text and _taken_for_a_file(values[first])
+        if is_hidden:  # in a list it is a text; the answer is then the first of a list
+            values[first] = [values[first]]
+        placed, named = _placed_and_named(verb, arguments(function, values))
+        call = _call(verb, placed, named, last=self._model())
+        answer = f"{call}[0]" if is_hidden else call
+        return f"import unmask\n\nresult = {answer}\n{PRINTED}"
 
     def _model(self) -> str:
         """The argument `model` of a call; "" for the bundled one."""
@@ -62,11 +76,14 @@ class Copies:
             return f"model={_in_python(self.name)}"
         return ""
 
+    # ---- the command ----
+
     def _command(self, verb: str, values: Values) -> str:
         """The command line; a text that chains start from comes from standard input."""
         line = shlex.join(self.words(verb, values))
         if verb == "sample" and "start" in values:
-            return f"printf '%s\\n' {shlex.quote(values['start'])} | {line}"
+            start = " ".join(values["start"].split())  # two lines would be two starts
+            return f"printf '%s\\n' {shlex.quote(start)} | {line}"
         return line
 
     def words(self, verb: str, values: Values) -> list[str]:
@@ -74,18 +91,38 @@ class Copies:
         values = dict(values)
         if verb == "sample" and "start" in values:
             values["start"] = "-"
-        placed, named = _parts(verb, values)
+        placed, named = _placed_and_named(verb, values)
         texts: list[str] = []
-        for part in placed:
-            texts += part if isinstance(part, list) else [part]
-        draws = verb in ("sample", "generate")  # their template may look like a file
-        if not draws and any(_needs_text(text) for text in texts):
-            texts = [word for text in texts for word in ("--text", text)]
+        for value in placed:
+            if isinstance(value, list):
+                texts += value
+            else:
+                texts.append(value)
         of_model = {"model": self.name} if self.name else {}
-        line = ["unmask", verb, *texts]
-        for name, value in {**named, **of_model, **self.load_options}.items():
-            line += _option(name, value)
-        return line
+        named_words: list[str] = []
+        for given in (named, of_model, self.load_options):
+            for name, value in given.items():
+                named_words += _option(name, value)
+        is_template = verb in WITH_TEMPLATES
+        if is_template and texts[0].startswith("-"):  # what follows -- is no option
+            return ["unmask", verb, *named_words, "--", *texts]
+        if is_template:
+            return ["unmask", verb, *texts, *named_words]
+        return ["unmask", verb, *_words_of_texts(texts), *named_words]
+
+
+def _words_of_texts(texts: list[str]) -> list[str]:
+    """Texts as words of a command: as they stand, or as values of --text where one of them would
+    be taken for a file or for an option.
+    """
+    is_plain = not any(_taken_for_a_file(text) or text.startswith("-") for text in texts)
+    if is_plain:
+        return texts
+    words = []
+    for text in texts:
+        looks_like_an_option = text.startswith("-") and text != "-"
+        words += [f"--text={text}"] if looks_like_an_option else ["--text", text]
+    return words
 
 
 def _option(name: str, value: Any) -> list[str]:
@@ -94,32 +131,66 @@ def _option(name: str, value: Any) -> list[str]:
     if value is True:
         return [flag]
     if isinstance(value, dict):  # a mapping is an option for each pair
-        return [word for key, one in value.items() for word in (flag, f"{key}={one}")]
+        words = []
+        for key, part in value.items():
+            words += [flag, f"{key}={part}"]
+        return words
     if isinstance(value, list):
-        return [flag, ",".join(map(str, value))]
+        value = ",".join(map(str, value))
     return [flag, str(value)]
 
 
-def _needs_text(text: str) -> bool:
-    """Whether a command takes the text only after --text, and Python only in a list: it looks
-    like a file or standard input.
+# ---- both ----
+
+
+def _refuse_code(verb: str, given: Values) -> None:
+    """Refuse a method that names a file of code, as the verb does: where the copy is pasted, it
+    would be loaded.
+    """
+    declared = {option.name: option for option in options(getattr(unmask, verb))}
+    for name, value in given.items():
+        if name not in declared or mark(declared[name].annotation, TakesMethod) is None:
+            continue  # a text, which may look like a file
+        methods = [value] if isinstance(value, str) else value
+        for method in methods:
+            if names_code(method):
+                with without_own_code():
+                    refuse_in_requests(name, method)
+
+
+def _taken_for_a_file(text: str) -> bool:
+    """Whether a command takes the text only with --text, and Python only in a list: it looks like
+    a file or standard input.
     """
     return text == "-" or looks_like_a_file(text)
 
 
-def _parts(verb: str, values: Values) -> tuple[list[Any], dict[str, Any]]:
-    """The values that have a place, and those with a name; defaults are left out."""
-    known = {option.name: option for option in options(getattr(unmask, verb))}
-    placed = [name for name, option in known.items() if option.positional and name in values]
+def _placed_and_named(verb: str, values: Values) -> tuple[list[Any], dict[str, Any]]:
+    """The values that are given by their place, and those that are given by name, without those
+    that are the default.
+    """
+    declared = {option.name: option for option in options(getattr(unmask, verb))}
+    places = [name for name, option in declared.items() if option.positional and name in values]
     named = {}
     for name, value in values.items():
-        is_default = name in known and value == known[name].default
-        if name not in placed and not is_default:
-            named[name] = value
-    return [values[name] for name in placed], named
+        if name in places:
+            continue
+        if name in declared and _is_default(declared[name], value):
+            continue
+        named[name] = value
+    return [values[name] for name in places], named
+
+
+def _is_default(option: Option, value: Any) -> bool:
+    """Whether a value is the default; a list of one value is that value."""
+    return value == option.default or value == [option.default]
 
 
 def _call(name: str, placed: Any, named: Values, last: str = "") -> str:
+    """A call of a function of unmask.
+
+    last   an argument that is written already; "" for none
+    """
     parts = [_in_python(value) for value in placed]
     parts += [f"{key}={_in_python(value)}" for key, value in named.items()]
     if last:
@@ -128,16 +199,21 @@ def _call(name: str, placed: Any, named: Values, last: str = "") -> str:
 
 
 def _in_python(value: Any) -> str:
-    """A value as Python code: texts, lists, mappings, and objects with their own options."""
+    """A value as Python code: texts, numbers, lists, mappings, and dataclasses of unmask, whose
+    fields all have defaults.
+    """
     if is_dataclass(value):
         kind: Any = type(value)
         usual = kind()
-        own = {name: one for name, one in vars(value).items() if one != getattr(usual, name)}
+        own = {}
+        for name, part in vars(value).items():
+            if part != getattr(usual, name):
+                own[name] = part
         return _call(kind.__name__, (), own)
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_in_python, value))}]"
     if isinstance(value, dict):
-        pairs = [f"{_in_python(key)}: {_in_python(one)}" for key, one in value.items()]
+        pairs = [f"{_in_python(key)}: {_in_python(part)}" for key, part in value.items()]
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, str):
         return dumps(value, ensure_ascii=False)

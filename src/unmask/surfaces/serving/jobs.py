@@ -1,30 +1,34 @@
-"""Requests under way: each is a job with its own thread, at most MOST_JOBS at once, and all of
-them share one model.
+"""Requests under way: each is a job with a thread of its own, at most MOST_JOBS at once. Jobs that
+ask one model share it.
 
-The model passes one batch of rows at a time, under one lock that threads get in the order in
-which they asked for it. Long work gives the lock up after each batch, so a short question waits
-for one batch of each other job. Every batch asks whether its job still goes on: a cancelled
-job, whose client has left, raises `Cancelled`; a stopped one raises `Enough` and returns what
-it has.
+A model passes one batch of rows at a time, under a lock of its own, which threads get in the order
+in which they asked for it. Long work gives the lock up after each batch, so a short question waits
+for one batch of each other job that asks this model. Before every batch a job asks whether it goes
+on. One that is cancelled (its client has left) raises `Cancelled`, and nobody needs its answer. One
+that is stopped raises `Enough`: a verb that has something to show catches it, and returns that.
 
-An answer is one JSON object, or a stream of server-sent events: `job` with its name,
-`progress`, then `answer` or `error`. When the server ends, waiting requests get 503, and
-streams end with `error`.
+An answer is one JSON object, or a stream of server-sent events: `job` with its id, `progress`,
+then `answer` or `error`. When the server ends, waiting requests get 503, and streams end with
+`error`.
+
+Threads and events are not those of anyio and sse-starlette, which were measured: see
+docs/serve.md, "Why the queue is our own".
 """
 
 from __future__ import annotations
 
 import asyncio
 import copy
-import itertools
 import logging
 import secrets
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -43,8 +47,17 @@ from unmask.surfaces.serving.names import in_request
 logger: logging.Logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 Emit = Callable[[str, Any], None]
+"""Sends an event: its name, and a value for JSON."""
+HandOver = Callable[[], None]
+"""Hands over what a job ended with; it neither waits for long nor raises."""
 LOOK_AFTER = 0.25
-"""Seconds between two looks at whether the client is still there."""
+"""Seconds between two looks: `Jobs.answer` looks whether its client is still there, and
+`Events.put`, while it waits for room, whether its job was cancelled.
+"""
+SILENCE = 0.5
+"""Seconds without an event after which a stream says that it is alive."""
+STILL_WORKING = ": still working\n\n"
+"""A comment, which readers of events skip."""
 AHEAD = 512
 """Events that a job may be ahead of its reader."""
 ENDING = "the server is ending: ask again when it is back"
@@ -60,6 +73,18 @@ class Cancelled(Exception):
     """The client has left, or the server ends: the answer is not needed."""
 
 
+class Panic(Exception):
+    """Work raised what is no `Exception`, such as a panic of a Rust library: its cause.
+
+    asyncio and starlette handle an `Exception` only.
+    """
+
+
+def new_id() -> str:
+    """The id of a job, which nobody can guess: who has it can stop the job."""
+    return secrets.token_hex(8)
+
+
 @dataclass(eq=False)
 class Job:
     """A request under way: its next batch raises `Cancelled` if it is cancelled, `Enough` if it
@@ -68,7 +93,7 @@ class Job:
 
     cancelled: bool = False
     stopping: bool = False
-    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    id: str = field(default_factory=new_id)
 
     def check(self) -> None:
         """Raise `Cancelled` or `Enough`, if it was cancelled or stopped."""
@@ -79,25 +104,38 @@ class Job:
 
 
 CURRENT: ContextVar[Job | None] = ContextVar("job", default=None)
-"""The job that this thread works for."""
+"""The job that this thread works for, which its batches ask; the verb in between knows of no jobs.
+None in a thread that works for no request.
+"""
 
 
 class FairLock:
     """A lock that threads get in the order in which they asked for it, so that none can take it
     again past a waiting one.
+
+    `threading.Lock` promises no order. `anyio.CapacityLimiter(1)`, which does, is taken in the
+    thread of the event loop. A turn then costs 9 times what it costs here in an idle process, and
+    90 ms where three other threads compute in Python (`python bench/serve_queue.py`).
     """
 
     def __init__(self) -> None:
-        self._tickets, self._now, self._changed = itertools.count(), 0, threading.Condition()
+        self._queue: deque[object] = deque()  # a ticket for each thread; the first has the lock
+        self._changed = threading.Condition()
 
     def __enter__(self) -> None:
+        ticket = object()
         with self._changed:
-            mine = next(self._tickets)
-            self._changed.wait_for(lambda: self._now == mine)
+            self._queue.append(ticket)
+            try:
+                self._changed.wait_for(lambda: self._queue[0] is ticket)
+            except BaseException:  # an interrupt: those behind would wait for this ticket for ever
+                self._queue.remove(ticket)
+                self._changed.notify_all()
+                raise
 
     def __exit__(self, *error: object) -> None:
         with self._changed:
-            self._now += 1
+            self._queue.popleft()
             self._changed.notify_all()
 
 
@@ -113,18 +151,22 @@ class SharedBatches(RowBatches):
         self, total: int, bytes_per_row: int, compute: Callable[[slice], Result], most: int
     ) -> Iterator[tuple[slice, Result]]:
         """As `RowBatches.run`; each batch waits for its turn."""
+        return super().run(total, bytes_per_row, partial(self._in_turn, compute), most)
 
-        def in_turn(rows: slice) -> Result:
-            with self.turn:
-                if (job := CURRENT.get()) is not None:
-                    job.check()
-                if (
-                    self.device.type == "cuda"
-                ):  # which else is given more batches than the one that others wait for
-                    torch.cuda.synchronize(self.device)
-                return compute(rows)
-
-        return super().run(total, bytes_per_row, in_turn, most)
+    def _in_turn(self, compute: Callable[[slice], Result], rows: slice) -> Result:
+        """`compute(rows)` when it is this thread's turn. Raises `Cancelled` or `Enough` if its job
+        does not go on.
+        """
+        with self.turn:
+            if self.device.type == "cuda":
+                # `compute` returns before a GPU has computed. Without this, a job could queue
+                # many batches there, and others would wait for all of them.
+                torch.cuda.synchronize(self.device)
+            # After the waits, in which the client may have left.
+            job = CURRENT.get()
+            if job is not None:
+                job.check()
+            return compute(rows)
 
 
 def shared(model: MaskedLM, turn: FairLock) -> MaskedLM:
@@ -135,7 +177,7 @@ def shared(model: MaskedLM, turn: FairLock) -> MaskedLM:
 
 
 class Jobs:
-    """Runs requests, each in its own thread; those under way are known by their names."""
+    """Runs requests, each in its own thread; those under way are known by their ids."""
 
     def __init__(self) -> None:
         self.closing: bool = False
@@ -147,106 +189,130 @@ class Jobs:
         for job in list(self.under_way.values()):
             job.cancelled = True
 
-    async def answer(self, request: Request, work: Callable[[], Result]) -> Result:
-        """Returns what `work` returns; it runs in its own thread, and is cancelled if the
-        client leaves.
+    async def answer(self, request: Request, ask: Callable[[], Result]) -> Result:
+        """Returns what `ask` returns; it runs in its own thread, and is cancelled if the client
+        leaves.
+
+        Raises what `ask` raises; `Busy` if MOST_JOBS are under way; `Cancelled` if the client
+        has left or the server ends.
         """
-        done: Future[Result] = Future()
-        done.set_running_or_notify_cancel()
-
-        def run(job: Job) -> None:
-            try:
-                done.set_result(work())
-            except BaseException as error:
-                done.set_exception(error)
-
-        job, result = self._start(run), asyncio.wrap_future(done)
+        outcome: Future[Result] = Future()
+        # From now on `cancel` below does not change it, and the thread can always set it.
+        outcome.set_running_or_notify_cancel()
+        job = self._start(lambda job: _outcome_of(ask, outcome))
+        waiting = asyncio.wrap_future(outcome)
         try:
-            while not (await asyncio.wait({result}, timeout=LOOK_AFTER))[0]:
+            while not waiting.done():
                 if self.closing or await request.is_disconnected():
                     raise Cancelled
-            return result.result()
+                await asyncio.wait({waiting}, timeout=LOOK_AFTER)
+            return waiting.result()
         finally:
-            result.cancel()
-            job.cancelled = True
+            job.cancelled = True  # nobody waits for it; one that has ended does not ask
+            waiting.cancel()  # asyncio would log the error of a thread that nobody waits for
 
-    def stream(self, work: Callable[[Emit], None]) -> StreamingResponse:
-        """Events that `work` emits, each with a name and a JSON value; at the end `error`, if
+    def stream(self, ask: Callable[[Emit], None]) -> StreamingResponse:
+        """Events that `ask` emits, each with a name and a JSON value; at the end `error`, if
         it raised one.
 
-        The job ends with the response.
+        The job ends with the response. Raises `Busy` if MOST_JOBS are under way, and
+        `Cancelled` if the server ends.
         """
-        events: asyncio.Queue[str | None] = asyncio.Queue()
-        loop, room = asyncio.get_running_loop(), threading.Semaphore(AHEAD)
+        events = Events()
 
-        def run(job: Job) -> None:
-            def put(line: str | None) -> None:
-                while not job.cancelled:
-                    if room.acquire(timeout=LOOK_AFTER):
-                        with suppress(RuntimeError):  # the loop is closed: the server has ended
-                            loop.call_soon_threadsafe(events.put_nowait, line)
-                        return
-                raise Cancelled
-
+        def emit_all(job: Job) -> HandOver:
             def emit(name: str, value: Any) -> None:
-                put(_event(name, value))
+                events.put(job, _event(name, value))
 
-            with suppress(Cancelled):
-                try:
-                    emit("job", {"id": job.id})
-                    work(emit)
-                except Enough:
-                    emit("error", {"error": STOPPED, "stopped": True})
-                except UnmaskError as error:
-                    emit("error", {"error": error.written(in_request)})
-                except Cancelled:
-                    raise
-                except Exception:
-                    logger.exception("a request failed")
-                    emit("error", {"error": FAILED})
-                put(None)
+            with suppress(Cancelled):  # nobody reads the events
+                emit("job", {"id": job.id})
+                _ask_or_say_why(ask, emit)
+            return partial(events.end, job)
 
-        job = self._start(run)
+        job = self._start(emit_all)
+        return EventResponse(events.lines(job), job)
 
-        async def lines() -> AsyncIterator[str]:
-            while not job.cancelled:
-                try:
-                    async with asyncio.timeout(2 * LOOK_AFTER):
-                        line = await events.get()
-                except TimeoutError:
-                    yield ": still working\n\n"  # fails if the client has left
-                    continue
-                room.release()
-                if line is None:
-                    return
-                yield line
-            yield _event("error", {"error": ENDING})
-
-        return _Events(lines(), job)
-
-    def _start(self, run: Callable[[Job], None]) -> Job:
+    def _start(self, task: Callable[[Job], HandOver]) -> Job:
+        """Begin a job in a thread of its own. The event loop alone calls this, so no other job
+        begins between the count and the entry.
+        """
         if self.closing:
             raise Cancelled
         if len(self.under_way) >= MOST_JOBS:
             raise Busy
         job = Job()
+        # The end of the process waits for threads of anyio, but not for daemons.
+        thread = threading.Thread(target=self._run, args=(job, task), daemon=True)
         self.under_way[job.id] = job
-
-        def work() -> None:
-            CURRENT.set(job)
-            try:
-                with without_own_code():  # a request never loads a file of code
-                    run(job)
-            finally:
-                self.under_way.pop(job.id)
-
-        threading.Thread(target=work, daemon=True).start()
+        try:
+            thread.start()
+        except BaseException:  # the system has no more threads
+            self.under_way.pop(job.id)
+            raise
         return job
 
+    def _run(self, job: Job, task: Callable[[Job], HandOver]) -> None:
+        """Do a job in this thread. It is under way no more when its end is handed over: the next
+        step of the same request has its place.
+        """
+        CURRENT.set(job)
+        try:
+            with without_own_code():  # a request never loads a file of code
+                hand_over = task(job)
+        finally:
+            self.under_way.pop(job.id)
+        hand_over()
 
-class _Events(StreamingResponse):
-    """Server-sent events, whose job ends with the response, also if that ends before its first
-    line.
+
+class Events:
+    """Events on their way from a job's thread to the event loop, at most AHEAD of them.
+
+    The job's thread hands an event over in 4 µs, and waits only if there is no room. A stream of
+    anyio takes each event in the loop's thread while the job's thread waits: 55 µs in an idle
+    process, and 73 ms where three other threads compute in Python (`python bench/serve_queue.py`).
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()  # None: that was the last one
+        self._room = threading.Semaphore(AHEAD)
+
+    def put(self, job: Job, line: str | None) -> None:
+        """Called in the job's thread: wait for room, and hand a line over; None is the end.
+        Raises `Cancelled` if nobody reads any more.
+        """
+        has_room = False
+        while not has_room:
+            if job.cancelled:
+                raise Cancelled
+            has_room = self._room.acquire(timeout=LOOK_AFTER)
+        with suppress(RuntimeError):  # the loop is closed: the server has ended
+            self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
+
+    def end(self, job: Job) -> None:
+        """Called in the job's thread: there are no more lines."""
+        with suppress(Cancelled):  # nobody waits for the end
+            self.put(job, None)
+
+    async def lines(self, job: Job) -> AsyncIterator[str]:
+        """Read in the event loop; the last line is an error if the job was cancelled."""
+        while not job.cancelled:
+            try:
+                async with asyncio.timeout(SILENCE):
+                    line = await self._lines.get()
+            except TimeoutError:
+                yield STILL_WORKING
+                continue  # to the head of the loop: the job may have been cancelled meanwhile
+            self._room.release()
+            if line is None:
+                return
+            yield line
+        yield _event("error", {"error": ENDING})
+
+
+class EventResponse(StreamingResponse):
+    """Server-sent events. Their job is cancelled when the response ends, also if the client left
+    before the first line.
     """
 
     def __init__(self, lines: AsyncIterator[str], job: Job) -> None:
@@ -260,5 +326,34 @@ class _Events(StreamingResponse):
             self.job.cancelled = True
 
 
+def _outcome_of(ask: Callable[[], Result], outcome: Future[Result]) -> HandOver:
+    """Ask; what it returns or raises is handed over to `outcome`."""
+    try:
+        result = ask()
+    except Exception as error:
+        return partial(outcome.set_exception, error)
+    except BaseException as error:
+        panic = Panic()
+        panic.__cause__ = error
+        return partial(outcome.set_exception, panic)
+    return partial(outcome.set_result, result)
+
+
+def _ask_or_say_why(ask: Callable[[Emit], None], emit: Emit) -> None:
+    """Ask; if it raises, the last event is `error`. Raises `Cancelled` if nobody reads it."""
+    try:
+        ask(emit)
+    except Cancelled:
+        raise
+    except Enough:
+        emit("error", {"error": STOPPED, "stopped": True})
+    except UnmaskError as error:
+        emit("error", {"error": error.written(in_request)})
+    except BaseException:  # a panic of a Rust library is no `Exception`, and ends the stream, too
+        logger.exception("a request failed")
+        emit("error", {"error": FAILED})
+
+
 def _event(name: str, value: Any) -> str:
+    """An event on the wire. JSON without indent has no line break, so it is one line of data."""
     return f"event: {name}\ndata: {as_json(value, indent=None, ascii=True)}\n\n"

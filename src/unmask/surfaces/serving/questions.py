@@ -1,22 +1,22 @@
-"""From a request to its answer: the verbs of the command line, on the one model that is served.
+"""From a request to its answer: the verbs of the command line, on one model that is served.
 
-An answer is the JSON of the verb's result; what a person sees of it, `view`; and what the page
-draws beside it, `drawn`. All numbers, maps and sentences of an answer come from one result.
-The docstring of a public method is that of the JSON interface, unless the verb has one.
+The answer of a verb is the JSON of its result; beside it `view`, what a person reads of the
+result, and `drawn`, what the page draws. All its numbers, maps and sentences come from one result.
+The helpers of the page (`words`, `differences`, `batch`) answer in their own form.
+
+The docstring of a method that answers a question is that of the JSON interface; where it has none,
+the verb's stands there.
 """
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from inspect import signature
 from json import dumps
 from math import comb, prod
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
@@ -24,41 +24,38 @@ import unmask
 from unmask.common.border.declarations import hints
 from unmask.common.border.options import arguments, options
 from unmask.common.border.values import accepted
-from unmask.common.errors import InputError
-from unmask.common.files import parse_json
-from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.file_names import FASTA, RECORDS, kind_of
-from unmask.runs.lines import column, records
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import DECODERS
-from unmask.sampling.settings import GenerateSettings, SampleSettings
-from unmask.scoring.items import Item, items_of
-from unmask.scoring.sentence_pairs import PAIRS, pairs_of
+from unmask.sampling.settings import STARTS, GenerateSettings, SampleSettings
 from unmask.surfaces.serving import limits
-from unmask.surfaces.serving.drawings import (
-    StrongestJoints,
-    cells_of,
-    drawn_dependence,
-    drawn_scores,
-    pair_map,
-    pinned_token,
-)
+from unmask.surfaces.serving.drawings.chains import SweepLog, generate_drawing
+from unmask.surfaces.serving.drawings.dependence import StrongestJoints, drawn_dependence
+from unmask.surfaces.serving.drawings.differences import differences
+from unmask.surfaces.serving.drawings.fill import drawn_filling
+from unmask.surfaces.serving.drawings.lists import BatchAnswer
+from unmask.surfaces.serving.drawings.mutants import drawn_mutants
+from unmask.surfaces.serving.drawings.scores import drawn_scores
 from unmask.surfaces.serving.jobs import FairLock, shared
 from unmask.surfaces.serving.limits import COMMAND
+from unmask.surfaces.serving.lists import Lists
 from unmask.surfaces.serving.names import in_request
-from unmask.surfaces.serving.texts import TypedTexts
-from unmask.verbs.dependence import Dependence, dependences
+from unmask.surfaces.serving.texts import SENTENCE, SEQUENCE, TypedTexts, WordsAnswer
+from unmask.surfaces.serving.watch import ChainWatcher, DecoderWatcher, OnEvent, of_logits
+from unmask.verbs.dependence import Dependence
 from unmask.verbs.fill import Filling
+from unmask.verbs.filling_from_table import filling_given
+from unmask.verbs.sample import SampleRun
 
 Values = Mapping[str, Any]
 Answer = dict[str, Any]
 Partial = Callable[[Answer], None]
 BETWEEN_PARTIALS = 1.0  # seconds
 CACHED_CELLS = 160_000_000
-"""Cells of fillings that are kept, 640 MB: an exact pair of 8,000 tokens, and many small ones."""
-STARTS = ("ancestral", "random")  # of chains, by name
+"""Cells of the fillings that are kept of a model, 640 MB: an exact pair of 8,000 tokens, whose
+two conditionals have 64 million cells each, and many small ones.
+"""
 CELLS = 14  # tokens along each edge of a map, if a request does not say
 
 
@@ -68,115 +65,166 @@ def described(result: Result, drawn: Any = None) -> Answer:
 
 
 class KeptFillings:
-    """The latest fillings over tables, for what is asked about them next: at most CACHED_CELLS
-    cells.
+    """The fillings over tables that were used last, at most CACHED_CELLS cells: another word that
+    is pinned in one of them takes no pass of the model.
+
+    A filling is kept by the values of its request without the pins. Its joint is not conditional
+    on them, so it is the same for all pins.
     """
 
     def __init__(self) -> None:
-        self._fillings: OrderedDict[str, Filling] = OrderedDict()
+        self._fillings: OrderedDict[str, Filling] = OrderedDict()  # the one used last comes last
         self._lock = threading.Lock()
 
     def get(self, values: Values) -> Filling | None:
-        """The filling that answers these values; None if it is not there."""
-        key = dumps(values, sort_keys=True)
+        """A filling with the joint that these values ask for; None if it is not there."""
+        key = _key(values)
         with self._lock:
-            if key in self._fillings:
+            filling = self._fillings.get(key)
+            if filling is not None:
                 self._fillings.move_to_end(key)
-            return self._fillings.get(key)
+            return filling
 
     def keep(self, values: Values, filling: Filling) -> None:
-        """Keep a filling, and drop the oldest ones beyond the limit."""
-        if filling.table is None:
+        """Keep a filling, and drop those that were not used for longest beyond the limit.
+
+        Nothing is kept of a search, which has no table, and may have been stopped. A filling
+        over a table is whole: if its passes are stopped, there is none.
+        """
+        if filling.table is None or _cells(filling) > CACHED_CELLS:
             return
+        key = _key(values)
         with self._lock:
-            self._fillings[dumps(values, sort_keys=True)] = filling
+            self._fillings[key] = filling
+            self._fillings.move_to_end(key)  # one that was there has kept its old place
             while sum(map(_cells, self._fillings.values())) > CACHED_CELLS:
                 self._fillings.popitem(last=False)
 
 
+def _key(values: Values) -> str:
+    """The values of a request, whatever their order."""
+    return dumps(values, sort_keys=True)
+
+
 def _cells(filling: Filling) -> int:
-    """Cells of the tables of a filling."""
+    """Cells of the tables of a filling: a conditional for each blank, as large as the joint."""
     return filling.joint.sites * prod(filling.joint.shape)
 
 
+@dataclass(frozen=True)
+class FillQuestion:
+    """A request of `fill`.
+
+    options   of the verb, without the pins
+    pins      words that stand in blanks, by the number of the blank from 1: the option `given`
+    cells     tokens along each edge of the map
+    """
+
+    options: dict[str, Any]
+    pins: dict[int, str]
+    cells: int
+
+    @classmethod
+    def of(cls, given: Values) -> FillQuestion:
+        """Read from the values of a request."""
+        options_and_more = dict(given)
+        cells = options_and_more.pop("cells", None)
+        if cells is None:
+            cells = CELLS
+        pins_in_json = options_and_more.pop("given", {})
+        pins = {int(blank): word for blank, word in pins_in_json.items()}  # a key of JSON is a text
+        return cls(options=options_and_more, pins=pins, cells=cells)
+
+    @property
+    def with_pins(self) -> dict[str, Any]:
+        """The options of the verb, with the pins if there are some."""
+        if not self.pins:
+            return self.options
+        return {**self.options, "given": self.pins}
+
+
 class Answers:
-    """Answers requests on one model."""
+    """Answers requests on one model.
+
+    checks   by question: what raises, before an answer of many steps begins
+    """
 
     def __init__(self, model: MaskedLM) -> None:
+        # Two models have a lock each: they share no memory, and one long job computes beside
+        # another faster than in turn with it.
         self.model: MaskedLM = shared(model, FairLock())
-        self.texts = TypedTexts(model)
-        self.noun = "residue" if model.words.by_character else "word"
+        self.texts = TypedTexts(model)  # which takes no pass
+        self.nouns = SEQUENCE if model.words.by_character else SENTENCE
+        self.noun = self.nouns.unit
+        self.checks: dict[str, Callable[[Values], object]] = {
+            "sample": self.sample_settings,
+            "generate": self.generate_settings,
+        }
         self._kept = KeptFillings()
+        self._of_logits = of_logits(self.model)  # for chains and decoders
+        self._lists = Lists(model=self.model, texts=self.texts, result=self.result)
 
     def result(self, verb: str, given: Values, **hooks: Any) -> Any:
         """The result of a verb on the served model, from values of its options.
 
         A text of the page is a text, also where it looks like the name of a file.
+
+        hooks   arguments that are no options of a request, such as `progress`; a `model` takes
+                the place of the served one
         """
         function = getattr(unmask, verb)
         made = arguments(function, given)
-        if not hasattr(function, "of_text"):
-            return function(**made, model=self.model, **hooks)
-        text = made.pop(options(function)[0].name)
-        (result,) = function.of_text(text, **made, model=self.model, **hooks)
+        more = {"model": self.model, **hooks}
+        takes_many_texts = hasattr(function, "of_text")
+        if not takes_many_texts:
+            return function(**made, **more)
+        text_option = options(function)[0].name  # the text is the first option of such a verb
+        text = made.pop(text_option)
+        (result,) = function.of_text(text, **made, **more)
         return result
 
-    def words(self, given: Values) -> Answer:
+    def words(self, given: Values) -> WordsAnswer:
         """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks
         that were typed.
 
-        Of a model of single letters, headers of FASTA and spaces are left out, and small
-        letters are read as capitals if the model knows only those: `text` is the text as it is
-        read.
+        Of a model of single letters, a header of FASTA and spaces are left out. If the model does
+        not know one of the letters as it is written, all are read as capitals. `text` of the
+        answer is the text as it is read.
         """
         return self.texts.words(given["text"])
 
     def fill(
         self, given: Values, progress: Progress | None = None, partial: Partial | None = None
     ) -> Answer:
-        values = dict(given)
-        cells = values.pop("cells", None) or CELLS
-        words = {int(blank): word for blank, word in values.pop("given", {}).items()}
-        count = len(self.texts.blanks.findall(values["text"])) + len(values.get("positions", ()))
-        less = f"blank fewer {self.noun}s"
-        limits.refuse_more(count, limits.MOST_BLANKS, "the text has {} blanks", less)
-        kept = self._kept.get(values)
-        if kept is not None and not words:
-            return self._filled(kept, cells)
+        question = FillQuestion.of(given)
+        self._refuse_many_blanks(question.options)
+
+        def answered(filling: Filling) -> Answer:
+            drawn = drawn_filling(filling, self.model, self.noun, question.cells)
+            return described(filling, drawn)
 
         def first_look(filling: Filling) -> None:
-            if partial is not None and kept is None:
-                partial(self._filled(filling, cells, words))
+            if partial is not None:
+                partial(answered(filling))
 
-        if partial is not None and kept is not None:  # the map is known; the completions follow
-            partial(self._filled(kept, cells, words))
-        asked = {**values, "given": words} if words else values
-        filling = self.result("fill", asked, progress=within_limits(progress), partial=first_look)
-        if not words:
-            self._kept.keep(values, filling)
-        return self._filled(filling, cells, words)
-
-    def _filled(
-        self, filling: Filling, cells: int, given: Mapping[int, str] | None = None
-    ) -> Answer:
-        """The answer of `fill`, with the map of two blanks over a table; `given` are words that
-        it is drawn with, by blank.
-        """
-        if filling.table is None or filling.joint.sites != 2:
-            return described(filling)
-        gold = next((one.ids for one in filling.completions if one.is_gold), None)
-        pinned = None
-        if given and len(given) == 1:
-            ((number, word),) = given.items()
-            pinned = pinned_token(filling.joint, number - 1, word)
-        drawn = pair_map(
-            filling.joint,
-            filling.product,
-            cells=cells_of(self.model, cells),
-            gold=gold,
-            pinned=pinned,
+        kept = self._kept.get(question.options)
+        if kept is not None:  # other pins in the same joint take no pass of the model
+            return answered(filling_given(kept, question.pins))
+        filling = self.result(
+            "fill",
+            question.with_pins,
+            progress=within_limits(progress),
+            partial=first_look,
         )
-        return described(filling, drawn)
+        self._kept.keep(question.options, filling)
+        return answered(filling)
+
+    def _refuse_many_blanks(self, options: Values) -> None:
+        """Refuse a text with too many blanks, typed or chosen by their positions."""
+        typed = len(self.texts.blanks.findall(options["text"]))
+        chosen = len(options.get("positions", ()))
+        less = f"blank fewer {self.noun}s"
+        limits.refuse_more(typed + chosen, limits.MOST_BLANKS, "the text has {} blanks", less)
 
     def compare(self, given: Values, progress: Progress | None = None) -> Answer:
         compared = self.result("compare", given, progress=within_limits(progress))
@@ -186,177 +234,141 @@ class Answers:
         self, given: Values, progress: Progress | None = None, partial: Partial | None = None
     ) -> Answer:
         joints = StrongestJoints()
-        function: Any = unmask.dependence
-        made = arguments(function, given)
-        annotations = hints(function)
-        values = {name: accepted(name, value, annotations[name]) for name, value in made.items()}
-        text = values.pop("text")
-
         shown_at = monotonic()
 
-        def so_far(result: Dependence) -> None:
+        def answered(dependence: Dependence) -> Answer:
+            drawn = drawn_dependence(dependence, joints, self.model, self.nouns)
+            return described(dependence, drawn)
+
+        def so_far(dependence: Dependence) -> None:
             nonlocal shown_at
-            if partial is None or monotonic() - shown_at < BETWEEN_PARTIALS:
+            if partial is None:
+                return
+            if monotonic() - shown_at < BETWEEN_PARTIALS:
                 return
             shown_at = monotonic()
-            partial(described(result, drawn_dependence(result, joints, self.model, self.noun)))
+            partial(answered(dependence))
 
-        (dependence,) = dependences(
-            [text],
-            self.model,
-            positions=values.get("positions"),
-            construction=values.get("construction"),
-            others=values.get("others"),
-            candidates=values.get("candidates"),
-            alphabet=None,
-            force=False,
-            progress=within_limits(progress),
-            partial=so_far,
-            look=joints.look,
+        # Not `within_limits`: dependence that takes long can be stopped, and then shows the pairs
+        # that are measured. The verb refuses what takes hours.
+        dependence = self.result(
+            "dependence", given, progress=progress, partial=so_far, look=joints.look
         )
-        return described(dependence, drawn_dependence(dependence, joints, self.model, self.noun))
+        return answered(dependence)
 
     def mutants(self, given: Values, progress: Progress | None = None) -> Answer:
         residues = len(set(given["positions"]))
         changes = given.get("changes", 1)
-        sets = comb(residues, changes)
-        count = sets * (len(self.model.regular_ids) - 1) ** changes
+        sets_of_residues = comb(residues, changes)
+        other_letters = len(self.model.regular_ids) - 1  # of a residue: all but its own
+        count = sets_of_residues * other_letters**changes
+        # `refuse_more` puts the number in the place of {}.
         what = f"{changes} changes among {residues} residues are {{}} mutants"
         less = f"ask for fewer residues, or {COMMAND}"
         limits.refuse_more(count, limits.MOST_MUTANTS, what, less)
         mutants = self.result("mutants", given, progress=within_limits(progress))
-        measured = set()
-        for made in mutants.changes:
-            if len(made) == changes:
-                measured.add(tuple(place for place, _ in made))
-        drawn = {"wild_type": list(mutants.wild_type), "measured": len(measured), "count": sets}
-        return described(mutants, drawn)
+        return described(mutants, drawn_mutants(mutants, given["positions"], changes))
+
+    def differences(self, given: Values) -> Answer:
+        """The numbers that the answers of two models told, `drawn.told`, and their differences, as
+        a table.
+        """
+        return dict(differences(given["models"], given["told"]))
 
     def score(self, given: Values, progress: Progress | None = None) -> Answer:
         nested = {**given, "rows": "nested"}  # with words and tokens, which the page draws
         scores = self.result("score", nested, progress=within_limits(progress))
-        return described(scores, drawn_scores(scores))
+        return described(scores, drawn_scores(scores, self.nouns))
 
-    # ---- chains and decodings, which are answered step by step ----
+    # ---- chains and decoders, whose steps are events ----
+
+    def sample(
+        self,
+        given: Values,
+        progress: Progress | None = None,
+        partial: Partial | None = None,
+        step: OnEvent | None = None,
+    ) -> Answer:
+        settings = self.sample_settings(given)
+        log = SweepLog(settings.chains, settings.sweeps)
+        watcher = ChainWatcher(self.model, self.noun, log, step)
+
+        def so_far(run: SampleRun) -> None:
+            if partial is not None:
+                partial(described(run, log.drawn(is_last=False)))
+
+        run = self.result(
+            "sample",
+            _with_start(given),
+            model=self._of_logits,
+            progress=progress,
+            partial=so_far,
+            watcher=watcher,
+        )
+        return described(run, log.drawn(is_last=True))
+
+    def generate(
+        self, given: Values, progress: Progress | None = None, step: OnEvent | None = None
+    ) -> Answer:
+        watcher = None if step is None else DecoderWatcher(self.model, step)
+        generation = self.result(
+            "generate", given, model=self._of_logits, progress=progress, watcher=watcher
+        )
+        return described(generation, generate_drawing(generation))
 
     def sample_settings(self, given: Values) -> SampleSettings:
-        """The settings of a run of chains, checked before anything streams."""
-        values = dict(given)
-        if "start" in values and values["start"] not in STARTS:
-            values["start"] = (values["start"],)  # a text
-        made = arguments(unmask.sample, values)
-        annotations = hints(unmask.sample)
-        settings = SampleSettings(
-            **{name: accepted(name, value, annotations[name]) for name, value in made.items()}
-        )
+        """The settings of a run of chains; raises if there are too many steps, too."""
+        settings = SampleSettings(**_accepted_values(unmask.sample, _with_start(given)))
         free = len(self.model.cloze(given["template"]).block)
-        run = f"{settings.chains} chains of {settings.sweeps} sweeps over {free} tokens"
-        what = f"{run} are {{}} steps"
         steps = settings.chains * settings.sweeps * free
+        run = f"{settings.chains} chains of {settings.sweeps} sweeps over {free} tokens"
+        what = f"{run} are {{}} steps"  # `refuse_more` puts the number in the place of {}
         less = f"ask for fewer chains or sweeps, or {COMMAND}"
         limits.refuse_more(steps, limits.MOST_STEPS, what, less)
         return settings
 
     def generate_settings(self, given: Values) -> GenerateSettings:
-        """The settings of texts by a decoder, checked before anything streams."""
-        annotations = hints(unmask.generate)
-        made = arguments(unmask.generate, given)
-        values = {name: accepted(name, value, annotations[name]) for name, value in made.items()}
-        values.setdefault("n_texts", signature(unmask.generate).parameters["n_texts"].default)
-        decoder = values.pop("decoder", signature(unmask.generate).parameters["decoder"].default)
-        return GenerateSettings(decoder=DECODERS.taken("decoder", decoder), **values)
+        """The settings of texts by a decoder; raises for what the verb would refuse."""
+        values = _accepted_values(unmask.generate, given)
+        parameters = signature(unmask.generate).parameters
+        for name in ("decoder", "n_texts"):  # the defaults of the verb
+            values.setdefault(name, parameters[name].default)
+        decoder = DECODERS.taken("decoder", values.pop("decoder"))
+        return GenerateSettings(decoder=decoder, **values)
 
     # ---- lists and files of texts ----
 
-    def batch(self, given: Values, progress: Progress | None = None) -> Answer:
+    def batch(self, given: Values, progress: Progress | None = None) -> BatchAnswer:
         """A list of texts, one per line, or a file (.csv, .tsv, .jsonl, .fasta), as one table.
 
         Texts with blanks are filled, minimal pairs (sentence_good and sentence_bad) are
         compared, and other texts are scored.
         """
-        scores = {"score": given["score"]} if "score" in given else {}
-        with self._file(given.get("name", "list.txt"), given["content"]) as path:
-            if _holds_pairs(path):
-                return self._compared_pairs(path, scores, progress)
-            items = [self._read_item(item) for item in items_of(path) if item.text.strip()]
-        limits.refuse_more(
-            len(items), limits.MOST_ROWS, "the list has {} texts", f"give fewer, or {COMMAND}"
+        return self._lists.answer(
+            given["content"],
+            name=given.get("name"),
+            read_as=given.get("read_as"),
+            score=given.get("score"),
+            progress=progress,
         )
-        if not items:
-            raise InputError("the list is empty: write one text per line")
-        if any(self.texts.blanks.search(item.text) for item in items):
-            return self._filled_texts([item.text for item in items], progress)
-        return self._scored_items(items, scores, progress)
 
-    def _compared_pairs(self, path: Path, scores: Values, progress: Progress | None) -> Answer:
-        count = sum(1 for _ in pairs_of(path))
-        limits.refuse_more(count, limits.MOST_ROWS, "the file has {} pairs", COMMAND)
-        compared = self.result("minimal_pairs", {"data": path, **scores}, progress=progress)
-        hidden = ("set", "phenomenon")
-        rows = [
-            {name: value for name, value in row.items() if name not in hidden}
-            for row in compared.rows
-        ]
-        return {"rows": _table(rows), "view": compared.view(in_request)}
 
-    def _filled_texts(self, texts: Sequence[str], progress: Progress | None) -> Answer:
-        rows = []
-        for number, text in enumerate(texts, 1):
-            rows.append(self._best_completion(text))
-            if progress:
-                progress(number, len(texts), "texts")
-        return {"rows": _table(rows), "view": Result().view(in_request)}
+def _with_start(given: Values) -> dict[str, Any]:
+    """The options of chains. A start that is none of STARTS is the text of all chains."""
+    values = dict(given)
+    if "start" in values and values["start"] not in STARTS:
+        text = values["start"]
+        values["start"] = (text,)  # a list of texts: the verb would take a text as a file's name
+    return values
 
-    def _scored_items(
-        self, items: Sequence[Item], scores: Values, progress: Progress | None
-    ) -> Answer:
-        scored = self.result("score", {"texts": items, **scores}, progress=progress)
-        rows = []
-        for row, item in zip(scored.rows, items, strict=True):
-            target = {} if item.target is None else {"target": item.text[slice(*item.target)]}
-            numbers = {name: row[name] for name in (*scored.scores, "reason")}
-            rows.append({"text": row["text"], **target, **numbers})
-        view = scored.view(in_request)
-        return {"rows": _table(rows), "view": {**view, "tables": []}}  # its rows are these
 
-    def _read_item(self, item: Item) -> Item:
-        """A text as the model reads it; a part that is scored alone has to stand where it stood."""
-        text = self.texts.sequence(item.text)
-        if item.target is not None and text != item.text:
-            raise InputError(f"the page scores whole sequences, not a target in one: {COMMAND}")
-        return item._replace(text=text)
-
-    def _best_completion(self, text: str) -> Answer:
-        """The best completion of a text with blanks as they are typed, or why there is none."""
-
-        def as_named(typed: re.Match[str]) -> str:
-            return typed[0] if typed[0].startswith(("[WORD", "[GAP")) else "[MASK]"
-
-        named = self.texts.blanks.sub(as_named, text)
-        try:
-            best = self.result("fill", {"text": named, "top": 1}).completions[0]
-        except InputError as error:
-            reason = error.written(in_request)
-            return {"text": text, "best": None, "log_prob": None, "reason": reason}
-        return {"text": text, "best": best.text, "log_prob": best.log_prob, "reason": None}
-
-    @contextmanager
-    def _file(self, name: str, content: str) -> Iterator[Path]:
-        """A list of the page as the file that the readers of files take; their messages name it
-        as the user does.
-        """
-        called = re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".") or "list.txt"
-        ending = kind_of(Path(called))
-        if ending not in (*FASTA, *RECORDS):
-            ending = _ending_of(content, self.model.words.by_character)
-        with TemporaryDirectory() as folder:
-            path = Path(folder, f"list{ending}")
-            path.write_text(content, encoding="utf-8", errors="replace", newline="")
-            try:
-                yield path
-            except InputError as error:
-                in_quotes = repr(str(path))[1:-1]  # a backslash of Windows is doubled in a message
-                raise InputError(error.marked.replace(in_quotes, called)) from None
+def _accepted_values(verb: Callable[..., Any], given: Values) -> dict[str, Any]:
+    """The arguments of a verb, each as its annotation has it; raises for what it does not take."""
+    annotations = hints(verb)
+    values = {}
+    for name, value in arguments(verb, given).items():
+        values[name] = accepted(name, value, annotations[name])
+    return values
 
 
 def within_limits(progress: Progress | None) -> Progress:
@@ -368,49 +380,3 @@ def within_limits(progress: Progress | None) -> Progress:
             progress(done, total, what)
 
     return report
-
-
-def _table(rows: list[Answer]) -> Answer:
-    """Rows as a table: the columns, the values, and how they are shown. A column of reasons is
-    there if a row has one.
-    """
-    names: dict[str, None] = {}  # in the order in which they come
-    for row in rows:
-        for name, value in row.items():
-            is_empty_reason = name == "reason" and not value
-            if not is_empty_reason:
-                names[name] = None
-    values = [list(map(row.get, names)) for row in rows]
-    columns = []
-    for place, name in enumerate(names):
-        of_texts = any(isinstance(row[place], str) for row in values)
-        columns.append(Column(name, text=of_texts))
-    return Table(columns, values).to_dict()
-
-
-def _ending_of(content: str, letters: bool) -> str:
-    """The ending of a file with this content, where its name does not say it: by its first line.
-
-    A JSON object and a header of minimal pairs are no texts, and for a model of single letters
-    neither is a header of FASTA. Anything else is one text per line.
-    """
-    head = content.lstrip().partition("\n")[0].strip()
-    if letters and head.startswith(">"):
-        return ".fasta"
-    if head.startswith("{"):
-        with suppress(ValueError):
-            if isinstance(parse_json(head), dict):
-                return ".jsonl"
-    for ending, between in ((".csv", ","), (".csv", ";"), (".tsv", "\t")):
-        names = {cell.strip(' "').casefold() for cell in head.split(between)}
-        if any(names.issuperset(pair) for pair in PAIRS):
-            return ending
-    return ".txt"
-
-
-def _holds_pairs(path: Path) -> bool:
-    """Whether the first record of a file has both sentences of a minimal pair."""
-    if kind_of(path) not in RECORDS:
-        return False
-    first = next((record for _, record in records(path) if record), {})
-    return any(all(column(first, name) for name in pair) for pair in PAIRS)

@@ -1,8 +1,8 @@
 """Requests of the JSON interface: options of the verbs as their signatures declare them.
 
-ENDPOINTS says which options a question takes. Their defaults, bounds, choices, conditions and
-help are those of the verb; a limit of the page can only be narrower. `controls` are the same
-facts for the page, which has none of its own.
+ENDPOINTS says which options a question takes, and their types where the page has a limit: it is
+within the verb's own bounds, which the verb checks, too. Defaults, choices, conditions and help are
+the verb's. `controls` are such facts for the page, which has none of its own.
 """
 
 from __future__ import annotations
@@ -22,46 +22,65 @@ from unmask.common.border.options import Option, options
 from unmask.common.errors import in_python, written_by
 from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
 from unmask.surfaces.serving.limits import (
+    HIGHEST_POSITION,
     LONGEST_TEXT,
     MOST_BATCH_BYTES,
     MOST_CELLS,
     MOST_CHAINS,
     MOST_COMPLETIONS,
+    MOST_DRAWN_TEXTS,
     MOST_SCORES,
     MOST_SWEEPS,
     MOST_TEXTS,
 )
 
 Text = Annotated[str, Len(1, LONGEST_TEXT)]
+ReadAs = Literal["lines", "csv", "tsv", "jsonl", "fasta"]
 Content = Annotated[str, Len(1, MOST_BATCH_BYTES)]
 Name = Annotated[str, Len(1, 40)]
 Scores = Annotated[list[Name], Len(1, MOST_SCORES)]
-Places = Annotated[list[Annotated[int, Interval(ge=1, le=100_000)]], Len(1, LONGEST_TEXT)]
+Position = Annotated[int, Interval(ge=1, le=HIGHEST_POSITION)]
+Positions = Annotated[list[Position], Len(1, LONGEST_TEXT)]  # at most one per character
 Candidates = Annotated[int, Interval(ge=1, le=10**7)] | Literal["all"]
-Given = dict[Annotated[str, Field(pattern="^[1-9][0-9]*$")], Text]  # JSON has texts for keys
+BlankNumber = Annotated[str, Field(pattern="^[1-9][0-9]{0,3}$")]  # a key of JSON is a text
+GivenWords = dict[BlankNumber, Text]
 Completions = Annotated[int, Interval(ge=1, le=MOST_COMPLETIONS)]
 Seed = Annotated[int, Interval(ge=0, le=2**53)]  # JavaScript knows no larger integers
 REQUEST = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 """A request has only fields that are declared; every value has the declared type, and every
 number is finite.
 """
+
+
+class ToldNumbers(BaseModel):
+    """Numbers that the answer of a model told, by what they are of."""
+
+    model_config = REQUEST
+
+    by: Text
+    values: dict[str, float | Literal["Infinity", "-Infinity", "NaN"] | None]
+
+
 TYPED = "[MASK], [WORD], [GAP:2-5], <mask> or ___"
 BLANKED = "She plays the [MASK] [MASK]."
 DEFAULT_IN_HELP = re.compile(r"\[default: (.*?)\]")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A question: the verb whose options it takes, if any, and an example for the documentation.
+    """A question.
 
-    types      the options that it takes, each with its type within the limits; None: the type
-               in the signature
-    needed     options without which the page does not ask, though the verb has a default
-    more       fields that are not options of the verb, as pydantic declares them
-    offered    numbers that the page offers for an option, beside its own choices
+    verb       the verb whose options it takes; None of a helper of the page
+    types      the options that it takes, each with its type within the limits of the page; None:
+               the type in the signature
+    example    a request, for the documentation
+    needed     options that a request has to give, though the verb has a default
+    more       fields that are not options of the verb: type and `Field` of each, as pydantic's
+               `create_model` takes them
+    offered    numbers that the page suggests for an option; any other is taken, too
     """
 
-    verb: str
+    verb: str | None
     types: Mapping[str, Any]
     example: Mapping[str, Any]
     needed: tuple[str, ...] = ()
@@ -71,12 +90,13 @@ class Endpoint:
     @property
     def function(self) -> Any:
         """The verb."""
+        assert self.verb is not None, "a helper of the page has no verb"
         return getattr(unmask, self.verb)
 
     @property
     def options(self) -> dict[str, Option]:
         """The options that it takes, by name."""
-        if not self.verb:
+        if self.verb is None:
             return {}
         declared = {option.name: option for option in options(self.function)}
         return {name: declared[name] for name in self.types}
@@ -84,22 +104,22 @@ class Endpoint:
 
 ENDPOINTS: dict[str, Endpoint] = {
     "words": Endpoint(
-        "",
-        {},
-        {"text": BLANKED},
+        verb=None,
+        types={},
+        example={"text": BLANKED},
         more={"text": (Text, Field(description=f"Text, with {TYPED}."))},
     ),
     "fill": Endpoint(
-        "fill",
-        {
+        verb="fill",
+        types={
             "text": Text,
             "construction": Name,
             "candidates": Candidates,
-            "positions": Places,
-            "given": Given,
+            "positions": Positions,
+            "given": GivenWords,
             "top": Completions,
         },
-        {"text": BLANKED, "candidates": 64, "cells": 14},
+        example={"text": BLANKED, "candidates": 64, "cells": 14},
         more={
             "cells": (
                 Annotated[int, Interval(ge=2, le=MOST_CELLS)] | None,
@@ -109,47 +129,68 @@ ENDPOINTS: dict[str, Endpoint] = {
         offered={"candidates": (64, 128, 256)},
     ),
     "compare": Endpoint(
-        "compare",
-        {"text": Text, "candidates": Candidates, "positions": Places, "top": Completions},
-        {"text": BLANKED, "candidates": 64},
+        verb="compare",
+        types={"text": Text, "candidates": Candidates, "positions": Positions, "top": Completions},
+        example={"text": BLANKED, "candidates": 64},
         offered={"candidates": (64, 128, 256)},
     ),
     "dependence": Endpoint(
-        "dependence",
-        {
+        verb="dependence",
+        types={
             "text": Text,
-            "positions": Places,
+            "positions": Positions,
             "construction": Name,
             "others": None,
             "candidates": None,
         },
-        {"text": "The doctor told her patient to rest.", "candidates": 32},
+        example={"text": "The doctor told her patient to rest.", "candidates": 32},
         offered={"candidates": (8, 16, 32, 64, 128, 256)},
     ),
     "mutants": Endpoint(
-        "mutants",
-        {
+        verb="mutants",
+        types={
             "sequence": Text,
-            "positions": Places,
+            "positions": Positions,
             "changes": Annotated[int, Interval(ge=1, le=2)],
             "construction": Name,
         },
-        {"sequence": "EVQLVESGGGLVQPGG", "positions": [3, 5], "changes": 2},
+        example={"sequence": "EVQLVESGGGLVQPGG", "positions": [3, 5], "changes": 2},
         needed=("positions",),
     ),
+    "differences": Endpoint(
+        verb=None,
+        types={},
+        example={
+            "models": ["one", "another"],
+            "told": [
+                {"by": "log-probability", "values": {"She plays the guitar well.": -1.25}},
+                {"by": "log-probability", "values": {"She plays the guitar well.": -1.5}},
+            ],
+        },
+        more={
+            "models": (
+                Annotated[list[Text], Len(2, 2)],
+                Field(description="The names of two models."),
+            ),
+            "told": (
+                Annotated[list[ToldNumbers], Len(2, 2)],
+                Field(description="What an answer of each told: its `drawn.told`."),
+            ),
+        },
+    ),
     "score": Endpoint(
-        "score",
-        {"texts": Annotated[list[Text], Len(1, MOST_TEXTS)], "score": Scores, "unit": None},
-        {
+        verb="score",
+        types={"texts": Annotated[list[Text], Len(1, MOST_TEXTS)], "score": Scores, "unit": None},
+        example={
             "texts": ["The keys are on the table.", "The keys is on the table."],
             "score": [DEFAULT_SCORE],
         },
         needed=("texts",),
     ),
     "batch": Endpoint(
-        "score",
-        {"score": Scores},
-        {"content": "The keys are on the table.\nThe keys is on the table.\n"},
+        verb="score",
+        types={"score": Scores},
+        example={"content": "The keys are on the table.\nThe keys is on the table.\n"},
         more={
             "content": (
                 Content,
@@ -158,14 +199,18 @@ ENDPOINTS: dict[str, Endpoint] = {
                 ),
             ),
             "name": (
-                Text,
-                Field("list.txt", description="Of the file: its ending says how it is read."),
+                Text | None,
+                Field(None, description="Of the file: its ending says how it is read."),
+            ),
+            "read_as": (
+                ReadAs | None,
+                Field(None, description="How it is read, whatever its name and first line say."),
             ),
         },
     ),
     "sample": Endpoint(
-        "sample",
-        {
+        verb="sample",
+        types={
             "template": Text,
             "start": Text,
             "kernel": Name,
@@ -175,7 +220,7 @@ ENDPOINTS: dict[str, Endpoint] = {
             "sweeps": Annotated[int, Interval(ge=1, le=MOST_SWEEPS)],
             "seed": Seed,
         },
-        {
+        example={
             "template": "The old [MASK] [MASK] by the river.",
             "kernel": "mh",
             "chains": 2,
@@ -184,14 +229,18 @@ ENDPOINTS: dict[str, Endpoint] = {
         needed=("template",),
     ),
     "generate": Endpoint(
-        "generate",
-        {
+        verb="generate",
+        types={
             "template": Text,
             "decoder": Name,
-            "n_texts": Annotated[int, Interval(ge=1, le=MOST_CHAINS)],
+            "n_texts": Annotated[int, Interval(ge=1, le=MOST_DRAWN_TEXTS)],
             "seed": Seed,
         },
-        {"template": "The old [MASK] [MASK] by the river.", "decoder": "verified", "n_texts": 4},
+        example={
+            "template": "The old [MASK] [MASK] by the river.",
+            "decoder": "verified",
+            "n_texts": 4,
+        },
         needed=("template",),
     ),
 }
@@ -203,13 +252,16 @@ def request(name: str) -> type[BaseModel]:
     endpoint = ENDPOINTS[name]
     members: dict[str, Any] = {}
     for key, option in endpoint.options.items():
-        kind = endpoint.types[key] or option.annotation
-        described = option.help + written_by(in_python, option.condition)
+        annotation = endpoint.types[key] or option.annotation
+        description = option.help + written_by(in_python, option.condition)
         is_needed = option.required or key in endpoint.needed
         if is_needed:
-            members[key] = (kind, Field(..., description=described))
-        else:  # what is left out is left to the verb
-            members[key] = (kind | None, Field(_usual(option), description=described))
+            members[key] = (annotation, Field(description=description))
+            continue
+        # The default is for the schema alone: `given` leaves out what a request does not have, and
+        # the verb then has its own.
+        usual = Field(_default_in_json(option), description=description)
+        members[key] = (annotation | None, usual)
     config = ConfigDict(**REQUEST, json_schema_extra={"examples": [dict(endpoint.example)]})
     body: type[BaseModel] = create_model(
         f"{name.title()}Request", __config__=config, **members, **endpoint.more
@@ -218,7 +270,7 @@ def request(name: str) -> type[BaseModel]:
 
 
 def given(body: BaseModel) -> dict[str, Any]:
-    """The options of the verb that a request gives, without those that are null."""
+    """The fields that a request gives, without those that are null."""
     values = body.model_dump(exclude_unset=True)
     return {name: value for name, value in values.items() if value is not None}
 
@@ -233,38 +285,43 @@ def controls(name: str) -> list[dict[str, Any]]:
 
 
 def _control(option: Option, narrowed: Any, offered: tuple[int, ...]) -> dict[str, Any]:
-    """What the page has to know of an option.
+    """What the page has to know of an option, whose type in a request is `narrowed` unless that is
+    None.
 
     default    null where the verb chooses; `usual` says in words what it then chooses
     choices    [value, label, meaning] of each value, where they can be listed
-    closed     nothing but the choices is taken
-    range      the bounds of a number, as an <input> has them
-    parameter  the option whose methods have it, and `readers` their names; empty for any method
+    closed     whether these are all; not where they are suggestions, or no list can be given
+    numbers    whether a value may be a number
+    range      the bounds of a number, as an <input> has them, and in words
+    parameter  the option whose methods have it; `readers` are the names of these methods, none
+               for an option that does not depend on a method
     """
-    found = DEFAULT_IN_HELP.search(option.help)
-    annotation = option.annotation if narrowed is None else narrowed
-    types = kinds(annotation)
-    literals: list[Any] = []
+    usual = DEFAULT_IN_HELP.search(option.help)
+    limits = [] if narrowed is None else marks(narrowed)
+    bounds = [one for one in [*limits, *marks(option.annotation)] if isinstance(one, Interval)]
+    types = kinds(option.annotation if narrowed is None else narrowed)
+    choices = _methods(option)
     for kind in types:
         if get_origin(kind) is Literal:
-            literals += get_args(kind)
-    choices = _methods(option) + [(str(value), str(value), "") for value in literals]
-    bounds = [one for one in [*marks(narrowed), *marks(option.annotation)] if _is_bounds(one)]
+            choices += [(str(value), str(value), "") for value in get_args(kind)]
+    suggestions = [(str(value), f"{value:,}", "") for value in offered]
+    is_whole = float not in types
     return {
         "name": option.name,
         "label": option.name.replace("_", " ").capitalize(),
         "help": option.help,
-        "default": _usual(option),
-        "usual": found[1] if found else "",
-        "choices": [(str(value), f"{value:,}", "") for value in offered] + choices,
-        "closed": bool(choices) and not offered,
-        "range": _range(bounds, is_whole=float not in types),
+        "default": _default_in_json(option),
+        "usual": usual[1] if usual else "",
+        "choices": [*suggestions, *choices],
+        "closed": bool(choices) and not suggestions,
+        "numbers": int in types or float in types,
+        "range": _range(bounds, is_whole),
         "parameter": option.parameter,
         "readers": list(option.readers),
     }
 
 
-def _usual(option: Option) -> Any:
+def _default_in_json(option: Option) -> Any:
     """The default as JSON has it; None where the verb chooses, or it is an object."""
     value = option.default
     return value if isinstance(value, str | int | float | bool) else None
@@ -276,26 +333,36 @@ def _methods(option: Option) -> list[tuple[str, str, str]]:
     if taken is None:
         return []
     classes: dict[str, Any] = taken.classes
-    methods = [(name, cls) for name, cls in classes.items() if _has_name_alone(cls)]
-    return [(name, getattr(cls, "label", name), cls.meaning()) for name, cls in methods]
+    methods = []
+    for name, method in classes.items():
+        if _needs_no_option(method):
+            label = getattr(method, "label", name)
+            methods.append((name, label, method.meaning()))
+    return methods
 
 
-def _has_name_alone(cls: Any) -> bool:
-    """Whether a method can be given by its name, and needs no option."""
-    return all(one.default is not MISSING for one in fields(cls))
-
-
-def _is_bounds(one: Any) -> bool:
-    return isinstance(one, Interval)
+def _needs_no_option(method: Any) -> bool:
+    """Whether all fields of a method have defaults."""
+    for one in fields(method):
+        if one.default is MISSING and one.default_factory is MISSING:
+            return False
+    return True
 
 
 def _range(bounds: list[Interval], is_whole: bool) -> dict[str, Any] | None:
-    """The narrowest of some bounds; None without any."""
-    lower: list[Any] = []
-    upper: list[Any] = []
-    for one in bounds:
-        lower += [value for value in (one.ge, one.gt) if value is not None]
-        upper += [value for value in (one.le, one.lt) if value is not None]
+    """The narrowest of some bounds; None unless there is one at each end."""
+    at_least = [bound.ge for bound in bounds if bound.ge is not None]
+    above = [bound.gt for bound in bounds if bound.gt is not None]
+    at_most = [bound.le for bound in bounds if bound.le is not None]
+    below = [bound.lt for bound in bounds if bound.lt is not None]
+    lower: list[Any] = [*at_least, *above]
+    upper: list[Any] = [*at_most, *below]
     if not lower or not upper:
         return None
-    return {"min": max(lower), "max": min(upper), "step": 1 if is_whole else "any"}
+    least = max(lower)
+    most = min(upper)
+    # An <input> knows closed ends alone: what lies at an open one is refused by the server.
+    start = f"above {least:,}" if least in above else f"{least:,}"
+    end = f"below {most:,}" if most in below else f"{most:,}"
+    step = 1 if is_whole else "any"
+    return {"min": least, "max": most, "step": step, "said": f"{start} to {end}"}

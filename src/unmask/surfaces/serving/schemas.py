@@ -4,17 +4,30 @@ sees.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import fields
-from inspect import unwrap
-from types import NoneType
+from inspect import getdoc, unwrap
+from sys import modules
+from types import NoneType, SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter
 
 from unmask.common.border.marks import kinds
 from unmask.common.plain import keys
 from unmask.common.results import Result
+from unmask.surfaces.serving.drawings.chains import GenerateDrawing, SampleDrawing
+from unmask.surfaces.serving.drawings.dependence import DependenceDrawing
+from unmask.surfaces.serving.drawings.differences import DifferencesAnswer
+from unmask.surfaces.serving.drawings.fill import FillDrawing
+from unmask.surfaces.serving.drawings.lists import BatchAnswer
+from unmask.surfaces.serving.drawings.mutants import MutantsDrawing
+from unmask.surfaces.serving.drawings.scores import ScoreDrawing
 from unmask.surfaces.serving.requests import ENDPOINTS
+from unmask.surfaces.serving.texts import WordsAnswer
 
 Schema = dict[str, Any]
+ANYTHING: Schema = {}
 TEXT: Schema = {"type": "string"}
 TEXTS: Schema = {"type": "array", "items": TEXT}
 NUMBER: Schema = {"anyOf": [{"type": "number"}, {"enum": ["Infinity", "-Infinity", "NaN"]}]}
@@ -48,57 +61,118 @@ VIEW = _record(
     notices=TEXTS,
 )
 """What a person sees of a result; see `unmask.common.results`."""
-DRAWN: Schema = {"description": "What the page draws beside it: null where nothing is."}
-HELPERS = {
-    "words": _record(text=TEXT, words={"type": "array", "items": {"type": "object"}}),
-    "batch": _record(rows=TABLE, view=VIEW),
+DRAWINGS: dict[str, type] = {
+    "fill": FillDrawing,
+    "mutants": MutantsDrawing,
+    "dependence": DependenceDrawing,
+    "score": ScoreDrawing,
+    "sample": SampleDrawing,
+    "generate": GenerateDrawing,
 }
-"""Answers that are no result of a verb."""
+"""What the page draws of a result. Of other results it draws their tables alone."""
+HELPERS: dict[str, type] = {
+    "words": WordsAnswer,
+    "batch": BatchAnswer,
+    "differences": DifferencesAnswer,
+}
+"""Answers that are not the result of a verb."""
+NOTHING: Schema = {"type": "null"}
 
 
 def answer_schema(name: str) -> Schema:
     """The schema of the answer to a question."""
     if name in HELPERS:
-        return HELPERS[name]
-    kind: Any = _result_of(ENDPOINTS[name].function)
-    members = {key: _of_attribute(kind, attribute) for key, attribute in keys(kind).items()}
-    required = [key for key in members if key not in kind.OPTIONAL]
+        return _of_record(HELPERS[name])
+    result: Any = _result_of(ENDPOINTS[name].function)
+    members = {key: _of_attribute(result, attribute) for key, attribute in keys(result).items()}
+    required = [key for key in members if key not in result.OPTIONAL]
+    drawn = _of_record(DRAWINGS[name]) if name in DRAWINGS else NOTHING
+    description = getdoc(result) or ""
     return {
         "type": "object",
-        "description": (kind.__doc__ or "").split("\n\n")[0],
-        "properties": {**members, "view": VIEW, "drawn": DRAWN},
+        "description": " ".join(description.split("\n\n")[0].split()),
+        "properties": {**members, "view": VIEW, "drawn": drawn},
         "required": [*required, "view", "drawn"],
     }
 
 
+def _of_record(record: type) -> Schema:
+    """The schema of a TypedDict, whole: a part of OpenAPI's document cannot refer to its own
+    definitions.
+    """
+    schema = TypeAdapter(record).json_schema()
+    definitions = schema.pop("$defs", {})
+
+    def inlined(part: Any) -> Any:
+        if isinstance(part, list):
+            return [inlined(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            name = part["$ref"].rpartition("/")[2]
+            return inlined(definitions[name])
+        whole = {key: inlined(one) for key, one in part.items()}
+        if "prefixItems" in whole:  # of a tuple; many readers of OpenAPI do not know it
+            members = whole.pop("prefixItems")
+            each = [member for n, member in enumerate(members) if member not in members[:n]]
+            whole["items"] = each[0] if len(each) == 1 else {"anyOf": each}
+        return whole
+
+    inline: Schema = inlined(schema)
+    return inline
+
+
 def _result_of(verb: Any) -> type[Result]:
-    """The class of a verb's result for one text."""
+    """The class of a verb's result; of a verb that answers one by one, that of each answer."""
     returned = get_type_hints(unwrap(verb))["return"]
-    (kind,) = get_args(returned) or (returned,)  # of verbs that answer one by one, an iterator
-    result: type[Result] = kind
+    answers = get_args(returned)
+    result: type[Result] = answers[0] if answers else returned
     return result
 
 
-def _of_attribute(kind: type, attribute: str) -> Schema:
-    """The schema of a field or a property; any JSON where its type is no simple one."""
-    declared = getattr(kind, attribute, None)
-    is_field = attribute in {one.name for one in fields(kind)}  # type: ignore[arg-type]
+def _of_attribute(result: type[Result], attribute: str) -> Schema:
+    """The schema of a field or a property; ANYTHING of a method, and of a class that is imported
+    for type checkers alone.
+    """
+    declared = getattr(result, attribute, None)
+    owner: Any = result
+    name = attribute
+    is_field = attribute in {one.name for one in fields(result)}  # type: ignore[arg-type]
+    if isinstance(declared, property) and not is_field:
+        owner = declared.fget
+        name = "return"
     try:
-        if isinstance(declared, property) and not is_field:
-            annotation = get_type_hints(declared.fget)["return"]
-        else:
-            annotation = get_type_hints(kind)[attribute]
-    except (KeyError, NameError, TypeError):  # a method, or a class that is imported when needed
-        return {}
-    return _of_type(annotation)
+        annotations = get_type_hints(owner)
+    except NameError:  # one of the annotations is not imported: all are tried alone
+        annotations = _hints_that_resolve(owner)
+    return _of_type(annotations[name]) if name in annotations else ANYTHING
+
+
+def _hints_that_resolve(owner: Any) -> dict[str, Any]:
+    """The annotations of a class or a function, without those that are not imported."""
+    classes = reversed(owner.__mro__) if isinstance(owner, type) else [owner]
+    resolved: dict[str, Any] = {}
+    for one in classes:
+        names = vars(modules[one.__module__])
+        for name, annotation in getattr(one, "__annotations__", {}).items():
+            with suppress(NameError, TypeError):  # a ClassVar stands in classes alone
+                holder = SimpleNamespace(__annotations__={name: annotation})
+                resolved |= get_type_hints(holder, globalns=names)
+    return resolved
 
 
 def _of_type(annotation: Any) -> Schema:
+    """The schema of an annotation; ANYTHING if it, or a member of a union, is not a simple one."""
     members = kinds(annotation)
-    if len(members) > 1:
-        schemas = [_of_type(member) for member in members]
-        return {} if {} in schemas else {"anyOf": schemas}
-    (kind,) = members
+    schemas = [_of_simple_type(member) for member in members]
+    if len(schemas) == 1:
+        return schemas[0]
+    if ANYTHING in schemas:
+        return ANYTHING
+    return {"anyOf": schemas}
+
+
+def _of_simple_type(kind: Any) -> Schema:
     if get_origin(kind) in (list, tuple):
         return {"type": "array"}
-    return SIMPLE.get(kind, {})
+    return SIMPLE.get(kind, ANYTHING)

@@ -1,234 +1,266 @@
-"""The steps of chains, and of decodings, as events for `unmask serve`: those of one target side
-by side, in memory.
+"""Chains and decoders as they run: each step as an event of the JSON interface, and the numbers of
+each sweep.
+
+Both watchers are of runs in no folder, which begin at their starts, and whose sweeps are all kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from unmask.common.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.progress import Enough
-from unmask.sampling.chains.assembling import assemble
-from unmask.sampling.chains.drawing import FIRST_LOOK
-from unmask.sampling.chains.generating import draws_of
-from unmask.sampling.chains.group_run import DecoderRun, GroupRun
-from unmask.sampling.chains.groups import group_runs
-from unmask.sampling.chains.samples import SweepRows, samples_of_sweeps
-from unmask.sampling.chains.snapshot import COUNTS, DeviceSnapshot, on_host
-from unmask.sampling.settings import GenerateSettings, SampleSettings
-from unmask.verbs.generate import generation_of
-from unmask.verbs.sample import SampleRun
+from unmask.sampling.chains.group_run import GroupRun, MarkovRun
+from unmask.sampling.chains.samples import SweepRows
+from unmask.sampling.chains.snapshot import COUNTS
+from unmask.sampling.decoders.decoder import DecodeState
+from unmask.sampling.kernels.state import StepInfo
+from unmask.surfaces.serving.drawings.chains import (
+    GENERATE_LEGEND,
+    REJECTED,
+    SAMPLE_PICTURES,
+    Begun,
+    Confidence,
+    Move,
+    Stepped,
+    SweepLog,
+    Swept,
+    confidence_of,
+    ends_at,
+    frame_of_chains,
+    frame_of_decoder,
+    sample_legend,
+    text_tokens,
+    tokens_at,
+)
 
-Event = tuple[str, Any]
-Move = dict[str, Any]
-"""One chain's part of a `stepped` event; see `watch_chains`."""
+OnEvent = Callable[[Begun | Stepped | Swept], None]
+"""Takes the step events of a question, in their order."""
 
 
-def watch_chains(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
-    """Run the chains of one target side by side, and yield every step as an event.
-
-    begun     tokens and texts at the start, the positions that are `free`, energies, and how many
-              sweeps there will be
-    stepped   a step in `sweep`; of each chain in `moves`: positions redrawn, their tokens now,
-              which of them were proposed another token and which changed, and whether it was
-              accepted
-    swept     after a sweep: texts, energies, passes, and the shares of steps accepted and novel
-              so far
-    partial   the `SampleRun` of the sweeps so far, as often as `unmask.sample` gives it
-    answer    the `SampleRun` of all sweeps, or of those before the model raised `Enough`
-
-    The samples are those of `unmask.sample`, token for token. The model is asked for logits
-    only: its `logits` may be shared with other requests, and the chains are the same.
+def of_logits(model: MaskedLM) -> MaskedLM:
+    """The same network, which offers only its logits: jobs take turns with them, but not with
+    hidden states, whose calls a GPU records.
     """
-    run = _only_run(settings, model)
-    run.begin()
-    energies = run.energies().tolist()
-    run.scoring_passes = 0  # those of the starts are the page's alone
-    yield "begun", {**_start(run, model), "energies": energies, "sweeps": settings.sweeps}
-    sweeps: list[SweepRows] = []
-    snapshot = run.snapshot()
-    next_diagnosis = FIRST_LOOK
-    try:
-        while run.done < settings.sweeps:
-            sweep = run.done + 1
-            for moves in _kernel_steps(run, model):
-                yield "stepped", {"sweep": sweep, "moves": moves}
-            rows = run.sample()
-            sweeps.append(rows)
-            snapshot = run.snapshot()
-            yield "swept", _swept(run, rows, model)
-            if run.done == next_diagnosis < settings.sweeps:
-                yield "partial", _sample_run(settings, sweeps, snapshot, model)
-                next_diagnosis *= 2
-    except Enough:
-        if not sweeps:
-            raise
-    yield "answer", _sample_run(settings, sweeps, snapshot, model)
+
+    def offers_none(ids: Any) -> bool:
+        return False
+
+    model = copy.copy(model)
+    model.offers_states = offers_none  # type: ignore[method-assign]
+    return model
 
 
-def watch_texts(settings: GenerateSettings, model: MaskedLM) -> Iterator[Event]:
-    """Decode texts over one template side by side, and yield every step as an event.
+class ChainWatcher:
+    """Watches chains: gives their steps as events, and keeps the log of their sweeps.
 
-    begun     tokens and texts at the start, and the positions that are `free`
-    stepped   of each text in `moves`: positions filled, their tokens, the model's probability of
-              each (`confidence`), and position and token of the drafts that it `rejected`
-    answer    the `Generation`, whose texts are those of `unmask.generate`
+    noun       what a token is called
+    log        the sweeps so far
+    on_event   takes the events; None: nobody wants them
     """
-    run = _only_run(settings.run, model)
-    run.begin()
-    assert isinstance(run, DecoderRun)
-    yield "begun", _start(run, model)
-    for moves in _decoder_steps(run, model):
-        yield "stepped", {"sweep": 1, "moves": moves}
-    draws = [draw for _, draw in draws_of(run.sample(), model)]
-    yield "answer", generation_of(settings, draws)
 
+    def __init__(self, model: MaskedLM, noun: str, log: SweepLog, on_event: OnEvent | None) -> None:
+        self.model = model
+        self.noun = noun
+        self.log = log
+        self.on_event = on_event
+        self._free: list[int] = []  # positions of the sites of the group that runs
+        self._steps = 0  # of this group so far
 
-def _only_run(settings: SampleSettings, model: MaskedLM) -> GroupRun:
-    """The run of all chains, which have one length."""
-    runs = group_runs(settings, model, settings.chains, form="logits")
-    if len(runs) != 1:
-        raise InputError(
-            "chains of several lengths cannot be watched side by side: give one template or one"
-            " length"
+    def begun(self, run: GroupRun) -> None:
+        """The chains of a group are at their starts."""
+        self._free = run.group.target.free_positions.tolist()
+        self._steps = 0
+        self._add(run, run.watched_energies().tolist())  # first: the event has them
+        if self.on_event is None:
+            return
+        self.on_event(
+            {
+                "kind": "begun",
+                "frame": self._frame(run, sweep=0),
+                "names": _names(run),
+                "tokens": [text_tokens(self.model, ids) for ids in run.texts().tolist()],
+                "free": self._free,
+                "legend": sample_legend(self.noun),
+                "rejected": "",
+                "pictures": SAMPLE_PICTURES,
+                "starts": self.log.sweep(run.group.chains, 0),
+                "ends": ends_at(self.log.sweeps),
+            }
         )
-    return runs[0]
 
-
-def _start(run: GroupRun, model: MaskedLM) -> dict[str, Any]:
-    return {
-        "tokens": [model.decode(ids) for ids in run.starts],
-        "free": run.group.target.free_positions.tolist(),
-        "texts": [model.text(ids) for ids in run.starts],
-    }
-
-
-def _sample_run(
-    settings: SampleSettings, sweeps: list[SweepRows], snapshot: DeviceSnapshot, model: MaskedLM
-) -> SampleRun:
-    """The result of the sweeps so far."""
-    samples = samples_of_sweeps(sweeps, model)
-    drawn = assemble(settings, samples, [on_host(snapshot)], model.words.text)
-    return SampleRun(**vars(drawn))
-
-
-def _free(run: GroupRun) -> list[int]:
-    positions: list[int] = run.group.target.free_positions.tolist()
-    return positions
-
-
-def _kernel_steps(run: GroupRun, model: MaskedLM) -> Iterator[list[Move]]:
-    """The moves of all chains in each step of a sweep."""
-    free = _free(run)
-    for info in run.steps():
-        rows = zip(
-            run.texts().tolist(),
-            info.sites.tolist(),
-            info.proposed.tolist(),
-            info.changed.tolist(),
-            info.accepted.tolist(),
-            strict=True,
-        )
+    def stepped(self, run: GroupRun, step: StepInfo | DecodeState) -> None:
+        """Each chain has made a step of the kernel."""
+        assert isinstance(step, StepInfo)
+        self._steps += 1
+        if self.on_event is None:
+            return
+        texts = run.texts().tolist()
+        sites = step.sites.tolist()
+        proposed = step.proposed.tolist()
+        changed = step.changed.tolist()
         moves = []
-        for ids, sites, proposed, changed, accepted in rows:
-            move = _move(
-                model,
-                ids,
-                positions=[free[site] for site in sites],
-                proposed=proposed,
-                changed=changed,
-                accepted=accepted,
+        for chain, ids in enumerate(texts):
+            move = self._move(
+                ids, sites=sites[chain], proposed=proposed[chain], changed=changed[chain]
             )
             moves.append(move)
-        yield moves
+        frame = self._frame(run, sweep=run.done + 1)  # the one under way
+        self.on_event({"kind": "stepped", "frame": frame, "moves": moves})
+
+    def swept(self, run: GroupRun, samples: Sequence[SweepRows]) -> None:
+        """A sweep is done."""
+        (rows,) = samples  # every sweep is kept: no request has `burn_in` or `thin`
+        assert rows.energies is not None  # those of chains are
+        self._add(run, rows.energies.tolist())
+        of_all_sites = run.counts.sum(1).tolist()  # `run.counts` has a row for each of COUNTS
+        counts = dict(zip(COUNTS, of_all_sites, strict=True))
+        self.log.count(
+            run.done,
+            steps=counts["steps"],
+            accepted=counts["accepted"],
+            changed=counts["changed"],
+        )
+        if self.on_event is not None:
+            self.on_event({"kind": "swept", "swept": self.log.sweep(run.group.chains, run.done)})
+
+    def _add(self, run: GroupRun, energies: Sequence[float]) -> None:
+        texts = [self.model.text(ids) for ids in run.texts()]
+        self.log.add(run.group.chains, energies, texts, passes=run.spent.tolist())
+
+    def _frame(self, run: GroupRun, sweep: int) -> str:
+        assert isinstance(run, MarkovRun)
+        return frame_of_chains(self._steps, run.plan.steps * self.log.sweeps, sweep)
+
+    def _move(
+        self, ids: list[int], sites: list[int], proposed: list[bool], changed: list[bool]
+    ) -> Move:
+        """One chain's part of a step.
+
+        ids        its text after the step
+        sites      those that the step redrew; at each of them:
+        proposed   whether another token was proposed
+        changed    whether another token was taken
+        """
+        positions = [self._free[site] for site in sites]
+        marks = []
+        for is_proposed, is_changed in zip(proposed, changed, strict=True):
+            if is_changed:
+                marks.append("novel")
+            elif is_proposed:
+                marks.append("refused")
+            else:
+                marks.append("same")
+        tokens = tokens_at(self.model, [ids[position] for position in positions])
+        return {
+            "positions": positions,
+            "tokens": tokens,
+            "marks": marks,
+            "confidence": [],
+            "rejected": [],
+        }
 
 
-def _decoder_steps(run: DecoderRun, model: MaskedLM) -> Iterator[list[Move]]:
-    """The moves of all texts in each step of a decoding that changes a text, from blanks on."""
-    free = _free(run)
-    texts_before = run.starts.tolist()
-    for state in run.steps():
-        texts = state.ids.tolist()
-        confidence = state.confidence.tolist()
-        drafted = getattr(state, "drafts", None)  # of a decoder that verifies, after its first step
-        drafts = [[] for _ in texts] if drafted is None else drafted.tolist()
-        rows = zip(texts_before, texts, confidence, drafts, strict=True)
-        moves = [_decoder_move(model, free, *row) for row in rows]
-        texts_before = texts
-        if any(move["positions"] or move["rejected"] for move in moves):
-            yield moves
-
-
-def _decoder_move(
-    model: MaskedLM,
-    free: list[int],
-    before: list[int],
-    ids: list[int],
-    confidence: list[float],
-    drafts: list[int],
-) -> Move:
-    """One text's part of a decoder's step.
-
-    before, ids   the text before and after the step
-    confidence    at each site
-    drafts        a token for each site, negative where none was drafted; empty of a decoder that
-                  drafts nothing
+class DecoderWatcher:
+    """Watches texts being decoded, and gives as events the steps that change one, or reject a
+    draft for one.
     """
-    sites = [site for site, position in enumerate(free) if ids[position] != before[position]]
-    rejected = []
-    for site, draft in enumerate(drafts):
-        position = free[site]
-        if draft >= 0 and ids[position] != draft:
-            (token,) = model.decode([draft])
-            rejected.append((position, token))
-    all_sites = [True] * len(sites)
-    return _move(
-        model,
-        ids,
-        positions=[free[site] for site in sites],
-        proposed=all_sites,
-        changed=all_sites,
-        accepted=True,
-        confidence=[confidence[site] for site in sites],
-        rejected=rejected,
-    )
+
+    def __init__(self, model: MaskedLM, on_event: OnEvent) -> None:
+        self.model = model
+        self.on_event = on_event
+        self._free: list[int] = []  # positions of the sites of the group that is decoded
+        self._steps = 0  # of the decoder so far; -1 before its first state
+        self._before: list[list[int]] = []  # the texts before this step
+
+    def begun(self, run: GroupRun) -> None:
+        """The texts of a group are blank."""
+        self._free = run.group.target.free_positions.tolist()
+        self._steps = -1  # a state comes before the first step, too
+        self._before = run.starts.tolist()
+        self.on_event(
+            {
+                "kind": "begun",
+                "frame": frame_of_decoder(0),
+                "names": _names(run),
+                "tokens": [text_tokens(self.model, ids) for ids in self._before],
+                "free": self._free,
+                "legend": GENERATE_LEGEND,
+                "rejected": REJECTED,
+                "pictures": [],  # a decoder has no curves
+                "starts": None,
+                "ends": ends_at(1),
+            }
+        )
+
+    def stepped(self, run: GroupRun, step: StepInfo | DecodeState) -> None:
+        """The decoder has made a step, or is before the first."""
+        assert isinstance(step, DecodeState)
+        self._steps += 1
+        texts = step.ids.tolist()
+        confidence = step.confidence.tolist()
+        drafted = getattr(step, "drafts", None)  # of a decoder that verifies, after its first step
+        drafts = [[]] * len(texts) if drafted is None else drafted.tolist()
+        moves = []
+        for number, ids in enumerate(texts):
+            move = self._move(
+                before=self._before[number],
+                ids=ids,
+                confidence=confidence[number],
+                drafts=drafts[number],
+            )
+            moves.append(move)
+        self._before = texts
+        if any(move["positions"] or move["rejected"] for move in moves):
+            frame = frame_of_decoder(self._steps)
+            self.on_event({"kind": "stepped", "frame": frame, "moves": moves})
+
+    def swept(self, run: GroupRun, samples: Sequence[SweepRows]) -> None:
+        """The texts are whole. There is no event of it: the answer has them."""
+
+    def _move(
+        self, before: list[int], ids: list[int], confidence: list[float], drafts: list[int]
+    ) -> Move:
+        """One text's part of a step.
+
+        before, ids   the text before and after the step
+        confidence    at each site
+        drafts        as `_rejected` takes them
+        """
+        positions = []
+        in_words: list[Confidence | None] = []
+        for site, position in enumerate(self._free):
+            if ids[position] == before[position]:
+                continue
+            positions.append(position)
+            is_blank_again = ids[position] == self.model.mask_id
+            in_words.append(None if is_blank_again else confidence_of(confidence[site]))
+        return {
+            "positions": positions,
+            "tokens": tokens_at(self.model, [ids[position] for position in positions]),
+            "marks": ["new"] * len(positions),
+            "confidence": in_words,
+            "rejected": self._rejected(ids, drafts),
+        }
+
+    def _rejected(self, ids: list[int], drafts: list[int]) -> list[tuple[int, str]]:
+        """The positions and tokens of drafts that a step did not take.
+
+        ids      the text after the step
+        drafts   of this step, a token for each site, negative where none was drafted; empty of a
+                 decoder that drafts nothing
+        """
+        rejected = []
+        for site, draft in enumerate(drafts):
+            position = self._free[site]
+            is_rejected = draft >= 0 and ids[position] != draft
+            if is_rejected:
+                [(token, _)] = tokens_at(self.model, [draft])
+                rejected.append((position, token))
+        return rejected
 
 
-def _move(
-    model: MaskedLM,
-    ids: list[int],
-    *,
-    positions: list[int],
-    proposed: list[bool],
-    changed: list[bool],
-    accepted: bool,
-    confidence: list[float] | None = None,
-    rejected: Sequence[tuple[int, str]] = (),
-) -> Move:
-    """One chain's part of a `stepped` event; `ids` is its text now."""
-    return {
-        "positions": positions,
-        "tokens": model.decode([ids[position] for position in positions]),
-        "proposed": proposed,
-        "changed": changed,
-        "accepted": accepted,
-        "confidence": confidence,
-        "rejected": list(rejected),
-    }
-
-
-def _swept(run: GroupRun, rows: SweepRows, model: MaskedLM) -> dict[str, Any]:
-    """The event after a sweep."""
-    counts = dict(zip(COUNTS, run.counts.sum(1).tolist(), strict=True))
-    steps = counts["steps"]
-    assert rows.energies is not None  # those of chains are kept
-    return {
-        "sweep": run.done,
-        "texts": [model.text(ids) for ids in run.texts()],
-        "energies": rows.energies.tolist(),
-        "acceptance": counts["accepted"] / steps if steps else None,
-        "novelty": counts["changed"] / steps if steps else None,
-        "passes": int(run.spent.sum()),
-    }
+def _names(run: GroupRun) -> list[str]:
+    """What the texts of a group are called: by their numbers, from 1."""
+    return [str(chain + 1) for chain in run.group.chains]

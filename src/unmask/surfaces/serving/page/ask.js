@@ -1,85 +1,138 @@
 // Questions to a model: requests, progress, Stop, what is stale, and what to do when the server is away.
 import { h } from "./drawing/dom.js";
 
-const [SOON, AGAIN] = [3, 1500];
+const AGAIN = 1500; // milliseconds between two looks at whether the server is back; they double with each try
+const MOST_TRIES = 3; // how often a question that a person asked is asked again by itself
+const STOPPED = "Stopped.";
 const ROOT = new URL("../", import.meta.url);
 
 // A refusal is an error whose message can be shown as it is; `away` if the server did not answer.
 export class Refused extends Error {
-  constructor(line, away = false) { super(line); this.away = away; }
+  constructor(line, away = false) {
+    super(line);
+    this.away = away;
+  }
 }
 
-const sentence = (line) => line.charAt(0).toUpperCase() + line.slice(1) + (/[.!?]$/.test(line) ? "" : ".");
+// A line of the server as a sentence: with a capital, and a full stop unless it has an end.
+function sentence(line) {
+  const capital = line.charAt(0).toUpperCase() + line.slice(1);
+  const hasEnd = /[.!?]$/.test(line);
+  return hasEnd ? capital : `${capital}.`;
+}
+
+// The error for the body of an answer that could not be read. One that was aborted stays what it is.
+function unread(error) {
+  if (error.name === "AbortError") return error;
+  if (error instanceof SyntaxError) return new Refused("The server's answer is not JSON.");
+  return new Refused("The server has gone away.", true);
+}
 
 // The interface of one model: the first is at /api, others are at /models/N/api.
 export class Api {
   constructor(number = 0) { this.base = new URL(number ? `models/${number}/api/` : "api/", ROOT); }
 
-  async sent(path, body, signal) {
-    const json = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-    let answer;
+  // Sends a request, a POST if there is a body, and returns the response; raises `Refused`, or AbortError.
+  async request(path, body, signal) {
+    const options = { signal };
+    if (body !== undefined) {
+      options.method = "POST";
+      options.headers = { "content-type": "application/json" };
+      options.body = JSON.stringify(body);
+    }
+    let response;
     try {
-      answer = await fetch(new URL(path, this.base), body === undefined ? { signal } : { ...json, signal });
+      response = await fetch(new URL(path, this.base), options);
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new Refused("The server does not answer: is `unmask serve` still running?", true);
     }
-    if (answer.ok) return answer;
-    let line = `The server answered ${answer.status}.`;
-    try { line = sentence((await answer.json()).error); } catch { /* not JSON: the status says enough */ }
-    throw new Refused(line, answer.status === 503);
+    if (response.ok) return response;
+    const isAway = response.status === 503;
+    throw new Refused(await this.#reason(response), isAway);
   }
 
-  async ask(path, body, signal) { return (await this.sent(path, body, signal)).json(); }
+  // Why a request was refused: the line that the server gives, or else its status.
+  async #reason(response) {
+    try {
+      const { error } = await response.json();
+      return sentence(error);
+    } catch { // no JSON, or none of our server
+      return `The server answered ${response.status}.`;
+    }
+  }
+
+  async ask(path, body, signal) {
+    const response = await this.request(path, body, signal);
+    try {
+      return await response.json();
+    } catch (error) {
+      throw unread(error);
+    }
+  }
 
   // Server-sent events of a POST, as they come: yields [name, value]; an `error` event is raised.
   async * follow(path, body, signal) {
-    const answer = await this.sent(path, body, signal);
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-    let waiting = ""; // the beginning of an event
-    for (;;) {
-      const read = await this.#next(reader);
-      if (read.done) return;
-      const parts = (waiting + read.value).split("\n\n");
-      waiting = parts.pop();
-      for (const part of parts) {
-        const { event, data } = fields(part);
-        if (!event) continue;
-        const value = JSON.parse(data);
-        if (event === "error" && value.stopped) throw new DOMException("stopped", "AbortError");
-        if (event === "error") throw new Refused(sentence(value.error));
-        yield [event, value];
-      }
-    }
-  }
-
-  async #next(reader) {
+    const response = await this.request(path, body, signal);
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = ""; // the beginning of an event whose end has not come
     try {
-      return await reader.read();
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        const parts = (rest + value).split("\n\n"); // an empty line ends an event
+        rest = parts.pop();
+        yield* parts.map(eventOf).filter((event) => event !== null);
+      }
     } catch (error) {
-      throw error.name === "AbortError" ? error : new Refused("The server has gone away.", true);
+      throw error instanceof Refused ? error : unread(error);
+    } finally {
+      reader.cancel().catch(() => {}); // the connection may be broken already
     }
   }
 }
 
-// The fields of an event, "name: value" in lines; a line that begins with a colon is a comment.
-function fields(text) {
-  const lines = text.split("\n").filter((line) => !line.startsWith(":"));
-  return Object.fromEntries(lines.map((line) => {
-    const end = line.indexOf(": ");
-    return [line.slice(0, end), line.slice(end + 2)];
-  }));
+// An event as [name, value], of lines "name: value"; null for one without a name, such as a comment.
+function eventOf(text) {
+  const fields = {};
+  for (const line of text.split("\n")) {
+    const end = line.indexOf(":"); // a comment begins with it
+    if (end > 0) fields[line.slice(0, end)] = line.slice(end + 1).trimStart();
+  }
+  if (!fields.event) return null;
+  const value = JSON.parse(fields.data);
+  if (fields.event !== "error") return [fields.event, value];
+  if (value.stopped) throw new DOMException("stopped", "AbortError");
+  throw new Refused(sentence(value.error));
 }
 
-const duration = (seconds) => (seconds < 90 ? `about ${Math.ceil(seconds)} s` : `about ${Math.ceil(seconds / 60)} min`);
-const count = (n) => n.toLocaleString("en");
-
-// The question of a view. Only the latest one counts: a new one cancels the one before, also on the server.
-// box      holds what is drawn; it is dimmed, and marked as busy, while it shows the answer to an older question
-// partial  (answer) => shows what there is of an answer so far
+// The question of a view. Only the latest one counts: a new one aborts the request of the one before, and the server
+// cancels a job whose client has left.
+//
+// box      holds what is drawn. It is dimmed while it shows the answer to an older question, and marked as busy while
+//          a question runs whose answer is not there.
+// partial  (answer) => shows what there is of an answer so far; the view sets it
+// step     (step) => shows a step of what runs; a view whose questions are answered step by step sets it
+// stopped  whether Stop was pressed: the answer is then what there is
+//
+// Its own:
+// signal   of the latest question: one that finds another signal here is no longer the latest; null: none, it was left
+// job      the server's name of the job that runs; null before it is known
+// wait     the timer that looks whether the server is back
+// tries    how often the question was asked again by itself since a person asked it
 export class Question {
   constructor(api, box, hint = "") {
-    Object.assign(this, { api, box, stops: 0 });
+    this.api = api;
+    this.box = box;
+    this.partial = () => {};
+    this.step = () => {};
+    this.work = null;
+    this.controller = null;
+    this.signal = null;
+    this.job = null;
+    this.stopped = false;
+    this.wait = null;
+    this.tries = 0;
     this.line = h("span", { class: "said" });
     this.bar = h("progress", { max: 1, hidden: true, "aria-label": "progress" });
     const onclick = () => this.#press();
@@ -89,113 +142,165 @@ export class Question {
     this.element = h("div", { class: "foot" }, h("p", { class: "note" }, hint), status);
   }
 
+  // What is under way, with its share of the work from 0 to 1 where it is known, or how it ended. It stands in the
+  // place of the hint.
   say(text, share = null) {
-    if (share === null || this.share > share) this.began = null;
-    this.share = share;
-    this.began ??= { time: performance.now(), share: share ?? 0 };
-    const gone = (performance.now() - this.began.time) / 1000;
-    const left = share > this.began.share ? (gone * (1 - share)) / (share - this.began.share) : null;
-    this.line.textContent = gone > 1 && left !== null && left >= SOON ? `${text}, ${duration(left)} left` : text;
+    this.line.textContent = text;
     this.bar.hidden = share === null;
     if (share !== null) this.bar.value = share;
-    this.element.classList.toggle("busy", text !== "");
+    this.element.classList.toggle("saying", text !== "");
   }
 
-  // work(question) asks and draws; it is called again by "Ask again".
-  async run(work) {
+  // work(question) asks and draws; it is called again by "Ask again" and "Retry".
+  run(work) {
+    this.tries = 0;
+    return this.#run(work);
+  }
+
+  async #run(work) {
     this.leave();
-    const signal = (this.controller = new AbortController()).signal;
-    Object.assign(this, { work, signal, job: null, stopped: false });
+    this.controller = new AbortController();
+    const { signal } = this.controller;
+    this.signal = signal;
+    this.work = work;
+    this.stopped = false;
     this.stale(true);
     this.problem.replaceChildren();
     this.say("asking the model …");
     this.#offer("Stop");
     try {
       await work(this);
-      if (signal !== this.signal) return;
-      this.stale(false);
-      if (!this.stopped) this.say("");
-      this.#offer(this.stopped ? "Ask again" : null);
     } catch (error) {
-      if (signal !== this.signal) return;
-      if (error.name === "AbortError") {
-        if (!this.box.childNodes.length) this.say("Stopped before there was an answer.");
-        return this.#offer("Ask again");
-      }
-      this.say("");
-      this.#offer(null);
-      this.fail(error);
+      const isLatest = signal === this.signal;
+      if (isLatest) this.#end(error);
+      return;
     }
+    if (signal !== this.signal) return;
+    this.stale(false);
+    this.say(this.stopped ? STOPPED : "");
+    this.#offer(this.stopped ? "Ask again" : null);
   }
 
-  // The events of a question whose answer may take long, until its answer.
+  // The latest question has ended without an answer.
+  #end(error) {
+    if (error.name === "AbortError") { // stopped, here or elsewhere: what there is of it, or was before, stays
+      this.box.ariaBusy = "false";
+      this.say(this.box.hasChildNodes() ? STOPPED : "Stopped before there was an answer.");
+      this.#offer("Ask again");
+      return;
+    }
+    if (!(error instanceof Refused)) console.error(error); // a fault of the page: here is where
+    this.say("");
+    this.#offer(null);
+    this.fail(error);
+  }
+
+  // The answer to a question that may take long; on the way its events are shown.
   async slowly(path, body) {
     const { signal } = this;
+    this.job = null; // a view may ask several things, one after the other
+    const handlers = {
+      job: ({ id }) => { this.job = id; },
+      progress: ({ said, share }) => { if (!this.stopped) this.say(said, share); },
+      partial: (answer) => this.partial(answer),
+      step: (step) => this.step(step),
+    };
     for await (const [name, value] of this.api.follow(`${path}/events`, body, signal)) {
+      signal.throwIfAborted(); // events may have come before the abort
       if (name === "answer") {
-        signal.throwIfAborted();
+        this.job = null;
         return value;
       }
-      if (name === "job") this.job = value.id;
-      else if (name === "partial") this.partial(value);
-      else if (!this.stopped) this.#report(value);
+      handlers[name]?.(value);
     }
-    throw new Refused("The answer broke off: ask again.", true);
+    throw new Refused("The answer broke off.", true);
   }
 
-  #report({ done, total, what }) {
-    if (total) this.say(`${count(done)} of ${count(total)} ${what}`, done / total);
-    else this.say(`${what} …`);
-  }
-
-  // Shows why there is no answer. What was drawn for an older question goes, unless the server is only away.
+  // Shows why there is no answer. Whatever was drawn goes, unless the server is only away.
   fail(error) {
-    const again = () => this.work && this.run(this.work);
-    const retry = error.away && h("button", { type: "button", onclick: again }, "Retry");
-    this.problem.replaceChildren(h("p", { class: "error", role: "alert" }, error.message, retry));
-    if (!error.away) this.clear();
-    else this.#await(this.signal, again);
+    const retry = h("button", { type: "button", onclick: () => this.run(this.work) }, "Retry");
+    const isRetried = error.away && this.work !== null;
+    const line = h("p", { class: "error", role: "alert" }, error.message, isRetried && retry);
+    this.problem.replaceChildren(line);
+    if (error.away) this.box.ariaBusy = "false";
+    else this.#empty();
+    const isAskedAgain = isRetried && this.tries < MOST_TRIES; // the server may be there and fail at this question
+    if (isAskedAgain) this.#askWhenBack();
   }
 
-  // Asks whether the server is back, and then the question again.
-  #await(signal, again) {
-    this.timer = setTimeout(async () => {
-      try { await this.api.ask("about"); } catch { return void (signal === this.signal && this.#await(signal, again)); }
-      if (signal === this.signal) again();
-    }, AGAIN);
+  // Asks the question again as soon as the server is back, unless another is asked before or the view is left.
+  #askWhenBack() {
+    clearTimeout(this.wait);
+    const look = async () => {
+      const isBack = await this.api.ask("about").then(() => true, () => false);
+      if (wait !== this.wait) return;
+      if (!isBack) {
+        this.#askWhenBack();
+        return;
+      }
+      this.tries += 1;
+      this.#run(this.work);
+    };
+    const wait = setTimeout(look, AGAIN * 2 ** this.tries);
+    this.wait = wait;
   }
 
-  stale(is) {
-    this.box.classList.toggle("stale", is && this.box.childNodes.length > 0);
-    this.box.ariaBusy = String(is);
+  // isWaiting: a question runs, and what is drawn is not its answer
+  stale(isWaiting) {
+    this.box.classList.toggle("stale", isWaiting && this.box.hasChildNodes());
+    this.box.ariaBusy = String(isWaiting);
   }
 
+  // Shows these lines in the place of an answer, and asks nothing.
   clear(...lines) {
+    this.leave();
+    this.#empty();
+    this.say("");
+    this.#offer(null);
+    this.problem.replaceChildren(...lines);
+  }
+
+  #empty() {
     this.stale(false);
     this.box.replaceChildren();
-    if (lines.length) { this.leave(); this.say(""); this.#offer(null); this.problem.replaceChildren(...lines); }
   }
 
+  // Shows the button with this label; null: no button.
   #offer(label) {
-    this.button.hidden = !label;
-    if (label) this.button.textContent = label;
+    this.button.hidden = label === null;
+    if (label !== null) this.button.textContent = label;
   }
 
-  // Stop: a job that has a name answers with what it has; any other is left.
   #press() {
-    if (this.button.textContent !== "Stop") return this.run(this.work);
-    this.stopped = true;
-    this.say("Stopped.");
-    this.#offer("Ask again");
-    const { controller } = this;
-    if (!this.job) return controller.abort();
-    const job = new URL(`jobs/${this.job}`, this.api.base);
-    const leave = () => controller.abort();
-    return fetch(job, { method: "DELETE" }).then((answer) => answer.ok || leave(), leave);
+    const isRunning = this.button.textContent === "Stop";
+    if (isRunning) this.#stop();
+    else this.run(this.work);
   }
 
+  // The server is asked to stop a job that has a name, which then answers with what it has; any other is left.
+  async #stop() {
+    const { controller, job } = this; // of this question, also if another one begins meanwhile
+    this.stopped = true;
+    this.say("stopping …"); // until the job has answered with what it has, which may be more than what is shown
+    this.#offer("Ask again");
+    const isAnswering = job !== null && await this.#isStopped(job);
+    if (!isAnswering) controller.abort();
+  }
+
+  // Whether the server has stopped a job, or the job has ended, so that its answer is on the way.
+  async #isStopped(job) {
+    try {
+      const response = await fetch(new URL(`jobs/${job}`, this.api.base), { method: "DELETE" });
+      return response.ok || response.status === 404; // it knows only those that run
+    } catch {
+      return false;
+    }
+  }
+
+  // Ends what the question does. What is drawn stays.
   leave() {
-    clearTimeout(this.timer);
+    clearTimeout(this.wait);
+    this.wait = null;
     this.signal = null;
     this.controller?.abort();
   }

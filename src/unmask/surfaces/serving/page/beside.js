@@ -1,69 +1,133 @@
 // A second model beside the first: the same view, asked the same, and the numbers of both with their differences.
 import { card } from "./cards.js";
-import { h, nats } from "./drawing/dom.js";
+import { h } from "./drawing/dom.js";
 import { update } from "./drawing/update.js";
-import { drawnTable, rowsOf } from "./result.js";
+import { drawnTable, rowsOf, sentences } from "./result.js";
 import { read } from "./state.js";
 
-const [WAIT, LISTED] = [60, 25];
-const ONLY_ONE = ["pin", "cell", "pair", "at"];
+const WAIT = 60; // milliseconds after a question to the first model, before the second is asked
+// Values of the address that name tokens and places of the first model: the second one has others.
+const ONLY_FIRST = ["pin", "cell", "pair", "at"];
+const ABOVE_BOTH = [".intro", ".sentence", ".asking", ".controls"]; // parts of the first view: they ask both models
 
+// models        the names of both
+// abouts        what the server says of each, with `tell` and `asks`, by which its view tells us of its answers
+// told          what the latest answer of each told, {by, values}; null while there is none
+// comparison    what the differences were asked for last, {models, told}; null while an answer is missing
+// differences   the box of their table
+// leaveFirst    closes the first view; `leaveSecond` the second one: null while that is not open
+// timer         of the second model's question
 export class Beside {
-  // Two panes and a table of differences; open(pane, about, values) opens the view of one model.
+  // Two panes and a table of differences.
+  // open   (pane, about, values) => opens the view of one model, and returns what closes it
   constructor(root, view, abouts, values, open) {
-    this.models = abouts.map((one) => one.model);
-    this.numbers = [null, null];
-    this.differences = h("div", { class: "slot" });
-    const [first, second] = [h("div", { class: "pane" }), h("div", { class: "pane second" })];
-    const pane = (n, inside) => h("section", { "aria-label": this.models[n] }, h("h2", {}, this.models[n]), inside);
-    const panes = h("div", { class: "panes" }, pane(0, first), pane(1, second));
-    root.append(...(view === "fill" ? [panes, this.differences] : [this.differences, panes]));
-    new MutationObserver(() => this.#name(second)).observe(second, { childList: true, subtree: true });
-    const of = abouts.map((one, n) => {
-      const tell = (numbers) => this.#tell(n, numbers);
-      return { ...one, tell, asks: () => tell(null) };
-    });
-    const shown = [open(first, of[0], values), null];
-    // What is asked stands above both.
-    root.prepend(...root.querySelectorAll(".pane:not(.second) > :is(.intro, .sentence, .asking, .controls)"));
-    // Tokens and places of the first model are not those of the second.
-    const shared = (some) => Object.fromEntries(Object.entries(some).filter(([name]) => !ONLY_ONE.includes(name)));
-    const again = (some) => { shown[1]?.(); second.replaceChildren(); shown[1] = open(second, of[1], shared(some)); };
-    again(values);
-    let timer = null;
-    const later = () => { clearTimeout(timer); timer = setTimeout(() => again(read().values), WAIT); };
-    addEventListener("asked", later);
-    this.leave = () => { removeEventListener("asked", later); clearTimeout(timer); shown.forEach((one) => one?.()); };
+    this.models = abouts.map((about) => about.model);
+    this.told = [null, null];
+    this.comparison = null;
+    this.timer = null;
+    this.api = abouts[0].api;
+    this.abouts = abouts.map((about, n) => this.#telling(about, n));
+    this.open = open;
+    this.observer = new MutationObserver(() => this.#nameSecond());
+    this.#place(root, view);
+    this.leaveFirst = open(this.first, this.abouts[0], values);
+    const above = ABOVE_BOTH.map((part) => `:scope > ${part}`);
+    root.prepend(...this.first.querySelectorAll(above.join()));
+    this.leaveSecond = null;
+    this.#openSecond(values);
+    // The view of the first model says "asked" when the address changes; that of a second one leaves the address alone.
+    this.later = () => this.#openLater();
+    addEventListener("asked", this.later);
   }
 
-  // No two landmarks of the page have one name.
-  #name(second) {
-    const of = `, ${this.models[1]}`;
-    for (const one of second.querySelectorAll("section[aria-label], [role=region][aria-label]")) {
-      if (!one.ariaLabel.endsWith(of)) one.ariaLabel += of;
+  // A view tells what its answer is (`tell`), and when it asks another question (`asks`).
+  #telling(about, n) {
+    return { ...about, tell: (told) => this.#tell(n, told), asks: () => this.#tell(n, null) };
+  }
+
+  #place(root, view) {
+    this.first = h("div", { class: "pane" });
+    this.second = h("div", { class: "pane second" });
+    this.differences = h("div", { class: "slot" });
+    const sections = [this.first, this.second].map((pane, n) =>
+      h("section", { "aria-label": this.models[n] }, h("h2", {}, this.models[n]), pane));
+    const panes = h("div", { class: "panes" }, sections);
+    // In Fill the maps come first: its table of differences is long.
+    const parts = view === "fill" ? [panes, this.differences] : [this.differences, panes];
+    root.append(...parts);
+    this.observer.observe(this.second, { childList: true, subtree: true, attributeFilter: ["aria-label"] });
+  }
+
+  // No two landmarks of the page have one name: those of the second pane end in the name of its model.
+  #nameSecond() {
+    const end = `, ${this.models[1]}`;
+    for (const landmark of this.second.querySelectorAll("section[aria-label], [role=region][aria-label]")) {
+      const name = landmark.getAttribute("aria-label");
+      if (!name.endsWith(end)) landmark.setAttribute("aria-label", name + end);
     }
   }
 
-  // numbers: {values: {what: value}, by: what a value is}, of one model; null while it is asked.
-  #tell(n, numbers) {
-    this.numbers[n] = numbers;
-    const [first, second] = this.numbers;
-    this.differences.classList.toggle("stale", !first || !second);
-    if (!first || !second) return;
-    const names = [...new Set([...Object.keys(first.values), ...Object.keys(second.values)])].slice(0, LISTED);
-    const rows = names.map((name) => {
-      const values = [first.values[name] ?? null, second.values[name] ?? null];
-      const isBoth = !values.includes(null);
-      return [name, ...values, isBoth ? values[0] - values[1] : null];
-    });
-    const columns = ["what", ...this.models, "difference"].map((head, n) => ({ head, text: n === 0 }));
-    const shown = rows.map(([name, ...values]) => [name, ...values.map((value) => nats(value, 3))]);
-    const table = { title: `Differences: ${first.by}`, columns, rows, shown, notes: [] };
-    const data = () => ({ models: this.models, rows });
-    const isMissing = rows.some((row) => row.at(-1) === null);
-    const dash = isMissing && h("p", { class: "note" }, "A dash: not among the best of this model.");
-    const files = { name: "differences", rows: () => rowsOf(table), data };
-    update(this.differences, card({ title: table.title, label: "differences", ...files },
-      drawnTable(table, { label: "both models" }), dash));
+  #openSecond(values) {
+    const shared = { ...values };
+    for (const name of ONLY_FIRST) delete shared[name];
+    this.#closeSecond();
+    this.second.replaceChildren();
+    this.leaveSecond = this.open(this.second, this.abouts[1], shared);
   }
+
+  #closeSecond() {
+    this.leaveSecond?.();
+    this.leaveSecond = null;
+  }
+
+  // The first model is asked something else. What the second one has told is of the question before, and so is what it
+  // would still tell.
+  #openLater() {
+    this.#closeSecond();
+    this.#tell(1, null);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.#openSecond(read().values), WAIT);
+  }
+
+  leave() {
+    removeEventListener("asked", this.later);
+    clearTimeout(this.timer);
+    this.observer.disconnect();
+    this.comparison = null;
+    this.leaveFirst();
+    this.#closeSecond();
+  }
+
+  // Takes what a model told, null where it is asked anew, and compares if both have told.
+  #tell(n, told) {
+    this.told[n] = told;
+    const isBoth = !this.told.includes(null);
+    this.differences.classList.toggle("stale", !isBoth);
+    this.comparison = isBoth ? { models: this.models, told: [...this.told] } : null;
+    if (isBoth) this.#compare(this.comparison);
+  }
+
+  // A comparison of answers that are no longer the latest is not shown.
+  async #compare(comparison) {
+    const shown = await this.#compared(comparison);
+    if (comparison === this.comparison) update(this.differences, shown);
+  }
+
+  // The table of differences, or why there is none.
+  async #compared(comparison) {
+    try {
+      const { table } = await this.api.ask("differences", comparison);
+      return differencesCard(table, comparison);
+    } catch (error) {
+      return h("p", { class: "error", role: "alert" }, error.message);
+    }
+  }
+}
+
+function differencesCard(table, comparison) {
+  const how = {
+    title: table.title, label: "differences", name: "differences", rows: () => rowsOf(table),
+    data: () => ({ ...comparison, table }),
+  };
+  return card(how, drawnTable(table, { label: "both models" }), sentences(table.notes));
 }

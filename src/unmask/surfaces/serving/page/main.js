@@ -1,93 +1,123 @@
-// Which view is shown, of which model: the address says it.
+// Which view is shown, and of which model: the address says it.
 import { Api } from "./ask.js";
 import { Beside } from "./beside.js";
-import { h, select } from "./drawing/dom.js";
-import { begin } from "./past.js";
+import { select } from "./drawing/controls.js";
+import { h } from "./drawing/dom.js";
+import { update } from "./drawing/update.js";
+import { begin as beginPast } from "./past.js";
+import { address, forAnotherModel, models, read } from "./state.js";
 import { VIEWS } from "./views/index.js";
-import { address, models, read } from "./state.js";
 
 const root = document.getElementById("view");
 const nav = document.querySelector("nav");
-const abouts = new Map();
-let leave = null;
-let shown = null; // the name of the view
+const abouts = new Map(); // promises of what the server says of a model, by its number
+let leaveView = () => {};
+let nameOfView = null; // of the one that is shown
+let turn = 0; // of `show`: while it waits for the server, the address may change
 
 // What a model's server says of it; asked once.
-async function about(number) {
+function aboutModel(number) {
   if (!abouts.has(number)) {
-    const api = new Api(Number(number));
-    abouts.set(number, { ...(await api.ask("about")), api, number });
+    const asked = askAbout(number);
+    abouts.set(number, asked);
+    asked.catch(() => abouts.delete(number)); // "Retry" asks again
   }
   return abouts.get(number);
 }
 
-// The model, or the choice of one and of another beside it.
-function head(first) {
-  const box = document.getElementById("model");
-  if (first.models.length < 2) {
-    const size = `${first.vocabulary.toLocaleString("en")} tokens`;
-    return box.replaceChildren(h("p", {}, `${first.model} · ${size}`));
-  }
-  const names = first.models.map((name, n) => [String(n), name]);
-  const go = (name) => (value) => {
-    models[name] = value;
-    if (models.beside === models.model) models.beside = "";
-    const { view, values } = read();
-    history.pushState(null, "", address(view, values));
-    show();
-  };
-  const others = [["", "no other"], ...names.filter(([n]) => n !== models.model)];
-  return box.replaceChildren(
-    select("Model", models.model, names, go("model")), select("Beside", models.beside, others, go("beside")));
+async function askAbout(number) {
+  const api = new Api(Number(number));
+  const answer = await api.ask("about");
+  return { ...answer, api, number };
 }
 
-// The menu has the views that this model has; links that were there stay as they are.
-function menu(about, current) {
-  const links = VIEWS.filter((view) => view.shown(about)).map(({ name, title }) => {
-    const link = nav.querySelector(`a[data-view=${name}]`) ?? h("a", { href: `#/${name}`, "data-view": name }, title);
-    if (name === current) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-    return link;
-  });
-  nav.replaceChildren(...links);
-}
-
-// Numbers of the models in the address that this server has.
-async function chooseModels(chosen) {
-  const known = (await about("0")).models.length;
-  models.model = Number(chosen.model) < known ? chosen.model : "0";
-  models.beside = chosen.beside !== "" && Number(chosen.beside) < known ? chosen.beside : "";
-}
-
+// Shows what the address says. Of several that wait for the server the last one goes on.
 async function show() {
+  turn += 1;
+  const own = turn;
   const { view: named, values, ...chosen } = read();
-  const view = VIEWS.find(({ name }) => name === named) ?? VIEWS[0];
-  leave?.();
-  leave = null;
+  leaveView();
+  leaveView = () => {};
   try {
-    await chooseModels(chosen);
-    const first = await about(models.model);
-    const second = models.beside === "" ? null : await about(models.beside);
-    head(first.models.length > 1 ? first : await about("0"));
-    menu(first, view.name);
-    begin(first);
-    document.title = `${view.title} – unmask`;
-    root.replaceChildren();
-    const open = (pane, of, some) => view.open(pane, of, some);
-    if (second) {
-      const both = [first, { ...second, second: true, examples: first.examples }];
-      leave = new Beside(root, view.name, both, values, open).leave;
-    } else leave = open(root, first, values);
-    if (shown !== null && shown !== view.name) root.focus({ preventScroll: true });
-    shown = view.name;
+    const served = await aboutModel("0"); // its server knows all models
+    if (own !== turn) return;
+    chooseModels(chosen, served.models);
+    drawHead(served);
+    const first = await aboutModel(models.model);
+    const second = models.beside === "" ? null : await aboutModel(models.beside);
+    if (own !== turn) return;
+    open(named, first, second, values);
   } catch (error) {
+    if (own !== turn) return;
     const retry = h("button", { type: "button", onclick: show }, "Retry");
     root.replaceChildren(h("h1", {}, "unmask"), h("p", { class: "error", role: "alert" }, error.message, retry));
   }
 }
 
-// The address is the state: the link to the view moves the keyboard there, and leaves the address as it is.
-document.querySelector("a.skip").addEventListener("click", (event) => { event.preventDefault(); root.focus(); });
-addEventListener("hashchange", show);
-addEventListener("popstate", () => location.hash || show());
+// Opens a view of one model, or of two side by side.
+function open(named, first, second, values) {
+  const views = VIEWS.filter((view) => view.shown(first));
+  const view = views.find(({ name }) => name === named) ?? views[0];
+  drawMenu(views, view.name);
+  beginPast(first);
+  document.title = `${view.title} – unmask`;
+  root.replaceChildren();
+  if (second === null) {
+    leaveView = view.open(root, first, values);
+  } else {
+    // Both are asked the same, so the second opens with the example of the first, too.
+    const aboutSecond = { ...second, second: true, examples: first.examples };
+    const panes = new Beside(root, view.name, [first, aboutSecond], values, view.open);
+    leaveView = () => panes.leave();
+  }
+  const isAnother = nameOfView !== null && nameOfView !== view.name;
+  if (isAnother) root.focus({ preventScroll: true }); // at the start the browser has placed the keyboard
+  nameOfView = view.name;
+}
+
+// Takes the numbers of the models in the address, as far as this server has them.
+// served   the names of its models; an address has their numbers
+function chooseModels(chosen, served) {
+  const numbers = served.map((_, number) => String(number));
+  models.model = numbers.includes(chosen.model) ? chosen.model : "0";
+  const isAnother = numbers.includes(chosen.beside) && chosen.beside !== models.model;
+  models.beside = isAnother ? chosen.beside : "";
+}
+
+// The model, or the choice of one and of another beside it.
+function drawHead(about) {
+  const box = document.getElementById("model");
+  if (about.models.length < 2) {
+    update(box, h("p", {}, `${about.model} · ${about.size}`));
+    return;
+  }
+  const choose = (changed) => {
+    const { view, values } = read();
+    const isAnother = "model" in changed;
+    Object.assign(models, changed);
+    if (models.beside === models.model) models.beside = "";
+    history.pushState(null, "", address(view, isAnother ? forAnotherModel(values) : values));
+    show();
+  };
+  const numbered = about.models.map((name, number) => [String(number), name]);
+  const others = numbered.filter(([number]) => number !== models.model);
+  update(box,
+    select("Model", models.model, numbered, (model) => choose({ model })),
+    select("Beside", models.beside, [["", "no other"], ...others], (beside) => choose({ beside })));
+}
+
+// The menu has the views that this model has; `Address` keeps their links up to date.
+function drawMenu(views, current) {
+  const links = views.map(({ name, title }) => h("a", {
+    href: `#/${name}`, "data-view": name, "data-key": `view:${name}`, "aria-current": name === current ? "page" : null,
+  }, title));
+  update(nav, links);
+}
+
+// The link "Skip to the view" moves the keyboard there, and leaves the address as it is.
+document.querySelector("a.skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  root.focus();
+});
+addEventListener("hashchange", show); // also after Back and Forward
 await show();

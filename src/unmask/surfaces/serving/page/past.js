@@ -1,37 +1,51 @@
 // Past questions about this model, kept in this browser and nowhere else.
-import { closing } from "./cards.js";
+import { closing } from "./menus.js";
 import { h } from "./drawing/dom.js";
 
-const MOST = 40;
-const OF_THE_TEXT = ["text", "blanks", "second", "cell", "pair", "at", "colour"];
+const MOST = 40; // questions
+const LONGEST = 90; // characters of a text in the list
+// Values of an address: what is asked about, and how the answer is drawn. Two addresses that differ only in how an
+// answer is drawn ask the same question.
+const OF_THE_TEXT = ["text", "blanks", "second"];
+const OF_THE_DRAWING = ["cell", "pair", "at", "colour", "number", "show", "speed"];
 const box = document.getElementById("past");
-let key = "";
+let key = ""; // of the storage: each model has its own list
 
 function kept() {
-  try { return JSON.parse(localStorage.getItem(key) ?? "[]"); } catch { return []; }
+  try {
+    const list = JSON.parse(localStorage.getItem(key));
+    return Array.isArray(list) ? list : [];
+  } catch { // a browser that keeps nothing
+    return [];
+  }
 }
 
 function keep(list) {
   try {
     if (list.length) localStorage.setItem(key, JSON.stringify(list));
     else localStorage.removeItem(key);
-  } catch { /* a browser that keeps nothing: the list is that of no question */ }
+  } catch { /* a browser that keeps nothing: the list has the latest question alone, and is gone after a reload */ }
   draw(list);
 }
 
 function draw(list) {
-  box.querySelector("summary").textContent = list.length ? `Past (${list.length})` : "Past";
+  const summary = box.querySelector("summary");
+  summary.textContent = list.length ? `Past (${list.length})` : "Past";
   const close = () => { box.open = false; };
   const clear = () => {
     keep([]);
-    box.querySelector("summary").focus();
+    summary.focus(); // the button that had the keyboard is gone
   };
+
+  function item({ view, text, hash }) {
+    const options = optionsOf(hash);
+    const small = options === "" ? null : h("small", {}, ` ${options}`);
+    return h("li", {}, h("a", { href: hash, dir: "auto", onclick: close }, h("b", {}, view), " ", text, small));
+  }
+
   const nothing = h("p", { class: "note" }, "Questions that were answered appear here. They stay in this browser.");
-  const items = list.map(({ view, text, hash }) =>
-    h("li", {}, h("a", { href: hash, dir: "auto", onclick: close }, h("b", {}, view), " ", text, asked(hash))));
-  const listed = [h("ol", {}, items), h("button", { type: "button", onclick: clear }, "Clear the list")];
-  const inside = list.length ? listed : [nothing];
-  box.querySelector("div").replaceChildren(...inside);
+  const questions = [h("ol", {}, list.map(item)), h("button", { type: "button", onclick: clear }, "Clear the list")];
+  box.querySelector("div").replaceChildren(...(list.length ? questions : [nothing]));
 }
 
 closing(box);
@@ -42,18 +56,33 @@ export function begin(about) {
   draw(kept());
 }
 
-// What a question asks beside its text: its options that are not the default.
-function asked(hash) {
-  const values = new URLSearchParams(hash.split("?")[1]);
-  for (const name of OF_THE_TEXT) values.delete(name);
-  const options = [...values].map(([name, value]) => `${name} ${value}`).join(", ");
-  return options ? h("small", {}, ` ${options}`) : null;
+// The view of an address, and its values except those with these names.
+function without(hash, names) {
+  const [view, query] = hash.split("?");
+  const values = new URLSearchParams(query);
+  for (const name of names) values.delete(name);
+  return { view, values };
 }
 
-// The question that the address asks, once it was answered; the same one again moves to the top.
-export function remember(view, question) {
+// What an address asks, however the answer is drawn: equal for equal questions.
+function questionOf(hash) {
+  const { view, values } = without(hash, OF_THE_DRAWING);
+  values.sort();
+  return `${view}?${values}`;
+}
+
+// What an address asks beside its text: the values that are not the default, such as a construction or a pin.
+function optionsOf(hash) {
+  const { values } = without(hash, [...OF_THE_TEXT, ...OF_THE_DRAWING]);
+  return [...values].map(([name, value]) => `${name} ${value}`).join(", ");
+}
+
+// Keeps the question of the address, once it was answered, under a name. The same question again moves to the top.
+export function remember(view, called) {
   if (!key) return;
-  const text = question.length > 90 ? `${question.slice(0, 88)}…` : question;
-  const hash = location.hash || "#/fill";
-  keep([{ view, text, hash }, ...kept().filter((one) => one.hash !== hash)].slice(0, MOST));
+  const points = [...called]; // not cut within a character
+  const text = points.length > LONGEST ? `${points.slice(0, LONGEST - 1).join("")}…` : called;
+  const hash = location.hash || "#/fill"; // where an address without a view leads
+  const others = kept().filter((one) => questionOf(one.hash) !== questionOf(hash));
+  keep([{ view, text, hash }, ...others].slice(0, MOST));
 }

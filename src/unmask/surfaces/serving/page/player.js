@@ -1,44 +1,82 @@
-// A chain's run as frames that can be played, paused and scrubbed while more of them arrive.
+// A clock over a growing list of frames: it shows them one after the other, and waits where the next has not come.
 export class Player {
+  #tick = 0;
+
+  // draw: shows the frame `at`; it is called when that is another one, and when playing begins or ends
   constructor(draw) {
-    Object.assign(this, { frames: [], at: 0, playing: false, speed: 8, draw, carry: 0, before: null });
+    this.draw = draw;
+    this.begin(0);
   }
+
+  // An empty list, which stands still. speed: frames a second
+  begin(speed) {
+    this.stop();
+    this.frames = [];
+    this.at = 0;
+    this.ended = false; // whether the list has its last frame
+    this.speed = speed;
+    this.due = 0; // frames to go on by: whole ones are shown, a part of one waits
+    this.before = null; // when `due` was counted, in milliseconds; null: not since it plays
+  }
+
+  get last() { return this.frames.length - 1; }
+
   add(frame) {
     this.frames.push(frame);
-    if (this.frames.length === 1) this.draw();
+    if (this.last === 0) this.draw(); // it stood at this frame before there was one
   }
+
   play() {
-    if (this.at >= this.frames.length - 1 && this.ended) this.at = 0;
+    this.stop(); // else there are two ticks, if it plays already
+    const isOver = this.ended && this.at >= this.last;
+    if (isOver) this.at = 0; // once more
     this.playing = true;
+    this.due = 0;
     this.before = null;
-    this.#tick = requestAnimationFrame((now) => this.#advance(now));
+    this.#next();
     this.draw();
   }
+
   pause() {
-    this.playing = false;
-    cancelAnimationFrame(this.#tick);
+    this.stop();
     this.draw();
   }
+
   go(at) {
-    this.at = Math.max(0, Math.min(this.frames.length - 1, at));
+    this.at = Math.max(0, Math.min(this.last, at));
     this.draw();
   }
+
+  // Stands still without drawing: `pause` without its picture.
   stop() {
     this.playing = false;
     cancelAnimationFrame(this.#tick);
   }
-  #tick = 0;
+
+  #next() { this.#tick = requestAnimationFrame((now) => this.#advance(now)); }
+
   #advance(now) {
-    if (!this.playing) return;
-    this.carry += this.before === null ? 0 : ((now - this.before) / 1000) * this.speed;
-    this.before = now;
-    const steps = Math.floor(this.carry);
-    const room = this.frames.length - 1 - this.at;
-    if (steps > 0) {
-      this.carry = room ? this.carry - steps : 0;
-      if (room) { this.at += Math.min(steps, room); this.draw(); }
-      else if (this.ended) { this.pause(); return; }
+    const steps = this.#stepsDue(now);
+    const isAtEnd = this.at === this.last;
+    if (steps > 0 && isAtEnd && this.ended) {
+      this.pause();
+      return;
     }
-    this.#tick = requestAnimationFrame((next) => this.#advance(next));
+    if (steps > 0 && isAtEnd) this.due = 0; // time in which no frame came is not made up for
+    else if (steps > 0) {
+      this.due -= steps;
+      this.go(this.at + steps);
+    }
+    this.#next();
+  }
+
+  // Frames that are due by now. A hidden tab has no ticks: when it is seen again, all of that time is due at once.
+  #stepsDue(now) {
+    if (this.before !== null) {
+      const seconds = (now - this.before) / 1000;
+      this.due += seconds * this.speed;
+    }
+    this.before = now;
+    return Math.floor(this.due);
   }
 }

@@ -1,22 +1,59 @@
 // Texts that change step by step, as frames: to be played, paused and scrubbed while more of them arrive.
-import { direction, h, percent, shown } from "./drawing/dom.js";
+//
+// A frame is {name, texts, moves}: its name, the texts after a step, each as a list of {text, kind, confidence}, and
+// what the step did to each text (`moves`; null in the first frame). A view may keep more in it.
+import { select } from "./drawing/controls.js";
+import { h } from "./drawing/dom.js";
+import { direction } from "./drawing/text.js";
 import { lasting } from "./drawing/update.js";
 import { Player } from "./player.js";
 
-export const SPEEDS = [["2", "slow"], ["8", "a few steps a second"], ["30", "fast"], ["240", "as fast as it comes"]];
+// Steps a second.
+const SPEEDS = [["2", "slow"], ["8", "a few steps a second"], ["30", "fast"], ["240", "as fast as it comes"]];
+export const SPEEDS_ALLOWED = SPEEDS.map(([speed]) => speed);
 
-// What a move put at its positions: {position: value}.
-export function moved(line, move, values) {
+// What the address says of the frames: how many a second, and the number of the one at which a person has stopped;
+// "" where it plays.
+export const frameState = (speed) => ({ speed, at: "" });
+
+// The number of the frame at which an address stands still; null: it plays, also where the address gives no number.
+function frameOf(at) {
+  const isNumber = /^\d+$/.test(at);
+  return isNumber ? Number(at) : null;
+}
+
+// How the legend shows some kinds of mark; of the others the kind is the class.
+const SIGNS = { refused: "ring", new: "box", draft: "struck" };
+
+// signs: [{kind, text}], what a mark of a token means; "" is the colour that all tokens have
+export function legend(signs) {
+  const items = signs.map(({ kind, text }) => h("span", { class: SIGNS[kind] ?? kind }, text));
+  return h("p", { class: "key" }, items);
+}
+
+const firstToken = ([text, kind]) => ({ text, kind, confidence: null });
+
+// The text after a move, of which `positions` and `tokens` are parallel, and so is `confidence` for a decoder; that of
+// a kernel is empty.
+function written(line, move) {
+  if (move.positions.length === 0) return line; // frames share the texts that do not change
   const next = [...line];
-  move.positions.forEach((position, n) => { next[position] = values[n]; });
+  move.positions.forEach((position, n) => {
+    const [text, kind] = move.tokens[n];
+    next[position] = { text, kind, confidence: move.confidence[n] ?? null };
+  });
   return next;
 }
 
-// moved(frame): called when another frame is shown; stayed(at): when it was stopped there, "" where it goes on.
-// marks(position, frame, text): the class and more of a token of one of the texts.
 export class Replay {
-  constructor({ letters, frameShown, stayed, token, unit }) {
-    Object.assign(this, { letters, frameShown, stayed, token, unit });
+  // frameShown  (frame) => called when a frame is drawn
+  constructor(page, frameShown = () => {}) {
+    this.page = page;
+    this.frameShown = frameShown;
+    this.begun = null; // the first step event of the texts
+    this.free = new Set(); // positions that are drawn
+    this.goal = null; // the frame of the address, where it stands still once that has come
+    page.forgotten = { at: "" }; // a frame is one of these texts: others play from their beginning
     this.player = new Player(() => this.draw());
     this.play = this.#button("Pause", "❚❚ Pause", () => this.#toggle());
     this.scrub = h("input", {
@@ -31,43 +68,115 @@ export class Replay {
   }
 
   get frames() { return this.player.frames; }
-  get frame() { return this.player.frames[this.player.at]; }
+  get frame() { return this.frames[this.player.at]; }
 
-  // goal: the frame at which it was stopped before, null to play.
-  begin({ free, speed, goal }) {
-    this.free = new Set(free);
-    this.goal = goal;
-    Object.assign(this.player, { frames: [], at: 0, ended: false, carry: 0, speed: Number(speed) });
+  // Asks a verb whose steps are events, and returns its answer.
+  // taken   handlers of the events, by their kind; that of `begun` calls `begin`, and until then the frames are those
+  //         of the question before
+  async follow(question, verb, body, taken) {
+    const { signal } = question;
+    this.player.pause();
+    delete this.page.stage.dataset.passes; // an answer sets it again: so a test knows that it is there
+    question.step = (event) => taken[event.kind](event);
+    try {
+      return await question.slowly(verb, body);
+    } finally {
+      const isLatest = signal === question.signal; // else the frames may be those of another question
+      if (isLatest) this.#end();
+    }
   }
 
-  add(frame) {
-    this.player.add(frame);
-    const last = this.frames.length - 1;
-    if (last === 0 && this.goal === null) this.player.play();
-    if (last === this.goal) this.player.go(last);
+  // begun: the first step event of the texts. more: what the view keeps in its frame
+  begin(begun, more = {}) {
+    const { state } = this.page;
+    this.begun = begun;
+    this.free = new Set(begun.free);
+    this.goal = frameOf(state.at);
+    this.where.title = "";
+    this.player.begin(Number(state.speed));
+    const texts = begun.tokens.map((line) => line.map(firstToken));
+    this.#add({ name: begun.frame, texts, moves: null, ...more });
   }
 
-  end() {
-    this.player.ended = true;
-    if (!this.player.playing && this.frames.length) this.draw();
+  // The event of a step: a frame.
+  step({ frame, moves }, more = {}) {
+    const { texts } = this.frames.at(-1);
+    const next = texts.map((line, n) => written(line, moves[n]));
+    this.#add({ name: frame, texts: next, moves, ...more });
+  }
+
+  // What the view knows of the last frame only now.
+  amend(more) {
+    const frame = this.frames.at(-1);
+    Object.assign(frame, more);
+    if (frame === this.frame) this.frameShown(frame);
+  }
+
+  // There are no more frames.
+  #end() {
+    const { player } = this;
+    player.ended = true;
+    const isBeyond = this.goal !== null && this.goal > player.last; // an address of a longer run
+    if (isBeyond) player.go(player.last);
+    this.goal = null;
   }
 
   stop() { this.player.stop(); }
 
-  #button(label, text, act) {
-    return h("button", { type: "button", "aria-label": label, "data-key": `play:${text}`, onclick: act }, text);
+  // Controls: how fast it plays, and another run.
+  controls() {
+    const { page } = this;
+    const setSpeed = (speed) => {
+      this.player.speed = Number(speed);
+      page.set({ speed }, { ask: false });
+    };
+    const onclick = () => page.set({ seed: this.#nextSeed(), at: "" });
+    return [
+      select("Speed", page.state.speed, SPEEDS, setSpeed),
+      h("button", { type: "button", class: "main", "data-key": "run", onclick }, "Run another"),
+    ];
+  }
+
+  #nextSeed() {
+    const { state, known } = this.page;
+    const seed = Number(state.seed);
+    return Number.isInteger(seed) ? seed + 1 : known.seed.default; // an address may give anything
+  }
+
+  #add(frame) {
+    const { player, goal } = this;
+    player.add(frame);
+    this.scrub.max = player.last; // also where it stands still
+    const isFirst = player.last === 0;
+    if (isFirst && goal === null) player.play();
+    if (player.last === goal) player.go(goal);
+  }
+
+  // label is said, and text is seen, until `draw` changes both; the key stays.
+  #button(label, text, onclick) {
+    return h("button", { type: "button", "aria-label": label, "data-key": `play:${text}`, onclick }, text);
   }
 
   #toggle() {
-    if (this.player.playing) return this.#stay(this.player.at);
-    this.stayed("");
-    return this.player.play();
+    if (this.player.playing) {
+      this.#stay(this.player.at);
+      return;
+    }
+    this.#remember("");
+    this.player.play();
   }
 
   #stay(at) {
-    this.player.pause();
+    this.player.stop();
     this.player.go(at);
-    this.stayed(String(this.player.at));
+    this.#remember(String(this.player.at));
+  }
+
+  // What a person chose counts, and no longer the frame of the address. The history gets no step of it.
+  #remember(at) {
+    this.goal = null;
+    this.page.state.at = at;
+    this.page.address.save("quiet");
   }
 
   draw() {
@@ -75,33 +184,42 @@ export class Replay {
     if (!frame) return;
     this.play.textContent = player.playing ? "❚❚ Pause" : "▶ Play";
     this.play.setAttribute("aria-label", player.playing ? "Pause" : "Play");
-    this.scrub.max = player.frames.length - 1;
     this.scrub.value = player.at;
-    const sweep = this.unit ? `, ${this.unit} ${frame.sweep}` : "";
-    this.where.textContent = `step ${player.at} of ${player.frames.length - 1}${sweep}`;
-    const lines = frame.tokens.map((line, text) => h("div", {
-      class: this.letters ? "chain letters" : "chain", dir: direction(line.slice(1).join(" ")),
-    }, h("span", { class: "who" }, String(text + 1)), line.map((_, position) => this.#token(position, frame, text))));
+    this.where.textContent = frame.name;
+    const lines = frame.texts.map((line, n) => {
+      const move = frame.moves === null ? null : frame.moves[n];
+      return this.#line(line, this.begun.names[n], move);
+    });
     this.lines.replaceChildren(...lines);
     this.frameShown(frame);
   }
 
-  #token(position, frame, text) {
-    const line = frame.tokens[text];
-    const token = line[position];
-    const special = /^[[<].*[\]>]$/.test(token);
-    if (special && (position === 0 || position === line.length - 1)) return null;
-    const piece = token.startsWith("##");
-    const { kinds = [], confidence = null, draft = null } = this.token(position, frame, text, special);
-    const held = !this.free.has(position);
-    const marks = [held && "held", piece && "piece", special && "blank", confidence !== null && "sure", ...kinds];
-    let written = shown(token);
-    if (special) written = "▁";
-    else if (piece) written = token.slice(2);
-    return h("span", {
-      class: ["token", ...marks].filter(Boolean).join(" "),
-      "--p": confidence,
-      title: confidence === null ? null : `${percent(confidence)} when it was chosen`,
-    }, written, draft && h("s", { class: "draft", title: "drafted, and rejected" }, shown(draft.replace(/^##/, ""))));
+  // A text with its name; `move` is what the step of the frame did to it.
+  #line(line, name, move) {
+    const words = line.map(({ text }) => text).join(" ");
+    const kind = this.page.about.by_character ? "chain letters" : "chain";
+    const tokens = line.map((token, position) => this.#token(token, position, move));
+    return h("div", { class: kind, dir: direction(words) }, h("span", { class: "who" }, name), tokens);
+  }
+
+  #token({ text, kind, confidence }, position, move) {
+    if (kind === "edge") return null;
+    const classes = ["token"];
+    if (!this.free.has(position)) classes.push("held");
+    if (kind !== "") classes.push(kind);
+    if (confidence !== null) classes.push("sure");
+    const n = move === null ? -1 : move.positions.indexOf(position);
+    if (n >= 0) classes.push(move.marks[n]);
+    const [share, said] = confidence ?? [null, null];
+    const props = { class: classes.join(" "), "--p": share, title: said }; // the style makes a colour of --p
+    return h("span", props, text, move && this.#draft(position, move));
+  }
+
+  // The draft that the step rejected at a position; null if it rejected none there.
+  #draft(position, move) {
+    const rejected = move.rejected.find(([at]) => at === position);
+    if (!rejected) return null;
+    const [, token] = rejected;
+    return h("s", { class: "draft", title: this.begun.rejected }, token);
   }
 }

@@ -1,54 +1,83 @@
 // A result as its verb states it: sentences, tables and verdict. Heads, formats and words are those of the server.
 import { card } from "./cards.js";
-import { h, marked } from "./drawing/dom.js";
+import { h } from "./drawing/dom.js";
+import { marked } from "./drawing/text.js";
 
-export const sentences = (lines, kind = "note") => lines.filter(Boolean).map((line) => h("p", { class: kind }, line));
+// Paragraphs of a class; empty lines are left out.
+export function sentences(lines, kind = "note") {
+  return lines.filter((line) => line).map((line) => h("p", { class: kind }, line));
+}
 
-const isFilled = (value) => value !== null && typeof value === "object" && "spans" in value;
+// Whether a value is a text with marked stretches, {text, spans, mark}, and not a text or a number.
+const isMarkedText = (value) => value !== null && typeof value === "object" && "spans" in value;
+
+// A head or a title in one line. The server breaks them so that columns stay narrow, long words at a hyphen.
+const inOneLine = (text) => text.replaceAll("-\n", "").replaceAll("\n", " ");
 
 // Rows of a table for a file: the heads, then the values.
-export const rowsOf = (table) => [
-  table.columns.map((column) => column.head.replaceAll("-\n", "").replaceAll("\n", " ")),
-  ...table.rows.map((row) => row.map((value) => (isFilled(value) ? value.text : value))),
-];
+export function rowsOf(table) {
+  const heads = table.columns.map((column) => inOneLine(column.head));
+  const plain = (value) => (isMarkedText(value) ? value.text : value);
+  return [heads, ...table.rows.map((row) => row.map(plain))];
+}
 
-// A table of a result.
-// cell(row, column, inside)   elements in the place of the shown text, `inside`, if it gives any
-// bars                        by number of the column, (row) => the share of its bar from 0 to 1
+// A table, as the server draws it.
+// label                       what it is called, for readers of screens
+// cell(row, column, inside)   what a cell has instead of `inside`, the shown text; nothing leaves it as it is
+// bars                        {number of a column: (row) => the share of the bar in its cell, from 0 to 1}
 export function drawnTable(table, { label, cell, bars = {} } = {}) {
-  const content = (value, row, column) => {
-    const inside = isFilled(value) ? marked(value.text, value.spans) : table.shown[row][column];
-    const own = cell?.(row, column, inside);
-    return own || [inside, isFilled(value) ? value.mark : null];
-  };
-  const bar = (row, column) => bars[column] && h("span", { class: "bar", "--p": bars[column](row) }, h("i"));
-  const heads = table.columns.map(({ head, text }) => h("th", { scope: "col", class: text ? "text" : "n" }, head));
-  const rows = table.rows.map((row, r) => h("tr", {}, row.map((value, c) => {
-    const { text } = table.columns[c];
-    return h("td", { class: text ? "text" : "n", dir: text ? "auto" : null }, content(value, r, c), bar(r, c));
-  })));
-  return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": label ?? (table.title || "numbers") },
-    h("table", { class: table.columns.at(-1).text ? "data ends-in-text" : "data" },
+  const { columns } = table;
+
+  function content(value, row, column) {
+    const isMarked = isMarkedText(value);
+    const inside = isMarked ? marked(value.text, value.spans) : table.shown[row][column];
+    const replaced = cell?.(row, column, inside);
+    return replaced || [inside, isMarked ? value.mark : null];
+  }
+
+  function bar(row, column) {
+    if (!(column in bars)) return null;
+    return h("span", { class: "bar", "--p": bars[column](row) }, h("i"));
+  }
+
+  function drawnCell(value, row, column) {
+    const isText = columns[column].text;
+    return h("td", { class: isText ? "text" : "n", dir: isText ? "auto" : null },
+      content(value, row, column), bar(row, column));
+  }
+
+  const heads = columns.map(({ head, text }) => h("th", { scope: "col", class: text ? "text" : "n" }, head));
+  const rows = table.rows.map((values, row) =>
+    h("tr", {}, values.map((value, column) => drawnCell(value, row, column))));
+  const endsInText = columns.length > 0 && columns.at(-1).text;
+  const called = label || table.title || "numbers";
+  return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": called },
+    h("table", { class: endsInText ? "data ends-in-text" : "data" },
       h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)));
 }
 
-// A card for a table of a result.
-export function tableCard(table, { name, title, label, of, data, part, kind, tools, ...how }, ...more) {
-  const called = title ?? table.title.replaceAll("\n", " ");
+// A card with a table of a result, and what `more` has below it.
+// title   of the card; by default that of the table
+// The other options are those of `card`, and `cell` and `bars` of `drawnTable`.
+export function tableCard(table, { title = table.title, name, label, data, part, kind, tools, cell, bars }, ...more) {
+  const called = inOneLine(title);
   return card({ title: called, label, name, kind, part, tools, rows: () => rowsOf(table), data },
-    drawnTable(table, { label: called.toLowerCase(), ...how }), sentences(table.notes.filter(Boolean)), ...more);
+    drawnTable(table, { label: called.toLowerCase(), cell, bars }), sentences(table.notes), ...more);
 }
 
-// All of a result: what was computed, its tables, its verdict.
-export function resultCards(answer, files) {
-  const { about, tables, verdict } = answer.view;
-  const cards = tables.map((table, n) => tableCard(table, {
-    ...files, title: table.title || `Table ${n + 1}`, name: `${files.name}-${n + 1}`,
-  }));
-  return [
-    h(
-      "section", { class: "card said", "aria-label": "what was computed" }, sentences(about),
-      sentences(verdict, "lead")),
-    ...cards,
-  ];
+// What a result says beside its tables: what was computed, its verdict, and what was left out.
+export function said({ about, verdict, notices }) {
+  return [sentences(about), sentences(verdict, "lead"), sentences(notices)];
+}
+
+// All of a result: its heading and sentences, and a card for each of its tables.
+// files   what the "Save" menus need, see `files` of view.js; tables have no picture, and no lines below one
+export function resultCards(answer, { name, data }) {
+  const { heading, tables } = answer.view;
+  const cards = tables.map((table, n) => {
+    const number = n + 1;
+    return tableCard(table, { title: table.title || `Table ${number}`, name: `${name}-${number}`, data });
+  });
+  const ofWhat = heading ? h("p", { class: "of", dir: "auto" }, heading) : null;
+  return [h("section", { class: "card said", "aria-label": "what was computed" }, ofWhat, said(answer.view)), ...cards];
 }

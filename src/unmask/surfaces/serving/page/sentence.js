@@ -1,50 +1,74 @@
 // A text to type, and its words as buttons: pressed ones are blanks. Blanks can be typed, too.
 import { arrows } from "./drawing/arrows.js";
-import { direction, h, shown } from "./drawing/dom.js";
+import { h } from "./drawing/dom.js";
+import { direction, shown } from "./drawing/text.js";
 import { update } from "./drawing/update.js";
+import { carried, parsed } from "./pressed.js";
+import { kindButton, unknownLine, wordItem } from "./words.js";
 
 const WAIT = 350; // milliseconds after the last letter before the text is read
-const NAMED = 5; // unknown words that are listed
-const COVER = "▁";
+const PIN = /^(?<blank>[01]):(?<token>\d+)(?::(?<word>.*))?$/s; // "0:2003:cat": the token 2003 in the first blank
 
+const USUAL = { kinds: ["token"], hides: false, blanked: true, pins: true };
+
+// The fields that views read, besides the methods below:
+//
+// text      the text that was read last; the field may have later letters
+// words     its words, as the server cuts them: {text, start, end, pieces, positions, blank, ...}
+// pressed   by the place of a word, the kind of its blank
+// filled    by the place of a word, what is shown in its place
+// pin       as the address has it, see PIN
 export class Sentence {
-  // change(reason) is called when the text, the words or the pressed ones are others than before.
+  // change(reason) is called when the text, the words or the pressed ones are others than before. The reason is
+  //
+  // begin     the text of the address, or the example, was read
+  // typing    a text that a person typed or pasted was read
+  // set       a text that the page put there was read
+  // words     another word is pressed, or is another kind of blank
+  // refused   the server refused a text, which then has no words
+  //
   // kinds    those that a blank can be made by clicking
   // hides    whether pressed words are covered
   // blanked  whether pressed words are not read by the model
   // pins     whether what is pinned is read in place of its word
   constructor({ about, question, label, state, change, ...how }) {
-    const { text, blanks = "", pin = "" } = state;
-    Object.assign(this, { kinds: ["token"], hides: false, blanked: true, pins: true, ...how });
-    Object.assign(this, { question, change, text, pin, words: [], filled: new Map(), letters: about.by_character });
+    const { kinds, hides, blanked, pins } = { ...USUAL, ...how };
+    this.question = question;
+    this.change = change;
+    this.kinds = kinds;
+    this.hides = hides;
+    this.blanked = blanked;
+    this.pins = pins;
+    this.letters = about.by_character;
     this.known = Object.fromEntries(about.kinds.map((kind) => [kind.name, kind]));
-    this.pressed = this.#parsed(blanks);
-    const [one, many] = this.letters ? ["A sequence", "residues"] : ["A sentence", "words"];
+    const { text, blanks = "", pin = "" } = state;
+    this.text = text;
+    this.pin = pin;
+    this.pressed = parsed(blanks, about.kinds);
+    this.words = [];
+    this.lastWords = []; // those that `pressed` is of, also while the text is one that was refused
+    this.unknownSentence = ""; // of the server: what happens to unknown words
+    this.filled = new Map();
+    this.timer = null; // runs while letters are typed that are not read yet
+    this.#make(label);
+  }
+
+  #make(label) {
+    const [usualLabel, units] = this.letters ? ["A sequence", "residues"] : ["A sentence", "words"];
     this.input = h("input", {
-      type: "text", value: text, dir: "auto", spellcheck: false, autocomplete: "off",
+      type: "text", value: this.text, dir: "auto", spellcheck: false, autocomplete: "off",
       oninput: () => this.#later(), onpaste: (event) => this.#paste(event),
     });
-    this.list = h("ul", { class: this.letters ? "words letters" : "words", "aria-label": many });
+    this.list = h("ul", { class: this.letters ? "words letters" : "words", "aria-label": units });
     if (this.letters) arrows(this.list);
     this.unknown = h("p", { class: "unsaid", role: "status", hidden: true });
     this.held = h("p", { class: "note", hidden: true });
     this.element = h("section", { class: "sentence card" },
-      h("label", {}, h("span", {}, label ?? one), this.input), this.list, this.held, this.unknown, question.element);
+      h("label", {}, h("span", {}, label ?? usualLabel), this.input),
+      this.list, this.held, this.unknown, this.question.element);
   }
 
-  // "3,5w" is the fourth word as one token, and the sixth as a whole word.
-  #parsed(blanks) {
-    const pressed = new Map();
-    for (const part of blanks.split(",")) {
-      const found = part.match(/^(\d+)([a-z]?)$/);
-      if (!found) continue;
-      const kind = Object.values(this.known).find(({ sign }) => sign === found[2]);
-      pressed.set(Number(found[1]), kind?.name ?? "token");
-    }
-    return pressed;
-  }
-
-  async begin() { await this.#read("begin"); }
+  async begin() { await this.#read(this.text, "begin"); }
 
   leave() {
     clearTimeout(this.timer);
@@ -52,177 +76,126 @@ export class Sentence {
     this.question.leave();
   }
 
-  // A record of FASTA, whose lines a field of one line would join.
+  // ---- the text ----
+
+  // A field of one line joins the lines of what is pasted: a header of FASTA would become part of the sequence. So a
+  // paste of several lines, or of a header, is taken as it is, and is read in place of what is marked in the field.
   #paste(event) {
-    const text = event.clipboardData.getData("text");
-    if (!this.letters || !/[\n>]/.test(text)) return;
+    const pasted = event.clipboardData.getData("text");
+    const hasLines = /[\n>]/.test(pasted);
+    if (!this.letters || !hasLines) return;
     event.preventDefault();
-    this.text = text;
-    this.#read("typing");
+    const { value, selectionStart, selectionEnd } = this.input;
+    const before = value.slice(0, selectionStart);
+    const after = value.slice(selectionEnd);
+    const isRecord = pasted.startsWith(">"); // it replaces the whole sequence
+    this.#read(isRecord ? pasted : before + pasted + after, "typing");
   }
 
   #later() {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => {
-      this.text = this.input.value;
-      this.#read("typing");
-    }, WAIT);
+    this.timer = setTimeout(() => this.#read(this.input.value, "typing"), WAIT);
   }
 
-  async #read(reason, again = false) {
+  // Reads a text in place of any other that is being read, or waits for it.
+  // pressed   the pressed words of a text that the page puts there
+  // again     whether a person asked for it after it had failed: the question then shows the error
+  async #read(text, reason, { pressed = null, again = false } = {}) {
+    clearTimeout(this.timer);
+    this.timer = null;
     this.controller?.abort();
-    const { signal } = (this.controller = new AbortController());
-    const before = this.words;
+    this.controller = new AbortController();
+    let read;
     try {
-      const nothing = { text: this.text, words: [] };
-      const read = this.text.trim() ? await this.question.api.ask("words", { text: this.text }, signal) : nothing;
-      this.words = read.words;
-      this.#take(read.text);
+      read = await this.#asked(text, this.controller.signal);
     } catch (error) {
       if (error.name === "AbortError") return;
+      if (!error.away) this.#haveNoWords(text); // while the server is away, those of the text before stay
       if (again) throw error;
-      this.#refused(error, reason);
+      this.question.work = () => this.#read(text, reason, { pressed, again: true });
+      this.question.fail(error);
       return;
     }
-    if (reason === "typing") this.#carry(before);
-    this.pressed = new Map([...this.pressed].filter(([i]) => i < this.words.length));
-    this.words.forEach((word, i) => word.blank && this.pressed.set(i, word.blank));
-    this.filled.clear();
+    this.#take(read, this.#pressedIn(read.words, reason, pressed));
     if (reason !== "begin") this.pin = "";
     this.draw();
     this.change(reason);
   }
 
-  // The text as the model reads it, unless more was typed in the meantime.
-  #take(text) {
-    const { value } = this.input;
-    const isSame = text === this.text && value === this.text;
-    if (text !== value && !isSame) this.text = this.input.value = text;
+  // The words of a new text that are pressed: those that came with it, or those of the text before that are still
+  // there; and blanks that were typed.
+  #pressedIn(words, reason, given) {
+    let pressed = given ?? this.pressed;
+    if (reason === "typing") pressed = carried(pressed, this.lastWords, words);
+    const found = new Map([...pressed].filter(([place]) => place < words.length));
+    words.forEach((word, place) => {
+      if (word.blank) found.set(place, word.blank);
+    });
+    return found;
   }
 
-  #refused(error, reason) {
-    this.question.work = () => this.#read(reason, true);
-    this.question.fail(error);
-    if (error.away) return;
+  // What the server says of a text: {text, words, unknown}.
+  async #asked(text, signal) {
+    if (!text.trim()) return { text, words: [], unknown: "" };
+    return this.question.api.ask("words", { text }, signal);
+  }
+
+  // Takes a text as the model reads it, with its words.
+  #take({ text, words, unknown }, pressed) {
+    this.text = text;
+    this.words = words;
+    this.lastWords = words;
+    this.pressed = pressed;
+    this.unknownSentence = unknown;
+    this.filled.clear();
+    this.#write(text);
+  }
+
+  #haveNoWords(text) {
+    this.text = text;
     this.words = [];
+    this.#write(text);
     this.draw();
     this.change("refused");
   }
 
-  // Words that are still there stay pressed: those before the edit by their number from the front, those after it from
-  // the end.
-  #carry(before) {
-    const old = before.map((word) => word.text);
-    const now = this.words.map((word) => word.text);
-    const both = Math.min(old.length, now.length);
-    let front = 0;
-    while (front < both && old[front] === now[front]) front++;
-    let back = 0;
-    while (back < both - front && old.at(-1 - back) === now.at(-1 - back)) back++;
-    const moved = now.length - old.length;
-    const kept = [...this.pressed].filter(([i]) => i < front || i >= old.length - back);
-    this.pressed = new Map(kept.map(([i, kind]) => [i < front ? i : i + moved, kind]));
+  // Writes a text into the field, unless a person has typed more meanwhile: those letters are read next.
+  #write(text) {
+    const isTyping = this.timer !== null;
+    const isThere = text === this.input.value; // to write it again would move the cursor
+    if (!isTyping && !isThere) this.input.value = text;
   }
 
-  // What is pinned: {blank, token, word}, the blank counted from 0.
-  get pinned() {
-    const found = this.pins && this.pin.match(/^([01]):(\d+)(?::(.*))?$/s);
-    if (!found || Number(found[1]) >= this.pressed.size) return null;
-    return { blank: Number(found[1]), token: Number(found[2]), word: found[3] };
+  // Puts another text in the place of this one.
+  async set(text, blanks = "") {
+    await this.#readInstead(text, parsed(blanks, Object.values(this.known)));
   }
 
-  // The number of the pinned word and what is pinned in its place; null without a pin.
-  get pinnedWord() {
-    const { pinned } = this;
-    if (pinned?.word === undefined) return null;
-    return [this.chosen[pinned.blank], pinned.word.replace(/^##/, "")];
+  async #readInstead(text, pressed) {
+    this.input.value = text;
+    await this.#read(text, "set", { pressed });
   }
 
-  draw() {
-    const [at, pinned] = this.pinnedWord ?? [];
-    this.list.dir = direction(this.text);
-    const first = this.chosen[0] ?? 0;
-    update(this.list, this.words.map((word, i) => this.#item(word, i, {
-      put: i === at ? pinned : this.filled.get(i), isPinned: i === at, isStop: i === first,
-    })));
-    this.#showFirst(first);
-    const stood = this.words[at];
-    this.held.hidden = stood === undefined;
-    this.held.textContent = stood === undefined ? "" : `“${pinned}” is pinned in place of “${stood.text}”.`;
-    this.#nameUnknown();
-  }
-
-  // Of a long sequence the first chosen residue is in sight, once.
-  #showFirst(first) {
-    if (!this.letters || !this.words.length || this.placed) return;
-    const { offsetTop } = this.list.children[first];
-    this.list.scrollTop = Math.max(0, offsetTop - this.list.clientHeight / 2);
-    this.placed = true;
-  }
-
-  #nameUnknown() {
-    const isRead = (i) => !(this.blanked && this.pressed.has(i));
-    const strange = this.words.filter((word, i) => !word.known && isRead(i)).map((word) => `“${word.text}”`);
-    const each = [...new Set(strange)];
-    this.unknown.hidden = !each.length;
-    if (!each.length) return;
-    const more = each.length > NAMED ? ` and ${each.length - NAMED} more` : "";
-    const listed = each.slice(0, NAMED).join(", ");
-    this.unknown.textContent = `The model does not know ${listed}${more}, and reads the unknown token instead.`;
-  }
-
-  #item(word, i, { put, isPinned, isStop }) {
-    const kind = this.pressed.get(i);
-    const isMark = /^\p{P}$/u.test(word.text);
-    const marks = ["word", put && "filled", isPinned && "pinned", !word.known && "unknown", isMark && "mark"];
-    const place = this.letters ? `residue ${i + 1}, ` : "";
-    const pieces = word.pieces > 1 ? ` (${word.pieces} tokens)` : "";
-    const isNumbered = this.letters && (kind || (i + 1) % 10 === 0 || i === 0);
-    const called = `${place}${word.text}`;
-    const chosen = kind ? `, chosen${put ? `, ${put}` : ""}` : "";
-    const ofGrid = this.letters ? { "data-at": `0,${i}`, tabIndex: isStop ? 0 : -1 } : {};
-    return h("li", { class: isNumbered ? "numbered" : "" },
-      isNumbered && h("span", { class: "number", "aria-hidden": "true" }, String(i + 1)),
-      h("button", {
-        type: "button", class: marks.filter(Boolean).join(" "), lang: "", "aria-pressed": String(Boolean(kind)),
-        "data-key": `word:${i}`, ...ofGrid, "aria-label": called + chosen,
-        title: word.known ? called + pieces : `${word.text}: the model does not know it`,
-        onclick: () => this.#toggle(i),
-      }, put ?? this.#covered(word, kind)),
-      kind && this.kinds.length > 1 && this.#kindButton(word, i, kind));
-  }
-
-  #covered(word, kind) {
-    if (!kind || !this.hides) return word.text;
-    return word.blank || this.letters ? COVER : COVER.repeat(3);
-  }
-
-  #kindButton(word, i, kind) {
-    const extent = word.extent ?? this.known[kind].extent;
-    const number = this.chosen.indexOf(i) + 1;
-    return h("button", {
-      type: "button", class: "kind", "data-key": `kind:${i}`, title: "Click to make it another kind of blank",
-      "aria-label": `${extent}: kind of blank ${number}`, onclick: () => this.#turn(i, kind),
-    }, extent);
-  }
+  // ---- pressed words ----
 
   #toggle(i) {
-    if (this.words[i].blank) return; // a blank that was typed
-    if (!this.pressed.delete(i)) this.pressed.set(i, "token");
+    const isTyped = Boolean(this.words[i].blank);
+    if (isTyped) return; // it is a blank until its letters are deleted
+    if (this.pressed.has(i)) this.pressed.delete(i);
+    else this.pressed.set(i, "token");
     this.#changed();
   }
 
-  #turn(i, kind) {
-    const next = this.kinds[(this.kinds.indexOf(kind) + 1) % this.kinds.length];
+  // Makes a blank the next kind of blank; one that was typed is written anew.
+  #turn(i) {
+    const turn = this.kinds.indexOf(this.pressed.get(i)) + 1;
+    const next = this.kinds[turn % this.kinds.length];
     if (!this.words[i].blank) {
       this.pressed.set(i, next);
-      return this.#changed();
+      this.#changed();
+      return;
     }
-    const points = [...this.text];
-    const { start, end } = this.words[i];
-    this.text = [...points.slice(0, start), this.known[next].text, ...points.slice(end)].join("");
-    this.input.value = this.text;
-    return this.#read("set");
+    this.#readInstead(this.#withInstead(i, this.known[next].text), this.pressed);
   }
 
   #changed() {
@@ -232,64 +205,159 @@ export class Sentence {
     this.change("words");
   }
 
-  // Words put into the blanks, in their order, to look at; they are not part of the text until `keep`.
+  // The places of the pressed words, from 0.
+  get chosen() { return [...this.pressed.keys()].toSorted((one, other) => one - other); }
+
+  // Whether a blank takes more tokens than one, or a number that is open.
+  get several() { return [...this.pressed.values()].some((kind) => kind !== "token"); }
+
+  // Whether a blank was typed.
+  get typed() { return this.words.some((word) => word.blank); }
+
+  // The blanks that were made by clicking, as the address has them.
+  get blanks() {
+    const isClicked = (i) => !this.lastWords[i]?.blank; // there are none yet while the first text is read
+    const written = (i) => `${i}${this.known[this.pressed.get(i)].sign}`;
+    return this.chosen.filter(isClicked).map(written).join(",");
+  }
+
+  // What is pinned: {blank, token, word}, the blank counted from 0; null without a pin, or without its blank.
+  get pinned() {
+    const found = this.pins ? this.pin.match(PIN) : null;
+    if (!found) return null;
+    const blank = Number(found.groups.blank);
+    if (blank >= this.pressed.size) return null;
+    return { blank, token: Number(found.groups.token), word: found.groups.word };
+  }
+
+  // The place of the pinned word and what is pinned in its place; null without a pin, or if it does not say the word.
+  get pinnedWord() {
+    const { pinned } = this;
+    if (pinned === null || pinned.word === undefined) return null;
+    return { place: this.chosen[pinned.blank], text: pinned.word.replace(/^##/, "") };
+  }
+
+  // Shows words in the blanks, in their order; the text stays as it is.
   fillIn(words) {
-    this.filled = new Map(this.chosen.map((i, n) => [i, shown(words[n])]));
+    this.filled = new Map(this.chosen.map((place, n) => [place, shown(words[n])]));
     this.draw();
   }
 
-  // The text with a blank in place of each chosen word, and what is pinned in place of its blank.
-  template(masks = (word, kind) => this.known[kind].text, chosen = (i) => this.pressed.has(i), pins = false) {
-    const points = [...this.text];
-    const [at, pinned] = (pins && this.pinnedWord) || [];
+  // ---- what is asked ----
+
+  // The text with a blank in place of each chosen word.
+  // blank(word, kind)   what is written for a word
+  // isChosen(i)         which words are replaced
+  // withPin             whether the pinned word is written instead of its blank
+  template({
+    blank = (_, kind) => this.known[kind].text,
+    isChosen = (i) => this.pressed.has(i),
+    withPin = false,
+  } = {}) {
+    const pin = withPin ? this.pinnedWord : null;
     const written = (word, i) => {
-      if (i === at) return pinned;
-      if (word.blank) return word.blank === "token" ? "[MASK]" : word.text;
-      return masks(word, this.pressed.get(i) ?? "token", i);
+      if (i === pin?.place) return pin.text;
+      if (word.blank === "token") return "[MASK]"; // however it was typed
+      if (word.blank) return word.text;
+      return blank(word, this.pressed.get(i) ?? "token");
     };
+    const points = [...this.text]; // the server counts characters as these are counted, not as `slice` of a text does
     let out = "";
-    let end = 0;
+    let end = 0; // of the word before
     this.words.forEach((word, i) => {
-      if (!chosen(i)) return;
+      if (!isChosen(i)) return;
       out += points.slice(end, word.start).join("") + written(word, i);
       end = word.end;
     });
     return out + points.slice(end).join("");
   }
 
-  // The text as a whole, with what is pinned in it.
-  get whole() {
-    const [at] = this.pinnedWord ?? [];
-    return at === undefined ? this.text : this.template(undefined, (i) => i === at, true);
+  // The text with [MASK] for every token of the chosen words, and with the pinned word.
+  masked(isChosen = (i) => this.pressed.has(i)) {
+    const blank = (word) => Array(word.pieces).fill("[MASK]").join(this.letters ? "" : " ");
+    return this.template({ blank, isChosen, withPin: true });
   }
 
-  // Positions of the tokens of a word in `whole`: a pinned word is one token.
+  // The text as a whole, with what is pinned in it.
+  get whole() {
+    const pin = this.pinnedWord;
+    return pin === null ? this.text : this.#withInstead(pin.place, pin.text);
+  }
+
+  // The text with something else in place of a word.
+  #withInstead(place, text) {
+    const points = [...this.text];
+    const { start, end } = this.words[place];
+    return points.slice(0, start).join("") + text + points.slice(end).join("");
+  }
+
+  // Positions of the tokens of a word in `whole`: a word that is pinned before it is one token.
   positions(i) {
-    const [at] = this.pinnedWord ?? [];
-    const shift = at !== undefined && i > at ? 1 - this.words[at].pieces : 0;
+    const pin = this.pinnedWord;
+    let shift = 0;
+    if (pin !== null && i > pin.place) shift = 1 - this.words[pin.place].pieces;
     return this.words[i].positions.map((position) => position + shift);
   }
 
-  get chosen() { return [...this.pressed.keys()].sort((a, b) => a - b); }
-  get several() { return [...this.pressed.values()].some((kind) => kind !== "token"); }
-  get typed() { return this.words.some((word) => word.blank); }
+  // ---- what is drawn ----
 
-  // The blanks that were made by clicking, as the address has them.
-  get blanks() {
-    const clicked = this.chosen.filter((i) => !this.words[i]?.blank);
-    return clicked.map((i) => `${i}${this.known[this.pressed.get(i)].sign}`).join(",");
+  draw() {
+    this.list.dir = direction(this.text);
+    const first = this.chosen[0] ?? 0;
+    update(this.list, this.words.map((word, i) => this.#item(word, i, first)));
+    this.#showFirst(first);
+    this.#sayPinned();
+    this.#nameUnknown();
   }
 
-  async set(text, blanks = "") {
-    this.text = this.input.value = text;
-    this.pressed = this.#parsed(blanks);
-    await this.#read("set");
+  // A word in the list. first: the place of the first chosen word.
+  #item(word, i, first) {
+    const pin = this.pinnedWord;
+    const isPinned = i === pin?.place;
+    return wordItem(word, i, {
+      letters: this.letters,
+      hides: this.hides,
+      kind: this.pressed.get(i),
+      put: isPinned ? pin.text : this.filled.get(i),
+      isPinned,
+      isStop: i === first,
+      press: () => this.#toggle(i),
+      after: this.#turnButton(word, i),
+    });
+  }
+
+  #turnButton(word, i) {
+    if (!this.pressed.has(i) || this.kinds.length < 2) return null;
+    const extent = word.extent ?? this.known[this.pressed.get(i)].extent;
+    const number = this.chosen.indexOf(i) + 1;
+    return kindButton(i, number, extent, () => this.#turn(i));
+  }
+
+  // Brings the first chosen residue of a long sequence into sight, when the page draws its first words.
+  #showFirst(first) {
+    if (!this.letters || !this.words.length || this.placed) return;
+    const { offsetTop } = this.list.children[first];
+    this.list.scrollTop = Math.max(0, offsetTop - this.list.clientHeight / 2);
+    this.placed = true;
+  }
+
+  #sayPinned() {
+    const pin = this.pinnedWord;
+    const word = pin === null ? undefined : this.words[pin.place]; // none of a text that was refused
+    this.held.hidden = word === undefined;
+    this.held.textContent = word === undefined ? "" : `“${pin.text}” is pinned in place of “${word.text}”.`;
+  }
+
+  #nameUnknown() {
+    const isRead = (i) => !(this.blanked && this.pressed.has(i));
+    const read = this.words.filter((_, i) => isRead(i));
+    this.unknown.textContent = unknownLine(this.unknownSentence, read);
+    this.unknown.hidden = this.unknown.textContent === "";
   }
 }
 
 // The template of a sampler: [MASK] for every token of the chosen words, or of all words where none is chosen.
 export function maskedTemplate(sentence) {
-  const masks = (one) => Array(one.pieces).fill("[MASK]").join(sentence.letters ? "" : " ");
-  const chosen = (i) => !sentence.pressed.size || sentence.pressed.has(i);
-  return sentence.template(masks, chosen, true);
+  const isChosen = (i) => sentence.pressed.size === 0 || sentence.pressed.has(i);
+  return sentence.masked(isChosen);
 }

@@ -1,95 +1,155 @@
-// The address is the state: #/view?name=value. What is the default is left out; empty is a value.
-const SENTENCE = ["text", "blanks", "second"];
-const OF_ONE_TEXT = ["second", "pin", "cell", "pair", "at"];
-const remembered = new Map();
-let carried = null;
+// The address is the state: #/view?name=value. A value that is the default is left out.
+//
+// The sentence (text, blanks and second text) is said as a whole: not at all if it is the view's example; else its text
+// always, and the rest where it is not empty. So a text without blanks in the address has no blanks.
+const SENTENCE = ["text", "blanks", "second"]; // `second` is a second text, of the view of scores
+const OF_ONE_TEXT = ["second", "pin", "cell", "pair", "at"]; // mean nothing for another text
+const OF_ONE_MODEL = ["pin", "cell", "pair", "at"]; // are of the tokens of one model
+const CARRIED = ["text", "blanks", "pin"]; // go along to the other views
+const WITHOUT_SENTENCE = ["batch"]; // views
+const FIRST_VIEW = "fill"; // where an address without a view leads, and the brand
+const DEFAULT_MODELS = { model: "0", beside: "" };
+
+// ---- the address ----
 
 // Numbers of the model that is asked, and of the one beside it: part of every address where they are not the default.
-export const models = { model: "0", beside: "" };
+export const models = { ...DEFAULT_MODELS };
 
 export function read() {
-  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  const { model = "0", beside = "", ...values } = Object.fromEntries(new URLSearchParams(query));
-  return { view: path || "fill", values, model, beside };
+  const said = location.hash.replace(/^#\/?/, "");
+  const mark = said.indexOf("?"); // the first one: a text may have a question mark, too
+  const path = mark < 0 ? said : said.slice(0, mark);
+  const query = mark < 0 ? "" : said.slice(mark + 1);
+  const all = { ...DEFAULT_MODELS, ...Object.fromEntries(new URLSearchParams(query)) };
+  const values = without(all, ["model", "beside"]);
+  return { view: path || FIRST_VIEW, values, model: all.model, beside: all.beside };
 }
 
 export function address(view, values) {
-  const chosen = Object.entries(models).filter(([name, value]) => value !== { model: "0", beside: "" }[name]);
-  const query = String(new URLSearchParams({ ...values, ...Object.fromEntries(chosen) }));
-  return `#/${view}${query && `?${query}`}`;
+  const query = new URLSearchParams(values);
+  for (const [name, number] of Object.entries(models)) {
+    if (number !== DEFAULT_MODELS[name]) query.set(name, number);
+  }
+  const said = String(query);
+  return said ? `#/${view}?${said}` : `#/${view}`;
 }
 
-// A value of the address as the default's kind; the default where it is none of that kind.
-function asKind(value, usual) {
-  if (typeof usual === "boolean") return value === "true";
-  if (typeof usual !== "number") return value;
-  return value !== "" && Number.isFinite(Number(value)) ? Number(value) : usual;
+// ---- what the views remember ----
+
+const remembered = new Map(); // the values of each view that was open, by its name
+let carried = null; // the sentence that goes along, by the names of CARRIED; null while each view has its own example
+
+// The values of a view for another model than it was asked; what the other views remember is forgotten.
+export function forAnotherModel(values) {
+  remembered.clear();
+  if (carried) carried.pin = "";
+  return without(values, OF_ONE_MODEL);
 }
 
-// Values from the address over defaults. A text that is given has no blanks but those given with it.
-function typed(values, defaults) {
-  const found = { ...defaults };
-  if ("text" in values) for (const name of SENTENCE) if (name in defaults) found[name] = "";
-  for (const [name, usual] of Object.entries(defaults)) if (name in values) found[name] = asKind(values[name], usual);
-  return found;
+// The values of a view that is not open: those that it had, with the sentence that is carried along.
+function valuesOfOther(view) {
+  const own = remembered.get(view) ?? {};
+  if (carried === null || WITHOUT_SENTENCE.includes(view)) return { ...own };
+  const isSameText = own.text === carried.text && (own.blanks ?? "") === carried.blanks;
+  const rest = without(own, CARRIED);
+  const values = isSameText ? rest : without(rest, OF_ONE_TEXT);
+  values.text = carried.text;
+  if (carried.blanks !== "") values.blanks = carried.blanks;
+  if (carried.pin !== "") values.pin = carried.pin;
+  return values;
 }
 
-// The state of one view. save() is a step of the history; typing goes on with the step before, and "quiet" is no step.
+// ---- the state of one view ----
+
+// save() is a step of the browser's history. With the reason "typing" it replaces the step before if that was one of
+// typing; with "quiet" it replaces any.
 export class Address {
-  // The views of a second model read the address, and leave it alone. allowed: {name: values}; any other is the
-  // default.
+  // about      the model; the view of a second one reads the address, and leaves it alone
+  // values     those of the address, as texts
+  // defaults   by name; a value of the address is taken as the kind of its default
+  // allowed    by name, the values that there are; in the place of any other stands the default
   constructor(about, view, values, defaults, allowed = {}) {
-    Object.assign(this, { second: about.second, view, defaults, state: typed(values, defaults), last: "" });
-    for (const [name, some] of Object.entries(allowed)) {
-      if (!some.includes(this.state[name])) this.state[name] = defaults[name];
+    this.second = about.second;
+    this.view = view;
+    this.defaults = defaults;
+    this.state = withDefaults(values, defaults);
+    this.lastReason = "";
+    for (const [name, choices] of Object.entries(allowed)) {
+      if (!choices.includes(this.state[name])) this.state[name] = defaults[name];
     }
     this.#remember(values);
-  }
-
-  get #isExample() { return SENTENCE.every((name) => this.state[name] === this.defaults[name]); }
-
-  // Whether the address has to say a value: an example and defaults go without saying.
-  #isSaid(name, value) {
-    if (!SENTENCE.includes(name)) return String(value) !== String(this.defaults[name]);
-    return !this.#isExample && (value !== "" || name === "text");
   }
 
   save(reason = "") {
     if (this.second) return;
-    const kept = Object.entries(this.state).filter(([name, value]) => this.#isSaid(name, value));
-    const values = Object.fromEntries(kept.map(([name, value]) => [name, String(value)]));
+    const values = {};
+    for (const [name, value] of Object.entries(this.state)) {
+      if (this.#isSaid(name, value)) values[name] = String(value);
+    }
     this.#remember(values);
     const next = address(this.view, values);
     if (next === location.hash) return;
-    const goesOn = reason === "quiet" || (reason === "typing" && this.last === "typing");
-    if (goesOn) history.replaceState(null, "", next);
+    const goesOn = reason === "typing" && this.lastReason === "typing";
+    if (goesOn || reason === "quiet") history.replaceState(null, "", next);
     else history.pushState(null, "", next);
-    if (reason !== "quiet") this.last = reason;
-    dispatchEvent(new Event("asked"));
+    if (reason !== "quiet") this.lastReason = reason;
+    dispatchEvent(new Event("asked")); // for the view of the second model
   }
 
-  // The sentence, its blanks and its pin go along to the other views; each view keeps the rest of what it was asked.
+  // Whether the address has to say a value.
+  #isSaid(name, value) {
+    const isOfSentence = SENTENCE.includes(name);
+    if (!isOfSentence) return String(value) !== String(this.defaults[name]);
+    if (this.#isExample) return false;
+    return name === "text" || value !== "";
+  }
+
+  get #isExample() {
+    return SENTENCE.every((name) => this.state[name] === this.defaults[name]);
+  }
+
+  // Keeps the values of this view for when it is opened again, and its sentence for the links to the others.
   #remember(values) {
     if (this.second) return;
     remembered.set(this.view, values);
-    if ("text" in this.state) {
-      const { text, blanks = "", pin = "" } = this.state;
-      carried = this.#isExample && !pin ? null : { text, blanks, pin };
-    }
+    if ("text" in this.state) this.#carry();
     for (const link of document.querySelectorAll("nav a, a.brand")) {
-      const view = link.dataset.view ?? "fill";
-      link.href = address(view, view === this.view ? values : along(view));
+      const view = link.dataset.view ?? FIRST_VIEW; // the brand is no view
+      const isOwn = view === this.view;
+      link.href = address(view, isOwn ? values : valuesOfOther(view));
     }
+  }
+
+  #carry() {
+    const { text, blanks = "", pin = "" } = this.state;
+    const isUntouched = this.#isExample && pin === "";
+    carried = isUntouched ? null : { text, blanks, pin };
   }
 }
 
-function along(view) {
-  const own = { ...remembered.get(view) };
-  if (!carried || view === "batch") return own;
-  const isOther = own.text !== carried.text || (own.blanks ?? "") !== carried.blanks;
-  if (isOther) for (const name of OF_ONE_TEXT) delete own[name];
-  const kept = Object.entries(carried).filter(([name, value]) => name === "text" || value !== "");
-  delete own.blanks;
-  delete own.pin;
-  return { ...own, ...Object.fromEntries(kept) };
+// Values from the address over defaults.
+function withDefaults(values, defaults) {
+  const state = { ...defaults };
+  if ("text" in values) {
+    for (const name of SENTENCE) if (name in defaults) state[name] = "";
+  }
+  for (const [name, usual] of Object.entries(defaults)) {
+    if (name in values) state[name] = asKindOf(usual, values[name]);
+  }
+  return state;
 }
+
+// A value of the address as the default's kind; the default where it is none of that kind.
+function asKindOf(usual, value) {
+  if (typeof usual === "boolean") {
+    const isTruth = value === "true" || value === "false";
+    return isTruth ? value === "true" : usual;
+  }
+  if (typeof usual !== "number") return value;
+  return isNumber(value) ? Number(value) : usual;
+}
+
+// Whether a text is a number; spaces alone would be 0.
+export const isNumber = (text) => /\S/.test(text) && Number.isFinite(Number(text));
+
+const without = (values, names) => Object.fromEntries(Object.entries(values).filter(([name]) => !names.includes(name)));

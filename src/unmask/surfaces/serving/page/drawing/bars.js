@@ -1,18 +1,21 @@
 // A blank's distribution as bars: what it is now, and a mark where it was before a word was pinned.
-import { h, percent, shown } from "./dom.js";
+import { h } from "./dom.js";
 
-// now, before: probabilities of the tokens; most: the end of the scale; pressed: the id that is pinned.
-export function bars({ blank = 0, tokens, ids, now, before, pressed, pick, most }) {
-  const scale = most ?? Math.max(...now, ...(before ?? []));
-  const items = tokens.map((token, i) => {
-    const share = { "--p": now[i] / scale, "--q": before ? before[i] / scale : -1 };
-    return h("li", { "data-key": `bar of ${ids[i]}` },
-      h("button", {
-        type: "button", "aria-pressed": String(ids[i] === pressed), "data-key": `bar:${blank}:${ids[i]}`, title: token,
-        onclick: () => pick(ids[i], token),
-      }, shown(token)),
-      h("span", { class: "bar", ...share }, h("i"), before && h("b")),
-      h("span", { class: "n" }, percent(now[i])));
-  });
-  return h("ol", { class: "bars" }, items);
+// of     `BlankBars` of the answer (serving/drawings/fill.py)
+// pick   (bar) => a click on its token
+export function bars(of, pick) {
+  return h("ol", { class: "bars" }, of.bars.map((bar) => item(of.blank, bar, pick)));
+}
+
+function item(blank, bar, pick) {
+  const hasMark = bar.before !== null;
+  const mark = hasMark && h("b");
+  const shares = { "--p": bar.now, "--q": bar.before }; // `--q` is the place of the mark
+  return h("li", { "data-key": `item:${blank}:${bar.id}` },
+    h("button", {
+      type: "button", "aria-pressed": String(bar.pinned), "data-key": `bar:${blank}:${bar.id}`, title: bar.token,
+      onclick: () => pick(bar),
+    }, bar.label),
+    h("span", { class: "bar", ...shares }, h("i"), mark),
+    h("span", { class: "n" }, bar.text));
 }

@@ -1,13 +1,14 @@
 // Mutants: the effect of every single change of a sequence, and of two changes together.
 import { card } from "../cards.js";
-import { choices, h, nats, select } from "../drawing/dom.js";
-import { heat } from "../drawing/heatmap.js";
+import { choices, select } from "../drawing/controls.js";
+import { h } from "../drawing/dom.js";
+import { heatmap, layerOf } from "../drawing/heatmap.js";
 import { lasting } from "../drawing/update.js";
 import { drawnTable, rowsOf, sentences } from "../result.js";
 import { view } from "../view.js";
 
-const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${nats(Math.abs(value))}`;
-const numbersOf = (about) => Object.entries(about.mutant_numbers);
+const OF_SINGLES = { cell: [16, 14], least: 8.5 }; // pixels of a cell
+const OF_DOUBLES = { cell: [24, 18] };
 
 export default view({
   name: "mutants",
@@ -15,138 +16,197 @@ export default view({
   verb: "mutants",
   shown: (about) => about.by_character,
   options: ["construction"],
-  intro: () => [
-    "What does a change do?",
-    "Log-probabilities of mutants under the model, and epistasis: where two changes do not add up.",
-  ],
+  heading: () => "What does a change do?",
   hint: () => "Choose two residues to see their double mutants; every single mutant is below.",
   sentence: () => ({ blanked: false }),
-  state: (page) => [{ number: "epistasis", pair: "" }, { number: Object.keys(page.about.mutant_numbers) }],
+  state: () => ({ defaults: { number: "", pair: "" } }),
 
   make(page) {
-    const { state, sentence, about } = page;
-    page.forgotten = { pair: "" };
-    let singles = null;
-    let doubles = null;
-    let scanned = ""; // the question whose single mutants are known
-
-    const residues = () => sentence.chosen.map((i) => i + 1);
-    const pairs = () => residues().flatMap((a, n) => residues().slice(n + 1).map((b) => [a, b]));
-    const pair = () => pairs().find((one) => one.join("-") === state.pair) ?? pairs()[0];
-    const every = () => sentence.words.map((_, i) => i + 1);
-    const ofSingles = () => ({ sequence: sentence.text, positions: every(), ...page.options() });
-
-    function body() {
-      if (!sentence.text.trim()) return "Write a sequence.";
-      if (sentence.typed) return "Mutants are of a whole sequence: write the residue in place of the blank.";
-      if (!pair()) return ofSingles();
-      return { sequence: sentence.text, positions: pair(), changes: 2, ...page.options() };
-    }
-
-    async function ask(question, asked) {
-      const both = pair();
-      doubles = both ? { pair: both, ...(await question.slowly("mutants", asked)) } : null;
-      const whole = JSON.stringify(ofSingles());
-      if (doubles && singles) page.show({ doubles, singles });
-      if (scanned !== whole) {
-        question.job = null;
-        singles = await question.slowly("mutants", ofSingles());
-        scanned = question.stopped ? "" : whole;
-      }
-      page.show({ doubles, singles });
-    }
-
-    const rowsOfMutants = (rows) => () => [Object.keys(rows[0] ?? {}), ...rows.map((row) => Object.values(row))];
-    const of = () => [sentence.text, about.model, ...singles.view.about];
-
-    // Values by name as coloured cells on a linear scale: warm is worse than the sequence, blue better.
-    function cells({ rows, columns, value, name, missing = () => "as in the sequence", readout, ...how }) {
-      const all = rows.map((_, i) => columns.map((_, j) => value(i, j)));
-      const most = Math.max(1e-9, ...all.flat().filter((one) => one !== null).map(Math.abs));
-      const written = (i, j) => `${name(i, j)}: ${all[i][j] === null ? missing(j) : `${signed(all[i][j])} nats`}`;
-      return heat({
-        rows, columns, ...how, name: written,
-        shares: all.map((row) => row.map((one) => (one === null ? null : [Math.abs(one) / most, one < 0]))),
-        look: (i, j) => { readout.textContent = written(i, j); },
-        key: { signed: true, label: "nats", ticks: [[0, signed(-most)], [0.5, "0"], [1, signed(most)]] },
-      });
-    }
-
-    const newReadout = (text) => lasting(h("p", { class: "readout", "aria-live": "polite" }, text));
-    const ofSingle = newReadout("Point at a cell for its mutant; a click chooses the residue.");
-    const ofDouble = newReadout("Point at a cell for its mutant.");
-
-    function singlesCard() {
-      const effects = new Map(singles.mutants.map((one) => [one.mutant, one.effect]));
-      const done = new Set(singles.mutants.map((one) => Number(one.mutant.match(/\d+/)[0]) - 1));
-      const { alphabet, drawn: { wild_type: wild, measured, count } } = singles;
-      const name = (i, j) => `${wild[j]}${j + 1}${alphabet[i]}`;
-      const head = (label, n) => ({
-        id: n, label, number: n === 0 || (n + 1) % 10 === 0 ? String(n + 1) : "", pressed: sentence.pressed.has(n),
-      });
-      const part = measured < count ? `${measured} of ${count} residues` : "";
-      return card({
-        title: "Every single mutant", name: "singles", rows: rowsOfMutants(singles.mutants), data: () => singles, of,
-        part,
-      },
-        sentences(singles.view.about),
-        cells({
-          rows: alphabet.map((label, id) => ({ id, label })), columns: wild.map(head), name, readout: ofSingle,
-          value: (i, j) => effects.get(name(i, j)) ?? null,
-          missing: (j) => (done.has(j) ? "as in the sequence" : "not measured"),
-          press: (i, j) => sentence.list.querySelectorAll("button.word")[j].click(),
-          label: "effects of single changes", corner: [
-            "new residue", "residue of the sequence",
-          ], cell: [16, 14], least: 8.5,
-        }),
-        ofSingle, h(
-          "p", { class: "note" }, `effect: ${about.mutant_numbers.effect}.`), sentences(singles.view.verdict, "lead"));
-    }
-
-    function doublesCards() {
-      const { alphabet, drawn: { wild_type: wild }, pair: [a, b] } = doubles;
-      const found = new Map(doubles.mutants.map((one) => [one.mutant, one]));
-      const change = (place, to) => (wild[place - 1] === to ? [] : [`${wild[place - 1]}${place}${to}`]);
-      const name = (i, j) => [...change(a, alphabet[i]), ...change(b, alphabet[j])].join("+") || "the sequence";
-      const heads = alphabet.map((label, id) => ({ id, label }));
-      const named = (one) => one.map((n) => `${wild[n - 1]}${n}`).join(" and ");
-      const which = pairs().length > 1
-        && select(
-          "Pair", `${a}-${b}`, pairs().map((one) => [one.join("-"), named(one)]), (next) => page.set({ pair: next }));
-      const offered = numbersOf(about).map(([number, meaning]) => [number, number, meaning]);
-      const tools = [which, choices("number", state.number, offered, (number) => page.set({ number }, { ask: false }))];
-      const [table] = doubles.view.tables;
-      return h("div", { class: "columns" },
-        card({
-          title: `Double mutants of ${named([a, b])}`, label: "double mutants", name: "doubles",
-          rows: rowsOfMutants(doubles.mutants), data: () => doubles, of, tools,
-        },
-          cells({
-            rows: heads, columns: heads, name, readout: ofDouble,
-            value: (i, j) => found.get(name(i, j))?.[state.number] ?? null,
-            label: "map of double mutants", corner: [
-              `${wild[a - 1]}${a} becomes`, `${wild[b - 1]}${b} becomes`,
-            ], cell: [24, 18],
-          }),
-          ofDouble, h("p", { class: "note" }, `${state.number}: ${about.mutant_numbers[state.number]}.`)),
-        card({ title: "Best mutants", name: "best-doubles", rows: () => rowsOf(table), data: () => doubles },
-          sentences(doubles.view.about), drawnTable(table, { label: "numbers of the best double mutants" }),
-          sentences([...table.notes, ...doubles.view.verdict])));
-    }
-
+    const mutants = new Mutants(page);
+    page.forgotten = { pair: "" }; // a pair of another sequence is not chosen
     return {
-      body,
-      ask,
+      body: () => mutants.body(),
+      ask: (question, body) => mutants.ask(question, body),
       controls: () => [page.option("construction", { label: "Construction" })],
-      cards: () => [doubles && doublesCards(), singles && singlesCard()],
-      tell: () => {
-        const mutants = [...(doubles?.mutants ?? []), ...singles.mutants].sort((a, b) => b.effect - a.effect);
-        return {
-          by: "effects of mutants, in nats",
-          values: Object.fromEntries(mutants.map((one) => [one.mutant, one.effect])),
-        };
-      },
-      past: () => `${residues().join(", ")} of ${sentence.text}`,
+      cards: ({ doubles, singles }) => mutants.cards(doubles, singles),
+      tell: ({ doubles, singles }) => (doubles ?? singles)?.drawn.told,
+      past: () => `${mutants.places().join(", ")} of ${page.sentence.text}`,
     };
   },
 });
+
+const newReadout = (text) => lasting(h("p", { class: "readout", "aria-live": "polite" }, text));
+
+// Records of an answer for a file. All records have the same keys, which are the heads.
+function rowsOfRecords(records) {
+  if (records.length === 0) return [];
+  const heads = Object.keys(records[0]);
+  return [heads, ...records.map((record) => heads.map((head) => record[head]))];
+}
+
+// singles    the answer of every single change of the sequence; null before there is one
+// scanned    the question that `singles` answers, as JSON
+// isWhole    whether it was not stopped on the way
+// ofSingle   the line below the map of single changes: the cell that is looked at
+// ofDouble   the same of double changes
+class Mutants {
+  constructor(page) {
+    this.page = page;
+    this.singles = null;
+    this.scanned = "";
+    this.isWhole = false;
+    this.ofSingle = newReadout("Point at a cell for its mutant; a click chooses the residue.");
+    this.ofDouble = newReadout("Point at a cell for its mutant.");
+  }
+
+  // ---- the questions ----
+
+  // Places of the residues that are chosen, counted from 1.
+  places() { return this.page.sentence.chosen.map((i) => i + 1); }
+
+  // Each two of them.
+  #pairs() {
+    const places = this.places();
+    const pairs = [];
+    for (const [n, first] of places.entries()) {
+      for (const second of places.slice(n + 1)) pairs.push([first, second]);
+    }
+    return pairs;
+  }
+
+  // The pair that is measured: that which the address names, else the first one; null where less than two residues are
+  // chosen.
+  #pair() {
+    const pairs = this.#pairs();
+    const named = pairs.find((pair) => addressOf(pair) === this.page.state.pair);
+    return named ?? pairs[0] ?? null;
+  }
+
+  body() {
+    const { page } = this;
+    const { sentence } = page;
+    if (!sentence.text.trim()) return "Write a sequence.";
+    if (sentence.typed) return "Mutants are of a whole sequence: write the residue in place of the blank.";
+    const pair = this.#pair();
+    if (pair === null) return this.#bodyOfSingles();
+    return { sequence: sentence.text, positions: pair, changes: 2, ...page.options() };
+  }
+
+  #bodyOfSingles() {
+    const { sentence } = this.page;
+    const every = sentence.words.map((_, i) => i + 1);
+    return { sequence: sentence.text, positions: every, ...this.page.options() };
+  }
+
+  // The double mutants are asked for first, and shown as soon as they are there. The single ones are asked for once for
+  // a sequence and a construction: another pair changes the double mutants alone.
+  async ask(question, body) {
+    const { page } = this;
+    const scan = this.#bodyOfSingles();
+    const isOfThese = this.scanned === JSON.stringify(scan);
+    if (!isOfThese) this.singles = null;
+    let doubles = null;
+    const pair = this.#pair();
+    if (pair !== null) {
+      const answer = await question.slowly("mutants", body);
+      doubles = { ...answer, pairs: this.#pairs(), pair };
+      page.show({ doubles, singles: this.singles });
+    }
+    if (question.stopped) return; // a person who pressed Stop waits for nothing more
+    const isThere = this.singles !== null && this.isWhole;
+    if (!isThere) await this.#scan(question, scan);
+    page.show({ doubles, singles: this.singles });
+  }
+
+  async #scan(question, scan) {
+    question.job = null; // that of the double mutants has ended: Stop must not name it
+    this.singles = await question.slowly("mutants", scan);
+    this.scanned = JSON.stringify(scan);
+    this.isWhole = !question.stopped;
+  }
+
+  // ---- the cards ----
+
+  cards(doubles, singles) {
+    return [doubles && this.#doublesCards(doubles), singles && this.#singlesCard(singles)];
+  }
+
+  // The lines below a picture that is saved: what it shows.
+  #linesOf(answer) { return [answer.sequence, this.page.about.model, ...answer.view.about]; }
+
+  #singlesCard(singles) {
+    const { page, ofSingle } = this;
+    const { title, grid, part } = singles.drawn;
+    const { sentence } = page;
+    const layer = layerOf(grid, "");
+    const drawn = heatmap(grid, {
+      ...OF_SINGLES,
+      head: (axis, head) => ({ pressed: axis === 1 && sentence.pressed.has(head.id) }),
+      press: (_, column) => this.#pressResidue(column),
+      look: (i, j) => readOut(ofSingle, grid.cells[i][j]),
+    });
+    const how = {
+      title, name: "singles", part, rows: () => rowsOfRecords(singles.mutants), data: () => singles,
+      of: () => this.#linesOf(singles),
+    };
+    return card(how,
+      sentences(singles.view.about), drawn, ofSingle, sentences([layer.meaning]),
+      sentences(singles.view.verdict, "lead"));
+  }
+
+  // Chooses a residue, as a click on it in the sequence does. While a shorter sequence is read, it may not be there.
+  #pressResidue(column) {
+    const buttons = this.page.sentence.list.querySelectorAll("button.word");
+    buttons[column]?.click();
+  }
+
+  #doublesCards(doubles) {
+    const { page, ofDouble } = this;
+    const { title, grid, part } = doubles.drawn;
+    const layer = layerOf(grid, page.state.number);
+    const drawn = heatmap(grid, {
+      ...OF_DOUBLES, layer: layer.name, look: (i, j) => readOut(ofDouble, grid.cells[i][j]),
+    });
+    const how = {
+      title, label: "double mutants", name: "doubles", part, rows: () => rowsOfRecords(doubles.mutants),
+      data: () => answerOf(doubles), of: () => this.#linesOf(doubles),
+      tools: [this.#pairMenu(doubles), this.#layerButtons(grid, layer)],
+    };
+    const map = card(how, drawn, ofDouble, sentences([layer.meaning]));
+    return h("div", { class: "columns" }, map, this.#bestCard(doubles));
+  }
+
+  #bestCard(doubles) {
+    const { about, tables, verdict } = doubles.view;
+    const [table] = tables;
+    const how = {
+      title: "Best mutants", name: "best-doubles", rows: () => rowsOf(table), data: () => answerOf(doubles),
+    };
+    return card(how,
+      sentences(about), drawnTable(table, { label: "numbers of the best double mutants" }),
+      sentences([...table.notes, ...verdict]));
+  }
+
+  // Where more than two residues were chosen: which two.
+  #pairMenu({ pairs, pair, drawn }) {
+    if (pairs.length < 2) return null;
+    const nameOf = (places) => places.map((place) => drawn.residues[place - 1]).join(" and ");
+    const offered = pairs.map((places) => [addressOf(places), nameOf(places)]);
+    return select("Pair", addressOf(pair), offered, (next) => this.page.set({ pair: next }));
+  }
+
+  #layerButtons(grid, shown) {
+    const offered = grid.layers.map((layer) => [layer.name, layer.label, layer.meaning]);
+    return choices("number", shown.name, offered, (number) => this.page.set({ number }, { ask: false }));
+  }
+}
+
+// A pair as the address has it.
+function addressOf(pair) { return pair.join("-"); }
+
+// The answer of the server, without what was asked.
+function answerOf({ pairs, pair, ...answer }) { return answer; }
+
+function readOut(line, { name, numbers }) {
+  line.replaceChildren(h("strong", {}, name), ` ${numbers}`);
+}
