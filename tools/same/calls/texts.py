@@ -312,16 +312,15 @@ def of_profiles() -> Iterator[Call]:
 def of_mutants() -> Iterator[Call]:
     """Mutants by name, and scans of one to three changes."""
     letters = "ACDEF"
+    scan = {"positions": "2,4-5", "alphabet": letters, "top": 8}
+    # Single mutants have no joint, and a construction for them is refused.
+    yield call(
+        "mutants/scan/1", "mutants", sequence=PROTEIN, model=model("letters"), changes=1, **scan
+    )
     for construction in ("balanced", "mrf", "arnold_gokhale", "chain", "product", "family:0.5,0.2"):
-        for changes in (1, 2, 3):
+        for changes in (2, 3):
             where = f"mutants/scan/{construction}/{changes}"
-            options = {
-                "positions": "2,4-5",
-                "changes": changes,
-                "joint": construction,
-                "alphabet": letters,
-                "top": 8,
-            }
+            options = {**scan, "changes": changes, "joint": construction}
             yield call(where, "mutants", sequence=PROTEIN, model=model("letters"), **options)
     for ranked in ("log_prob", "effect", "singles", "epistasis", "interaction"):
         options = {"positions": [1, 3], "changes": 2, "alphabet": letters, "by": ranked, "top": 5}
@@ -441,7 +440,6 @@ def refused() -> Iterator[Call]:
     yield call("refused/fill/model", "fill", text=PAIR, model="materials/nowhere")
     yield call("refused/fill/not-a-model", "fill", text=PAIR, model="materials/causal")
     yield call("refused/fill/alphabet", "fill", text=PAIR, model=loaded, alphabet="zebra,cat")
-    yield call("refused/fill/both", "fill", text=PAIR, model=loaded, exact=True, candidates=4)
     yield call("refused/compare/one-blank", "compare", text="the [MASK] .", model=loaded)
     yield call("refused/compare/twice", "compare", text=PAIR, model=loaded, joints="mrf,mrf")
     yield call("refused/dependence/one-blank", "dependence", text="the [MASK] .", model=loaded)
