@@ -101,6 +101,16 @@ def test_values_of_another_type_are_refused(client, wrong):
     assert answer.json()["error"].startswith(next(iter(wrong)))
 
 
+def test_a_seed_is_a_number_that_javascript_reads_as_it_stands(client):
+    """2**53 + 1 is 2**53 there: it would be another seed than the one that was typed."""
+    body = {"template": TWO, "n_texts": 1, "decoder": "ancestral"}
+    answer = client.post("/api/generate", json={**body, "seed": 2**53 - 1})
+    assert answer.status_code == 200, answer.text
+    answer = client.post("/api/generate", json={**body, "seed": 2**53})
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith(f"seed {2**53}: ")
+
+
 def test_a_search_says_what_is_certain_and_why_it_stopped(client, tiny):
     text = "the [GAP:1-2] on the [MASK] ."
     answer = client.post("/api/fill", json={"text": text, "top": 4}).json()

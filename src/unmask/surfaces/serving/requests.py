@@ -45,7 +45,8 @@ Candidates = Annotated[int, Interval(ge=1, le=10**7)] | Literal["all"]
 BlankNumber = Annotated[str, Field(pattern="^[1-9][0-9]{0,3}$")]  # a key of JSON is a text
 GivenWords = dict[BlankNumber, Text]
 Completions = Annotated[int, Interval(ge=1, le=MOST_COMPLETIONS)]
-Seed = Annotated[int, Interval(ge=0, le=2**53)]  # JavaScript knows no larger integers
+Seed = Annotated[int, Interval(ge=0, le=2**53 - 1)]
+"""JavaScript reads two integers as one from here on: 2**53 and 2**53 + 1."""
 REQUEST = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 """A request has only fields that are declared; every value has the declared type, and every
 number is finite.
