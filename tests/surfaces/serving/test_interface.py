@@ -180,8 +180,20 @@ def test_models_of_one_name_are_told_apart(tiny):
     others = [create_app(tiny, jobs, name=name) for name in ("b/bert", "b/small")]
     client = TestClient(create_app(tiny, jobs, name="a/bert", others=others))
     assert client.get("/api/about").json()["models"] == ["a/bert", "b/bert", "small"]
+    abouts = [client.get(f"{path}/api/about").json() for path in ("", "/models/1", "/models/2")]
+    assert [about["model"] for about in abouts] == ["a/bert", "b/bert", "small"]
+    assert [about["models"] for about in abouts[1:]] == [["b/bert"], ["small"]]
+
+
+def test_a_model_beside_itself_has_two_names(tiny):
+    """They are the heads of two columns, and the names of two panes."""
+    jobs = Jobs()
+    others = [create_app(tiny, jobs, name=name) for name in ("a/bert", "b/bert")]
+    client = TestClient(create_app(tiny, jobs, name="a/bert", others=others))
+    known = ["a/bert (1)", "a/bert (2)", "b/bert"]
+    assert client.get("/api/about").json()["models"] == known
     shown = [client.get(f"{path}/api/about").json()["model"] for path in ("", "/models/1")]
-    assert shown == ["a/bert", "b/bert"]
+    assert shown == known[:2]
 
 
 def test_a_defect_beside_is_a_line(tiny, monkeypatch):

@@ -111,12 +111,14 @@ def create_app(
         dependencies=[Depends(_refuse_unsound)],
     )
     name_in_copies = _name_in_copies(name)
-    about_model = _about(model, _label(name), name_in_copies)
+    about_model = _about(model, name_in_copies)
     app.state.name = name
     app.state.about = about_model
     models = [app, *others]
-    _tell_apart(models)
-    about_model["models"] = [one.state.about["model"] for one in models]
+    labels = _told_apart([one.state.name for one in models])
+    for one, label in zip(models, labels, strict=True):
+        one.state.about.update(model=label, models=[label])  # each knows itself alone,
+    about_model["models"] = labels  # and this one knows all
     _add_refusals(app)
     _add_answers(app, jobs, Answers(model), Copies(name_in_copies, options or {}))
 
@@ -349,12 +351,23 @@ def _label(name: str) -> str:
     return Path(name).name or name
 
 
-def _tell_apart(models: Sequence[FastAPI]) -> None:
-    """Models that the page would call the same (a/bert, b/bert) are called by their whole names."""
-    labels = [one.state.about["model"] for one in models]
-    for one, label in zip(models, labels, strict=True):
-        if labels.count(label) > 1:
-            one.state.about["model"] = one.state.name
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """How the page calls the models of these names, such that no two are called the same.
+
+    Models whose labels are the same (a/bert, b/bert) have their whole names. A model that is there
+    twice has a number behind its name, too.
+    """
+    short = [_label(name) for name in names]
+    labels = []
+    for n, (name, label) in enumerate(zip(names, short, strict=True)):
+        if names.count(name) > 1:
+            number = names[: n + 1].count(name)
+            labels.append(f"{name} ({number})")
+        elif short.count(label) > 1:
+            labels.append(name)
+        else:
+            labels.append(label)
+    return labels
 
 
 def _name_in_copies(name: str) -> str | None:
@@ -374,15 +387,14 @@ def _marks_words(model: MaskedLM) -> bool:
     return True
 
 
-def _about(model: MaskedLM, label: str, name_in_copies: str | None) -> dict[str, Any]:
-    """What the page has to know of the model."""
+def _about(model: MaskedLM, name_in_copies: str | None) -> dict[str, Any]:
+    """What the page has to know of the model, except how it calls it."""
     kinds = []
     for kind, sign, text in KINDS:
         kinds.append({"name": kind, "sign": sign, "text": text, "extent": EXTENTS[kind]})
     verbs = [question for question, endpoint in ENDPOINTS.items() if endpoint.verb is not None]
     return {
         "version": __version__,
-        "model": label,
         "given": name_in_copies,
         "vocabulary": len(model.regular_ids),
         "size": f"{len(model.regular_ids):,} tokens",
