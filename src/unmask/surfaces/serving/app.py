@@ -84,9 +84,7 @@ EXAMPLES: list[dict[str, dict[str, str]]] = loads(
 text to compare it with.
 """
 BUSY = f"{MOST_JOBS} requests are under way: wait for one of them, and ask again"
-JobId = Annotated[
-    str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")
-]
+JobId = Annotated[str, PathParameter(description="the id of the event `job`")]
 
 
 def create_app(
@@ -143,7 +141,8 @@ def create_app(
         """
         under_way = jobs.under_way.get(job)
         if under_way is None:
-            raise HTTPException(404, f"job {job!r} is not under way: it has ended, or never began")
+            line = f"job {shown(job)} is not under way: it has ended, or never began"
+            raise HTTPException(404, line)
         under_way.stopping = True
         return {"id": job, "stopping": True}
 
@@ -303,16 +302,24 @@ def _add_refusals(app: FastAPI) -> None:
 
 
 async def _refuse_unsound(request: Request) -> None:
-    """Refuse a body that the framework takes, and should not: with a key twice, of which it has
-    the last value without a word; with half of a surrogate pair.
+    """Refuse three kinds of bodies that the framework takes:
 
-    In the event loop, as the framework reads it. 1 MB of texts takes 7 ms, and the worst 120 ms.
+    1. An object has a key twice. The framework has the last value, and says nothing.
+    2. A text has half of a surrogate pair.
+    3. It is JSON in UTF-16 or UTF-32.
+
+    This runs in the event loop, as the framework's own reading does. 1 MB of texts takes 7 ms, and
+    the worst 120 ms.
     """
     body = await request.body()
     if not body:
         return
     try:
-        parse_json(body.decode())
+        text = body.decode("utf-8-sig")  # without a byte order mark, as the framework reads it
+    except UnicodeDecodeError:
+        raise InputError("the request is not in UTF-8: send JSON in UTF-8") from None
+    try:
+        parse_json(text)
     except ValueError as error:
         raise InputError(f"the request holds {error}: correct it") from None
 
@@ -322,7 +329,8 @@ def _invalid(first: Any) -> str:
 
     first   error of pydantic
     """
-    path = ".".join(str(part) for part in first["loc"] if part != "body")
+    _, *parts = first["loc"]  # the first part is "body"
+    path = ".".join(map(str, parts))
     if first["type"] == "string_too_long":
         length = len(first["input"])
         most = first["ctx"]["max_length"]
@@ -333,6 +341,8 @@ def _invalid(first: Any) -> str:
     is_whole_request = first["type"] == "json_invalid" or not path
     if is_whole_request:
         return f"the request: {first['msg']}"
+    if first["type"] == "missing":  # pydantic's input is the object that should have it
+        return f"{path}: {first['msg']}"
     return f"{path} {shown(first['input'])}: {first['msg']}"
 
 
