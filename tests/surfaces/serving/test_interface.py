@@ -325,6 +325,27 @@ def test_a_start_is_passed_by_a_pipe():
     )
 
 
+def test_a_way_to_start_is_no_text():
+    """`start` of a request may name one, as that of the verb."""
+    values = {"template": "A [MASK].", "start": "random"}
+    copy = Copies(None, {}).of("sample", values)
+    assert 'unmask.sample("A [MASK].", start="random")' in copy["python"]
+    assert copy["command"] == "unmask sample 'A [MASK].' --start random"
+    copy = Copies(None, {}).of("sample", {**values, "start": "ancestral"})
+    assert 'unmask.sample("A [MASK].")' in copy["python"]
+    assert copy["command"] == "unmask sample 'A [MASK].'"
+
+
+@pytest.mark.parametrize(
+    ("start", "piped"),
+    [("a  dog sat .", "a  dog sat ."), ("a dog\n sat .\r\n", "a dog sat .")],
+)
+def test_a_start_is_one_line_of_the_pipe(start, piped):
+    """Some tokenizers read two spaces as another token than one."""
+    copy = Copies(None, {}).of("sample", {"template": "A [MASK].", "start": start})
+    assert copy["command"].startswith(f"printf '%s\\n' '{piped}' | unmask sample")
+
+
 def test_a_decoder_is_copied_as_generate():
     values = {"template": "A [MASK].", "decoder": "verified", "n_texts": 2, "seed": 3}
     copy = Copies(None, {}).of("generate", values)

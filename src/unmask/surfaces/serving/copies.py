@@ -15,6 +15,7 @@ from unmask.common.border.marks import TakesMethod, mark
 from unmask.common.border.options import Option, arguments, options
 from unmask.common.methods.own_code import names_code, refuse_in_requests, without_own_code
 from unmask.runs.file_names import looks_like_a_file
+from unmask.sampling.settings import STARTS
 
 Values = Mapping[str, Any]
 OF_THE_PAGE = ("cells",)  # fields of a request that are not options of the verb
@@ -54,8 +55,8 @@ class Copies:
         values = dict(values)
         if verb == "score":
             values["rows"] = "nested"  # words and tokens, which the command prints of typed texts
-        if verb == "sample" and "start" in values:
-            values["start"] = [values["start"]]  # a bare text would name a way to start
+        if _starts_from_a_text(verb, values):
+            values["start"] = [values["start"]]  # a bare text would be the name of a file
         function = getattr(unmask, verb)
         first = options(function)[0].name
         answers_one_text = hasattr(function, "of_text") and isinstance(values.get(first), str)
@@ -81,16 +82,17 @@ class Copies:
     def _command(self, verb: str, values: Values) -> str:
         """The command line; a text that chains start from comes from standard input."""
         line = shlex.join(self.words(verb, values))
-        if verb == "sample" and "start" in values:
-            start = " ".join(values["start"].split())  # two lines would be two starts
+        if _starts_from_a_text(verb, values):
+            lines = [line.strip() for line in values["start"].splitlines()]
+            start = " ".join(line for line in lines if line)  # two lines would be two starts
             return f"printf '%s\\n' {shlex.quote(start)} | {line}"
         return line
 
     def words(self, verb: str, values: Values) -> list[str]:
         """The words of the command."""
         values = dict(values)
-        if verb == "sample" and "start" in values:
-            values["start"] = "-"
+        if _starts_from_a_text(verb, values):
+            values["start"] = "-"  # standard input: on the command line a text is a file's name
         placed, named = _placed_and_named(verb, values)
         texts: list[str] = []
         for value in placed:
@@ -156,6 +158,11 @@ def _refuse_code(verb: str, given: Values) -> None:
             if names_code(method):
                 with without_own_code():
                     refuse_in_requests(name, method)
+
+
+def _starts_from_a_text(verb: str, values: Values) -> bool:
+    """Whether chains start from a text, not in one of the ways that have a name."""
+    return verb == "sample" and "start" in values and values["start"] not in STARTS
 
 
 def _taken_for_a_file(text: str) -> bool:
