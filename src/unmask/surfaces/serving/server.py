@@ -46,7 +46,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, ModelSpec, as_model, model_name
 from unmask.models.own_loader import names_loader
-from unmask.surfaces.serving.app import create_app
+from unmask.surfaces.serving.app import BUNDLED, create_app
 from unmask.surfaces.serving.jobs import Jobs
 from unmask.surfaces.serving.limits import MOST_BATCH_BYTES, MOST_BYTES
 
@@ -216,7 +216,8 @@ def run_page(
         others = []
         for name in beside:
             model_beside = replace(loading, name=name).load()
-            others.append(create_app(model_beside, jobs, name=str(name), options=options))
+            own_name = command_name(name)
+            others.append(create_app(model_beside, jobs, name=own_name, options=options))
         app = create_app(
             as_model(model), jobs, name=command_name(model), options=options, others=others
         )
@@ -234,6 +235,9 @@ def command_name(model: Model) -> str:
     name = model.name if isinstance(model, ModelSpec) else model
     if isinstance(name, str) and names_loader(name):
         return name
+    is_folder_called_bundled = name is not None and model_name(model) == BUNDLED
+    if is_folder_called_bundled:
+        return f"./{BUNDLED}"
     return model_name(model)
 
 
