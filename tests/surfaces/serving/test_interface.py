@@ -245,6 +245,7 @@ def test_the_address_printed_can_be_opened(capsys, host, address):
             "at http://10.1.2.3:8000/, under the name box.local; any other",
         ),
         ("10.1.2.3", ["*"], "at http://10.1.2.3:8000/, under any name"),
+        (None, ["*.lab"], "under any name that ends in .lab; any other name needs"),
         (None, ["box.local"], "under the name box.local; any other name needs --allow-host NAME"),
         (None, ["*"], "under any name"),
         (None, [], "no name is allowed yet; start it with --allow-host NAME"),
@@ -257,7 +258,7 @@ def test_where_other_machines_open_it_is_printed_and_allowed(
     print_address("http://127.0.0.1:8000/", "0.0.0.0", hosts)
     assert capsys.readouterr().out.splitlines()[1].startswith(f"other machines: {said}")
     guarded = TestClient(Guard(served[0], names_of("0.0.0.0", hosts)))
-    for name in [name for name in (own, *hosts) if name not in (None, "*")]:
+    for name in [name.replace("*", "page") for name in (own, *hosts) if name not in (None, "*")]:
         assert guarded.get("/healthz", headers={"host": f"{name}:8000"}).status_code == 200
     elsewhere = guarded.get("/healthz", headers={"host": "10.9.9.9:8000"}).status_code
     assert elsewhere == (200 if "*" in hosts else 400)

@@ -101,7 +101,7 @@ class Guard:
     """
 
     def __init__(self, app: Any, hosts: Sequence[str] = ()) -> None:
-        self.hosts: list[str] = [name.lower() for name in (*LOOPBACK_NAMES, *hosts)]
+        self.hosts: list[str] = [in_one_spelling(name) for name in (*LOOPBACK_NAMES, *hosts)]
         self.app: GZipMiddleware = GZipMiddleware(app, minimum_size=1_000, compresslevel=6)
 
     async def __call__(self, scope: Message, receive: Receive, send: Any) -> None:
@@ -133,7 +133,7 @@ class Guard:
         if named is None or len(named[1]) > LONGEST_NAME:
             shown = repr(host[:80])
             return f"the header Host is {shown}, which is not a name: open the page's own address"
-        name = named[1].lower()
+        name = in_one_spelling(named[1])
         if self.answers_to(name):
             return None
         without_brackets = name.strip("[]")
@@ -143,9 +143,10 @@ class Guard:
         )
 
     def answers_to(self, name: str) -> bool:
-        """Whether a name of the header Host, in small letters, is one of this server."""
+        """Whether a name of the header Host, in one spelling, is one of this server."""
         for allowed in self.hosts:
-            if allowed in ("*", name):
+            is_any = allowed == "*"
+            if is_any or allowed == name:
                 return True
             if allowed.startswith("*.") and name.endswith(allowed[1:]):
                 return True
@@ -273,6 +274,16 @@ def in_digits(host: str) -> IPv4Address | IPv6Address | None:
     with suppress(OSError):
         return IPv4Address(inet_aton(host))
     return None
+
+
+def in_one_spelling(name: str) -> str:
+    """A name as the header Host has it, in small letters; an address as a browser writes it, which
+    may have been typed otherwise: 127.0.0.2 of 127.2, [2001:db8::5] of [2001:DB8:0:0::5].
+    """
+    address = in_digits(name.strip("[]"))
+    if address is None:
+        return name.lower()
+    return f"[{address}]" if address.version == 6 else str(address)
 
 
 def is_every_address(host: str) -> bool:
@@ -431,7 +442,10 @@ def for_other_machines(port: int, host: str, hosts: Sequence[str]) -> str:
     if "*" in hosts:
         ways.append("under any name")
         return f"other machines: {', '.join(ways)}"
-    ways += [f"under the name {name}" for name in hosts]
+    for name in hosts:
+        ending = name.removeprefix("*")
+        is_one = ending == name
+        ways.append(f"under the name {name}" if is_one else f"under any name that ends in {ending}")
     if not ways:
         return "other machines: no name is allowed yet; start it with --allow-host NAME"
     return f"other machines: {', '.join(ways)}; any other name needs --allow-host NAME"
