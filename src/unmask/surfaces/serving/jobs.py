@@ -76,9 +76,8 @@ class Cancelled(Exception):
 
 
 class Panic(Exception):
-    """Work raised what is no `Exception`, such as a panic of a Rust library: its cause.
-
-    asyncio and starlette handle an `Exception` only.
+    """Stands for an error that is not an `Exception`, such as a panic of a Rust library; that error
+    is its `__cause__`. asyncio and starlette handle an `Exception` only.
     """
 
 
@@ -115,9 +114,10 @@ class FairLock:
     """A lock that threads get in the order in which they asked for it, so that none can take it
     again past a waiting one.
 
-    `threading.Lock` promises no order. `anyio.CapacityLimiter(1)`, which does, is taken in the
-    thread of the event loop. A turn then costs 9 times what it costs here in an idle process, and
-    90 ms where three other threads compute in Python (`python bench/serve_queue.py`).
+    `threading.Lock` promises no order. `anyio.CapacityLimiter(1)` does, but threads take it
+    through the thread of the event loop. In an idle process a turn of it costs 9 times what it
+    costs here. Where three other threads compute in Python, it costs 90 ms
+    (`python bench/serve_queue.py`).
     """
 
     def __init__(self) -> None:
@@ -199,7 +199,8 @@ class Jobs:
         has left or the server ends.
         """
         outcome: Future[Result] = Future()
-        # From now on `cancel` below does not change it, and the thread can always set it.
+        # `waiting.cancel()` below does not cancel an outcome that is running: the thread, which
+        # may still work then, can always set it.
         outcome.set_running_or_notify_cancel()
         job = self._start(lambda job: _outcome_of(ask, outcome))
         waiting = asyncio.wrap_future(outcome)
@@ -210,8 +211,11 @@ class Jobs:
                 await asyncio.wait({waiting}, timeout=LOOK_AFTER)
             return waiting.result()
         finally:
-            job.cancelled = True  # nobody waits for it; one that has ended does not ask
-            waiting.cancel()  # asyncio would log the error of a thread that nobody waits for
+            # Nobody waits any more. A job that still works ends at its next batch. Without
+            # `cancel`, asyncio would log the error of a job whose client has left. For an outcome
+            # that was returned or raised above, both lines do nothing.
+            job.cancelled = True
+            waiting.cancel()
 
     def stream(self, ask: Callable[[Emit], None]) -> StreamingResponse:
         """Events that `ask` emits, each with a name and a JSON value; at the end `error`, if
@@ -226,7 +230,7 @@ class Jobs:
             def emit(name: str, value: Any) -> None:
                 events.put(job, _event(name, value))
 
-            with suppress(Cancelled):  # nobody reads the events
+            with suppress(Cancelled):  # nobody reads the events: there is nothing to say
                 emit("job", {"id": job.id})
                 _ask_or_say_why(ask, emit)
             return partial(events.end, job)
@@ -256,8 +260,11 @@ class Jobs:
         return job
 
     def _run(self, job: Job, task: Callable[[Job], HandOver]) -> None:
-        """Do a job in this thread. It is under way no more when its end is handed over: the next
-        step of the same request has its place.
+        """Do a job in this thread, then hand over how it ended.
+
+        Before that, the job gives up its place among MOST_JOBS. A request may be two jobs: the
+        check of its settings, then the work. The second one begins as soon as the first is handed
+        over, and needs its place.
         """
         CURRENT.set(job)
         try:
