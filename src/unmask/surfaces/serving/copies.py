@@ -54,18 +54,21 @@ class Copies:
         """Lines that print the sentences and the numbers of the answer."""
         values = dict(values)
         if verb == "score":
-            values["rows"] = "nested"  # words and tokens, which the command prints of typed texts
+            # With words and tokens. The command prints them of typed texts without an option.
+            values["rows"] = "nested"
         if _starts_from_a_text(verb, values):
             values["start"] = [values["start"]]  # a bare text would be the name of a file
         function = getattr(unmask, verb)
         first = options(function)[0].name
-        answers_one_text = hasattr(function, "of_text") and isinstance(values.get(first), str)
-        is_hidden = answers_one_text and _taken_for_a_file(values[first])
-        if is_hidden:  # in a list it is a text; the answer is then the first of a list
-            values[first] = [values[first]]
+        text = values.get(first)
+        takes_one_or_many = hasattr(function, "of_text")
+        is_in_list = takes_one_or_many and isinstance(text, str) and _taken_for_a_file(text)
+        if is_in_list:  # by itself it would be opened as a file
+            values[first] = [text]
         placed, named = _placed_and_named(verb, arguments(function, values))
-        call = _call(verb, placed, named, last=self._model())
-        answer = f"{call}[0]" if is_hidden else call
+        answer = _call(verb, placed, named, last=self._model())
+        if is_in_list:  # a list of texts is answered by a list
+            answer = f"{answer}[0]"
         return f"import unmask\n\nresult = {answer}\n{PRINTED}"
 
     def _model(self) -> str:
@@ -123,7 +126,10 @@ def _words_of_texts(texts: list[str]) -> list[str]:
     words = []
     for text in texts:
         looks_like_an_option = text.startswith("-") and text != "-"
-        words += [f"--text={text}"] if looks_like_an_option else ["--text", text]
+        if looks_like_an_option:  # as a word of its own it would be read as one
+            words.append(f"--text={text}")
+        else:
+            words += ["--text", text]
     return words
 
 
@@ -151,12 +157,13 @@ def _refuse_code(verb: str, given: Values) -> None:
     """
     declared = {option.name: option for option in options(getattr(unmask, verb))}
     for name, value in given.items():
-        if name not in declared or mark(declared[name].annotation, TakesMethod) is None:
+        takes_method = name in declared and mark(declared[name].annotation, TakesMethod) is not None
+        if not takes_method:
             continue  # a text, which may look like a file
         methods = [value] if isinstance(value, str) else value
         for method in methods:
             if names_code(method):
-                with without_own_code():
+                with without_own_code():  # in it `refuse_in_requests` always raises
                     refuse_in_requests(name, method)
 
 
@@ -166,8 +173,8 @@ def _starts_from_a_text(verb: str, values: Values) -> bool:
 
 
 def _taken_for_a_file(text: str) -> bool:
-    """Whether a command takes the text only with --text, and Python only in a list: it looks like
-    a file or standard input.
+    """Whether a text by itself would be read as the name of a file, or as standard input. A command
+    then has it after --text, and Python in a list.
     """
     return text == "-" or looks_like_a_file(text)
 
@@ -221,7 +228,7 @@ def _in_python(value: Any) -> str:
         return f"[{', '.join(map(_in_python, value))}]"
     if isinstance(value, dict):
         pairs = [f"{_in_python(key)}: {_in_python(part)}" for key, part in value.items()]
-        return f"{{{', '.join(pairs)}}}"
+        return "{" + ", ".join(pairs) + "}"
     if isinstance(value, str):
         return dumps(value, ensure_ascii=False)
     return str(value)

@@ -450,8 +450,10 @@ def for_other_machines(port: int, host: str, hosts: Sequence[str]) -> str:
         return f"other machines: {', '.join(ways)}"
     for name in hosts:
         ending = name.removeprefix("*")
-        is_one = ending == name
-        ways.append(f"under the name {name}" if is_one else f"under any name that ends in {ending}")
+        if ending == name:
+            ways.append(f"under the name {name}")
+        else:
+            ways.append(f"under any name that ends in {ending}")
     if not ways:
         return "other machines: no name is allowed yet; start it with --allow-host NAME"
     return f"other machines: {', '.join(ways)}; any other name needs --allow-host NAME"
