@@ -61,9 +61,9 @@ class OurEvents:
 
     async def read(self, count: int) -> None:
         """Take this many."""
-        lines = self.events.lines(self.job)
+        on_the_wire = self.events.on_the_wire(self.job, is_ending=lambda: False)
         for _ in range(count):
-            await anext(lines)
+            await anext(on_the_wire)
 
 
 class StreamEvents:

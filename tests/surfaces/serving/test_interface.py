@@ -101,6 +101,16 @@ def test_values_of_another_type_are_refused(client, wrong):
     assert answer.json()["error"].startswith(next(iter(wrong)))
 
 
+def test_a_seed_is_a_number_that_javascript_reads_as_it_stands(client):
+    """2**53 + 1 is 2**53 there: it would be another seed than the one that was typed."""
+    body = {"template": TWO, "n_texts": 1, "decoder": "ancestral"}
+    answer = client.post("/api/generate", json={**body, "seed": 2**53 - 1})
+    assert answer.status_code == 200, answer.text
+    answer = client.post("/api/generate", json={**body, "seed": 2**53})
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith(f"seed {2**53}: ")
+
+
 def test_a_search_says_what_is_certain_and_why_it_stopped(client, tiny):
     text = "the [GAP:1-2] on the [MASK] ."
     answer = client.post("/api/fill", json={"text": text, "top": 4}).json()
@@ -170,8 +180,20 @@ def test_models_of_one_name_are_told_apart(tiny):
     others = [create_app(tiny, jobs, name=name) for name in ("b/bert", "b/small")]
     client = TestClient(create_app(tiny, jobs, name="a/bert", others=others))
     assert client.get("/api/about").json()["models"] == ["a/bert", "b/bert", "small"]
+    abouts = [client.get(f"{path}/api/about").json() for path in ("", "/models/1", "/models/2")]
+    assert [about["model"] for about in abouts] == ["a/bert", "b/bert", "small"]
+    assert [about["models"] for about in abouts[1:]] == [["b/bert"], ["small"]]
+
+
+def test_a_model_beside_itself_has_two_names(tiny):
+    """They are the heads of two columns, and the names of two panes."""
+    jobs = Jobs()
+    others = [create_app(tiny, jobs, name=name) for name in ("a/bert", "b/bert")]
+    client = TestClient(create_app(tiny, jobs, name="a/bert", others=others))
+    known = ["a/bert (1)", "a/bert (2)", "b/bert"]
+    assert client.get("/api/about").json()["models"] == known
     shown = [client.get(f"{path}/api/about").json()["model"] for path in ("", "/models/1")]
-    assert shown == ["a/bert", "b/bert"]
+    assert shown == known[:2]
 
 
 def test_a_defect_beside_is_a_line(tiny, monkeypatch):
@@ -223,6 +245,7 @@ def test_the_address_printed_can_be_opened(capsys, host, address):
             "at http://10.1.2.3:8000/, under the name box.local; any other",
         ),
         ("10.1.2.3", ["*"], "at http://10.1.2.3:8000/, under any name"),
+        (None, ["*.lab"], "under any name that ends in .lab; any other name needs"),
         (None, ["box.local"], "under the name box.local; any other name needs --allow-host NAME"),
         (None, ["*"], "under any name"),
         (None, [], "no name is allowed yet; start it with --allow-host NAME"),
@@ -235,7 +258,7 @@ def test_where_other_machines_open_it_is_printed_and_allowed(
     print_address("http://127.0.0.1:8000/", "0.0.0.0", hosts)
     assert capsys.readouterr().out.splitlines()[1].startswith(f"other machines: {said}")
     guarded = TestClient(Guard(served[0], names_of("0.0.0.0", hosts)))
-    for name in [name for name in (own, *hosts) if name not in (None, "*")]:
+    for name in [name.replace("*", "page") for name in (own, *hosts) if name not in (None, "*")]:
         assert guarded.get("/healthz", headers={"host": f"{name}:8000"}).status_code == 200
     elsewhere = guarded.get("/healthz", headers={"host": "10.9.9.9:8000"}).status_code
     assert elsewhere == (200 if "*" in hosts else 400)
@@ -301,6 +324,27 @@ def test_a_start_is_passed_by_a_pipe():
     assert copy["command"].startswith(
         "printf '%s\\n' 'It'\"'\"'s.' | unmask sample 'A [MASK].' --start -"
     )
+
+
+def test_a_way_to_start_is_no_text():
+    """`start` of a request may name one, as that of the verb."""
+    values = {"template": "A [MASK].", "start": "random"}
+    copy = Copies(None, {}).of("sample", values)
+    assert 'unmask.sample("A [MASK].", start="random")' in copy["python"]
+    assert copy["command"] == "unmask sample 'A [MASK].' --start random"
+    copy = Copies(None, {}).of("sample", {**values, "start": "ancestral"})
+    assert 'unmask.sample("A [MASK].")' in copy["python"]
+    assert copy["command"] == "unmask sample 'A [MASK].'"
+
+
+@pytest.mark.parametrize(
+    ("start", "piped"),
+    [("a  dog sat .", "a  dog sat ."), ("a dog\n sat .\r\n", "a dog sat .")],
+)
+def test_a_start_is_one_line_of_the_pipe(start, piped):
+    """Some tokenizers read two spaces as another token than one."""
+    copy = Copies(None, {}).of("sample", {"template": "A [MASK].", "start": start})
+    assert copy["command"].startswith(f"printf '%s\\n' '{piped}' | unmask sample")
 
 
 def test_a_decoder_is_copied_as_generate():

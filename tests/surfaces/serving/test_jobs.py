@@ -3,6 +3,7 @@ server ends.
 """
 
 import asyncio
+import gc
 import json
 import threading
 import time
@@ -15,10 +16,12 @@ import unmask
 from unmask.common.plain import in_json
 from unmask.runs.progress import Enough
 from unmask.surfaces.serving.app import create_app
-from unmask.surfaces.serving.jobs import ENDING, FAILED, FairLock, Jobs
+from unmask.surfaces.serving.jobs import AHEAD, ENDING, FAILED, Cancelled, FairLock, Jobs
 from unmask.surfaces.serving.server import Guard
 
 WHOLE = "the cat sat on the mat ."
+GUARD = 300
+"""Seconds after which a test that waits has hung."""
 FIVE = "the [MASK] [MASK] [MASK] [MASK] [MASK] ."
 
 
@@ -400,3 +403,81 @@ def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny,
         == client.get("/healthz").status_code
         == 503
     )
+
+
+@pytest.mark.parametrize(
+    ("steps", "read"),
+    [
+        (5, 1),
+        (AHEAD, 1),  # the job has ended, and waits for room to say so
+        (5, 6),  # all of them: there is nothing left to send
+    ],
+)
+def test_a_stream_that_is_not_read_to_its_end_has_an_error_when_the_server_ends(until, steps, read):
+    """The client has read some events of a job that has ended."""
+    jobs = Jobs()
+    threads, sent = [], []
+
+    def ask(emit):
+        threads.append(threading.current_thread())
+        for number in range(steps):
+            emit("step", number)
+
+    def has_ended():
+        waits_for_room = steps == AHEAD
+        return not jobs.under_way and (waits_for_room or not threads[0].is_alive())
+
+    async def receive():
+        await asyncio.Event().wait()  # the client stays
+
+    async def send(message):
+        if message["type"] != "http.response.body":
+            return
+        sent.append(message["body"].decode())
+        if len(sent) == read:
+            await asyncio.to_thread(until, has_ended)
+            jobs.close()
+
+    async def serve():
+        scope = {"type": "http", "asgi": {"spec_version": "2.3"}}
+        await jobs.stream(ask)(scope, receive, send)
+
+    asyncio.run(serve())
+    said = [f"event: error\ndata: {json.dumps({'error': ENDING})}\n\n"] if read <= steps else []
+    assert [text.partition("\n")[0] for text in sent[:read]] == [
+        "event: job",
+        *["event: step"] * (read - 1),
+    ]
+    assert sent[read:] == [*said, ""]
+    (thread,) = threads
+    thread.join(GUARD)
+    assert not thread.is_alive(), "it waits for a reader"
+
+
+def test_the_error_of_a_job_whose_client_has_left_is_not_logged():
+    """The job fails while the server looks whether its client has left."""
+    jobs = Jobs()
+    threads, logged = [], []
+    looks = threading.Event()
+
+    def ask():
+        threads.append(threading.current_thread())
+        assert looks.wait(GUARD)
+        raise ZeroDivisionError
+
+    class Leaves:
+        async def is_disconnected(self):
+            looks.set()
+            while not threads or threads[0].is_alive():
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0)  # the loop takes what the thread has handed over
+            return True
+
+    async def serve():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, said: logged.append(said))
+        with pytest.raises(Cancelled):
+            await jobs.answer(Leaves(), ask)
+        gc.collect()
+
+    asyncio.run(serve())
+    assert logged == []

@@ -1,5 +1,6 @@
 """Who may ask, how much, and what happens to work that nobody waits for."""
 
+import json
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -154,6 +155,23 @@ def test_no_path_leads_out_of_the_page(client, path):
             {"template": TWO, "chains": 17},
             "chains 17: Input should be less than or equal to 16",
         ),
+        ("fill", {}, "text: Field required"),
+        ("fill", {"text": TWO, "body": 1}, "body 1: Extra inputs are not permitted"),
+        (
+            "differences",
+            {"models": ["a", "b"], "told": [{"by": "x"}, {"by": "x", "values": {}}]},
+            "told.0.values: Field required",
+        ),
+        (
+            "fill",
+            json.dumps({"text": TWO}).encode("utf-16"),
+            "the request is not in UTF-8: send JSON in UTF-8",
+        ),
+        (
+            "fill",
+            '{"text": "thé [MASK] .", "text": "a"}'.encode("utf-8-sig"),
+            "holds an object with the key 'text' twice",
+        ),
         (
             "sample",
             {"template": "[MASK] " * 14, "chains": 16, "sweeps": 500, "kernel": "nonsense"},
@@ -162,8 +180,6 @@ def test_no_path_leads_out_of_the_page(client, path):
     ],
 )
 def test_what_cannot_be_answered_is_one_line(client, path, body, said):
-    import json
-
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     answer = client.post(
         f"/api/{path}", content=content, headers={"content-type": "application/json"}
@@ -171,6 +187,23 @@ def test_what_cannot_be_answered_is_one_line(client, path, body, said):
     assert answer.status_code == 422, answer.text
     assert said in answer.json()["error"]
     assert "\n" not in answer.json()["error"]
+
+
+def test_a_byte_order_mark_is_left_out(client):
+    content = json.dumps({"text": "the [MASK] ."}).encode("utf-8-sig")
+    answer = client.post(
+        "/api/words", content=content, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == client.post("/api/words", json={"text": "the [MASK] ."}).json()
+
+
+def test_an_id_of_any_length_is_not_under_way(client):
+    for length in (1, 40, 41, 5_000):
+        answer = client.delete(f"/api/jobs/{'x' * length}")
+        assert answer.status_code == 404
+        assert "is not under way" in answer.json()["error"]
+        assert len(answer.json()["error"]) < 300
 
 
 def test_what_is_too_long_for_the_page_says_so(monkeypatch, client):

@@ -10,10 +10,15 @@ import sys
 import threading
 
 import pytest
+from fastapi.testclient import TestClient
 
 import unmask
+from unmask.surfaces.serving.app import create_app
+from unmask.surfaces.serving.jobs import Jobs
 from unmask.surfaces.serving.server import (
+    Guard,
     address_of,
+    command_name,
     listening_socket,
     names_of,
     print_address,
@@ -58,6 +63,36 @@ def test_addresses_in_other_spellings(capsys, host, address, is_every, is_own):
     printed = capsys.readouterr()
     assert ("other machines" in printed.out) == is_every
     assert ("beyond this machine" in printed.err) == (not is_own)
+
+
+@pytest.mark.parametrize(
+    ("typed", "sent"),
+    [
+        ("127.2", "127.0.0.2"),
+        ("192.168.257", "192.168.1.1"),
+        ("2001:DB8:0:0::5", "[2001:db8::5]"),
+    ],
+)
+def test_an_address_has_one_spelling(served, typed, sent):
+    """A browser that opens an address writes it in its own way."""
+    as_typed = f"[{typed}]" if ":" in typed else typed
+    for names in (names_of(typed, []), names_of("127.0.0.1", [typed])):
+        client = TestClient(Guard(served[0], names))
+        for host, status in ((as_typed, 200), (sent, 200), ("192.168.1.2", 400)):
+            answer = client.get("/healthz", headers={"host": f"{host}:8000"})
+            assert answer.status_code == status, host
+
+
+def test_a_folder_called_bundled_is_not_the_bundled_model(tiny, tmp_path, monkeypatch):
+    """In what the page calls it, and in copies of questions."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bundled").mkdir()
+    assert command_name(None) == command_name(unmask.ModelSpec()) == "bundled"
+    for model in ("bundled", unmask.ModelSpec("bundled")):
+        client = TestClient(create_app(tiny, Jobs(), name=command_name(model)))
+        about = client.get("/api/about").json()
+        assert about["model"] == "bundled"
+        assert about["given"] == str(tmp_path / "bundled")
 
 
 def test_an_address_of_ipv6_keeps_its_scope(monkeypatch):

@@ -5,7 +5,6 @@ files; nothing from outside.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from inspect import getdoc, signature
 from json import loads
@@ -65,7 +64,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 """Every answer but 200, as the OpenAPI document describes it."""
 SAID_OF = {
     "There was an error parsing the body": (
-        "the body cannot be read: send JSON, with numbers of at most 4,000 digits"
+        "the body cannot be read: send JSON in UTF-8, with numbers of at most 4,000 digits"
     ),
     "Method Not Allowed": "this path takes another method: see the header Allow, or /api",
     "Not Found": "this path is not there: see /api",
@@ -80,13 +79,11 @@ EVENTS: dict[int | str, dict[str, Any]] = {
 EXAMPLES: list[dict[str, dict[str, str]]] = loads(
     (PAGE / "examples.json").read_text(encoding="utf-8")
 )
-"""Examples of each view in English, and for proteins: a text, the words to blank, and a second
-text to compare it with.
+"""Sets of examples, one in English and one for proteins. A set has an example for each view: a
+text, the words to blank, and a second text to compare it with.
 """
 BUSY = f"{MOST_JOBS} requests are under way: wait for one of them, and ask again"
-JobId = Annotated[
-    str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")
-]
+JobId = Annotated[str, PathParameter(description="the id of the event `job`")]
 
 
 def create_app(
@@ -96,27 +93,31 @@ def create_app(
     options: Mapping[str, str | bool] | None = None,
     others: Sequence[FastAPI] = (),
 ) -> FastAPI:
-    """The application; a `Guard` stands in front of it.
+    """The application of a model; a `Guard` stands in front of it.
 
-    `name` is the model's on the command line, `options` those of its loading that are not the
-    default. `others` are applications of further models, which the page shows in its place or
-    beside it; they are under /models/1 ...
+    name      of the model, as a command takes it (see `command_name`)
+    options   with which the model was loaded, where they are not the default
+    others    applications of further models, which the page shows in the place of this one or
+              beside it. They are under /models/1, /models/2 and so on.
     """
     app = FastAPI(
         title="unmask",
         version=__version__,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         responses=REFUSALS,
         dependencies=[Depends(_refuse_unsound)],
     )
     name_in_copies = _name_in_copies(name)
-    about_model = _about(model, _label(name), name_in_copies)
+    about_model = _about(model, name_in_copies)
     app.state.name = name
     app.state.about = about_model
     models = [app, *others]
-    _tell_apart(models)
-    about_model["models"] = [one.state.about["model"] for one in models]
+    labels = _told_apart([one.state.name for one in models])
+    for one, label in zip(models, labels, strict=True):
+        one.state.about.update(model=label, models=[label])  # each knows itself alone,
+    about_model["models"] = labels  # and this one knows all
     _add_refusals(app)
     _add_answers(app, jobs, Answers(model), Copies(name_in_copies, options or {}))
 
@@ -124,7 +125,7 @@ def create_app(
     async def health() -> dict[str, Any]:
         """Whether the server answers, and how many requests are under way."""
         if jobs.closing:
-            raise Cancelled
+            raise Cancelled  # which is answered with 503
         return {"status": "ok", "version": __version__, "jobs": len(jobs.under_way)}
 
     @app.get("/api/about")
@@ -141,7 +142,8 @@ def create_app(
         """
         under_way = jobs.under_way.get(job)
         if under_way is None:
-            raise HTTPException(404, f"job {job!r} is not under way: it has ended, or never began")
+            line = f"job {shown(job)} is not under way: it has ended, or never began"
+            raise HTTPException(404, line)
         under_way.stopping = True
         return {"id": job, "stopping": True}
 
@@ -150,7 +152,6 @@ def create_app(
     app.router.add_route("/api", _page("api.html"), include_in_schema=False)
     for number, other in enumerate(others, 1):
         app.mount(f"/models/{number}", other)
-    app.router.redirect_slashes = False
     return app
 
 
@@ -197,7 +198,8 @@ def _add_events(
 ) -> None:
     """The route of a question that reports its progress, whose answer is events.
 
-    check   raises for what is refused before the events begin; None: the method itself refuses
+    check   raises for what is refused with a status, before the events begin. None: the method
+            alone refuses, and its refusal is the event `error`.
     """
     taken = signature(method).parameters
 
@@ -301,16 +303,24 @@ def _add_refusals(app: FastAPI) -> None:
 
 
 async def _refuse_unsound(request: Request) -> None:
-    """Refuse a body that the framework takes, and should not: with a key twice, of which it has
-    the last value without a word; with half of a surrogate pair.
+    """Refuse three kinds of bodies that the framework takes:
 
-    In the event loop, as the framework reads it. 1 MB of texts takes 7 ms, and the worst 120 ms.
+    1. An object has a key twice. The framework has the last value, and says nothing.
+    2. A text has half of a surrogate pair.
+    3. It is JSON in UTF-16 or UTF-32.
+
+    This runs in the event loop, as the framework's own reading does. 1 MB of texts takes 7 ms, and
+    the worst 120 ms.
     """
     body = await request.body()
     if not body:
         return
     try:
-        parse_json(body.decode())
+        text = body.decode("utf-8-sig")  # without a byte order mark, as the framework reads it
+    except UnicodeDecodeError:
+        raise InputError("the request is not in UTF-8: send JSON in UTF-8") from None
+    try:
+        parse_json(text)
     except ValueError as error:
         raise InputError(f"the request holds {error}: correct it") from None
 
@@ -320,7 +330,8 @@ def _invalid(first: Any) -> str:
 
     first   error of pydantic
     """
-    path = ".".join(str(part) for part in first["loc"] if part != "body")
+    _, *parts = first["loc"]  # the first part is "body"
+    path = ".".join(map(str, parts))
     if first["type"] == "string_too_long":
         length = len(first["input"])
         most = first["ctx"]["max_length"]
@@ -328,9 +339,11 @@ def _invalid(first: Any) -> str:
             f"{path} has {length:,} characters, and the page takes {most:,}: shorten it, or"
             f" {COMMAND}"
         )
-    is_whole_request = first["type"] == "json_invalid" or not path
-    if is_whole_request:
+    is_not_json = first["type"] == "json_invalid"  # its path is the number of a character
+    if is_not_json or not path:
         return f"the request: {first['msg']}"
+    if first["type"] == "missing":  # pydantic's input is the object that should have it
+        return f"{path}: {first['msg']}"
     return f"{path} {shown(first['input'])}: {first['msg']}"
 
 
@@ -349,12 +362,23 @@ def _label(name: str) -> str:
     return Path(name).name or name
 
 
-def _tell_apart(models: Sequence[FastAPI]) -> None:
-    """Models that the page would call the same (a/bert, b/bert) are called by their whole names."""
-    labels = [one.state.about["model"] for one in models]
-    for one, label in zip(models, labels, strict=True):
-        if labels.count(label) > 1:
-            one.state.about["model"] = one.state.name
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """How the page calls the models of these names, such that no two are called the same.
+
+    Models whose labels are the same (a/bert, b/bert) have their whole names. A model that is there
+    twice has a number behind its name, too.
+    """
+    short = [_label(name) for name in names]
+    labels = []
+    for n, (name, label) in enumerate(zip(names, short, strict=True)):
+        if names.count(name) > 1:
+            number = names[: n + 1].count(name)
+            labels.append(f"{name} ({number})")
+        elif short.count(label) > 1:
+            labels.append(name)
+        else:
+            labels.append(label)
+    return labels
 
 
 def _name_in_copies(name: str) -> str | None:
@@ -368,21 +392,23 @@ def _name_in_copies(name: str) -> str | None:
 def _marks_words(model: MaskedLM) -> bool:
     """Whether the tokenizer marks where a word begins, as [WORD] needs it."""
     try:
-        WordMarks(model.words, model.words.size)
+        WordMarks(model.words, model.words.size)  # raises where no mark is known
     except InputError:
         return False
     return True
 
 
-def _about(model: MaskedLM, label: str, name_in_copies: str | None) -> dict[str, Any]:
-    """What the page has to know of the model."""
+def _about(model: MaskedLM, name_in_copies: str | None) -> dict[str, Any]:
+    """What the page has to know of the model, except how it calls it."""
     kinds = []
     for kind, sign, text in KINDS:
         kinds.append({"name": kind, "sign": sign, "text": text, "extent": EXTENTS[kind]})
-    verbs = [question for question, endpoint in ENDPOINTS.items() if endpoint.verb is not None]
+    options = {}
+    for question, endpoint in ENDPOINTS.items():
+        if endpoint.verb is not None:
+            options[question] = controls(question)
     return {
         "version": __version__,
-        "model": label,
         "given": name_in_copies,
         "vocabulary": len(model.regular_ids),
         "size": f"{len(model.regular_ids):,} tokens",
@@ -392,7 +418,7 @@ def _about(model: MaskedLM, label: str, name_in_copies: str | None) -> dict[str,
         "examples": examples_for(model.words),
         "kinds": kinds,
         "summaries": {question: _summary(question) for question in ENDPOINTS},
-        "options": {verb: controls(verb) for verb in verbs},
+        "options": options,
         "copied": list(COPIED),
         "lists": about_lists(),
         "limits": limits(),
@@ -400,17 +426,22 @@ def _about(model: MaskedLM, label: str, name_in_copies: str | None) -> dict[str,
 
 
 def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:
-    """By view: the first set whose every text the tokenizer reads without an unknown token."""
+    """An example for each view: the first set whose every text the tokenizer reads without an
+    unknown token. Empty if there is no such set.
+    """
     for examples in EXAMPLES:
         texts: list[str] = []
         for example in examples.values():
             texts += [example["text"], example["second"]]
-        with suppress(InputError):  # of a text that the tokenizer cannot read at all
-            if all(_is_known(text, words) for text in texts if text):
-                return examples
+        if all(_is_known(text, words) for text in texts if text):
+            return examples
     return {}
 
 
 def _is_known(text: str, words: TextTokenizer) -> bool:
     """Whether the tokenizer reads the text without an unknown token."""
-    return words.unknown_id not in words.tokens_of(text).ids
+    try:
+        ids = words.tokens_of(text).ids
+    except InputError:  # it cannot read the text at all
+        return False
+    return words.unknown_id not in ids

@@ -15,6 +15,7 @@ from unmask.common.border.marks import TakesMethod, mark
 from unmask.common.border.options import Option, arguments, options
 from unmask.common.methods.own_code import names_code, refuse_in_requests, without_own_code
 from unmask.runs.file_names import looks_like_a_file
+from unmask.sampling.settings import STARTS
 
 Values = Mapping[str, Any]
 OF_THE_PAGE = ("cells",)  # fields of a request that are not options of the verb
@@ -53,18 +54,21 @@ class Copies:
         """Lines that print the sentences and the numbers of the answer."""
         values = dict(values)
         if verb == "score":
-            values["rows"] = "nested"  # words and tokens, which the command prints of typed texts
-        if verb == "sample" and "start" in values:
-            values["start"] = [values["start"]]  # a bare text would name a way to start
+            # With words and tokens. The command prints them of typed texts without an option.
+            values["rows"] = "nested"
+        if _starts_from_a_text(verb, values):
+            values["start"] = [values["start"]]  # a bare text would be the name of a file
         function = getattr(unmask, verb)
         first = options(function)[0].name
-        answers_one_text = hasattr(function, "of_text") and isinstance(values.get(first), str)
-        is_hidden = answers_one_text and _taken_for_a_file(values[first])
-        if is_hidden:  # in a list it is a text; the answer is then the first of a list
-            values[first] = [values[first]]
+        text = values.get(first)
+        takes_one_or_many = hasattr(function, "of_text")
+        is_in_list = takes_one_or_many and isinstance(text, str) and _taken_for_a_file(text)
+        if is_in_list:  # by itself it would be opened as a file
+            values[first] = [text]
         placed, named = _placed_and_named(verb, arguments(function, values))
-        call = _call(verb, placed, named, last=self._model())
-        answer = f"{call}[0]" if is_hidden else call
+        answer = _call(verb, placed, named, last=self._model())
+        if is_in_list:  # a list of texts is answered by a list
+            answer = f"{answer}[0]"
         return f"import unmask\n\nresult = {answer}\n{PRINTED}"
 
     def _model(self) -> str:
@@ -81,16 +85,17 @@ class Copies:
     def _command(self, verb: str, values: Values) -> str:
         """The command line; a text that chains start from comes from standard input."""
         line = shlex.join(self.words(verb, values))
-        if verb == "sample" and "start" in values:
-            start = " ".join(values["start"].split())  # two lines would be two starts
+        if _starts_from_a_text(verb, values):
+            lines = [line.strip() for line in values["start"].splitlines()]
+            start = " ".join(line for line in lines if line)  # two lines would be two starts
             return f"printf '%s\\n' {shlex.quote(start)} | {line}"
         return line
 
     def words(self, verb: str, values: Values) -> list[str]:
         """The words of the command."""
         values = dict(values)
-        if verb == "sample" and "start" in values:
-            values["start"] = "-"
+        if _starts_from_a_text(verb, values):
+            values["start"] = "-"  # standard input: on the command line a text is a file's name
         placed, named = _placed_and_named(verb, values)
         texts: list[str] = []
         for value in placed:
@@ -121,7 +126,10 @@ def _words_of_texts(texts: list[str]) -> list[str]:
     words = []
     for text in texts:
         looks_like_an_option = text.startswith("-") and text != "-"
-        words += [f"--text={text}"] if looks_like_an_option else ["--text", text]
+        if looks_like_an_option:  # as a word of its own it would be read as one
+            words.append(f"--text={text}")
+        else:
+            words += ["--text", text]
     return words
 
 
@@ -149,18 +157,24 @@ def _refuse_code(verb: str, given: Values) -> None:
     """
     declared = {option.name: option for option in options(getattr(unmask, verb))}
     for name, value in given.items():
-        if name not in declared or mark(declared[name].annotation, TakesMethod) is None:
+        takes_method = name in declared and mark(declared[name].annotation, TakesMethod) is not None
+        if not takes_method:
             continue  # a text, which may look like a file
         methods = [value] if isinstance(value, str) else value
         for method in methods:
             if names_code(method):
-                with without_own_code():
+                with without_own_code():  # in it `refuse_in_requests` always raises
                     refuse_in_requests(name, method)
 
 
+def _starts_from_a_text(verb: str, values: Values) -> bool:
+    """Whether chains start from a text, not in one of the ways that have a name."""
+    return verb == "sample" and "start" in values and values["start"] not in STARTS
+
+
 def _taken_for_a_file(text: str) -> bool:
-    """Whether a command takes the text only with --text, and Python only in a list: it looks like
-    a file or standard input.
+    """Whether a text by itself would be read as the name of a file, or as standard input. A command
+    then has it after --text, and Python in a list.
     """
     return text == "-" or looks_like_a_file(text)
 
@@ -214,7 +228,7 @@ def _in_python(value: Any) -> str:
         return f"[{', '.join(map(_in_python, value))}]"
     if isinstance(value, dict):
         pairs = [f"{_in_python(key)}: {_in_python(part)}" for key, part in value.items()]
-        return f"{{{', '.join(pairs)}}}"
+        return "{" + ", ".join(pairs) + "}"
     if isinstance(value, str):
         return dumps(value, ensure_ascii=False)
     return str(value)

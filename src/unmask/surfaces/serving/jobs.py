@@ -49,7 +49,9 @@ Result = TypeVar("Result")
 Emit = Callable[[str, Any], None]
 """Sends an event: its name, and a value for JSON."""
 HandOver = Callable[[], None]
-"""Hands over what a job ended with; it neither waits for long nor raises."""
+"""Hands over what a job ended with. It does not raise. At the end of a stream it waits until the
+reader has left room for it.
+"""
 LOOK_AFTER = 0.25
 """Seconds between two looks: `Jobs.answer` looks whether its client is still there, and
 `Events.put`, while it waits for room, whether its job was cancelled.
@@ -74,9 +76,8 @@ class Cancelled(Exception):
 
 
 class Panic(Exception):
-    """Work raised what is no `Exception`, such as a panic of a Rust library: its cause.
-
-    asyncio and starlette handle an `Exception` only.
+    """Stands for an error that is not an `Exception`, such as a panic of a Rust library; that error
+    is its `__cause__`. asyncio and starlette handle an `Exception` only.
     """
 
 
@@ -113,9 +114,10 @@ class FairLock:
     """A lock that threads get in the order in which they asked for it, so that none can take it
     again past a waiting one.
 
-    `threading.Lock` promises no order. `anyio.CapacityLimiter(1)`, which does, is taken in the
-    thread of the event loop. A turn then costs 9 times what it costs here in an idle process, and
-    90 ms where three other threads compute in Python (`python bench/serve_queue.py`).
+    `threading.Lock` promises no order. `anyio.CapacityLimiter(1)` does, but threads take it
+    through the thread of the event loop. In an idle process a turn of it costs 9 times what it
+    costs here. Where three other threads compute in Python, it costs 90 ms
+    (`python bench/serve_queue.py`).
     """
 
     def __init__(self) -> None:
@@ -197,7 +199,8 @@ class Jobs:
         has left or the server ends.
         """
         outcome: Future[Result] = Future()
-        # From now on `cancel` below does not change it, and the thread can always set it.
+        # `waiting.cancel()` below does not cancel an outcome that is running: the thread, which
+        # may still work then, can always set it.
         outcome.set_running_or_notify_cancel()
         job = self._start(lambda job: _outcome_of(ask, outcome))
         waiting = asyncio.wrap_future(outcome)
@@ -208,8 +211,11 @@ class Jobs:
                 await asyncio.wait({waiting}, timeout=LOOK_AFTER)
             return waiting.result()
         finally:
-            job.cancelled = True  # nobody waits for it; one that has ended does not ask
-            waiting.cancel()  # asyncio would log the error of a thread that nobody waits for
+            # Nobody waits any more. A job that still works ends at its next batch. Without
+            # `cancel`, asyncio would log the error of a job whose client has left. For an outcome
+            # that was returned or raised above, both lines do nothing.
+            job.cancelled = True
+            waiting.cancel()
 
     def stream(self, ask: Callable[[Emit], None]) -> StreamingResponse:
         """Events that `ask` emits, each with a name and a JSON value; at the end `error`, if
@@ -224,13 +230,15 @@ class Jobs:
             def emit(name: str, value: Any) -> None:
                 events.put(job, _event(name, value))
 
-            with suppress(Cancelled):  # nobody reads the events
+            with suppress(Cancelled):  # nobody reads the events: there is nothing to say
                 emit("job", {"id": job.id})
                 _ask_or_say_why(ask, emit)
             return partial(events.end, job)
 
         job = self._start(emit_all)
-        return EventResponse(events.lines(job), job)
+        # `close` does not cancel a job that has ended; its reader may be AHEAD events behind.
+        on_the_wire = events.on_the_wire(job, is_ending=lambda: self.closing)
+        return EventResponse(on_the_wire, job)
 
     def _start(self, task: Callable[[Job], HandOver]) -> Job:
         """Begin a job in a thread of its own. The event loop alone calls this, so no other job
@@ -252,8 +260,11 @@ class Jobs:
         return job
 
     def _run(self, job: Job, task: Callable[[Job], HandOver]) -> None:
-        """Do a job in this thread. It is under way no more when its end is handed over: the next
-        step of the same request has its place.
+        """Do a job in this thread, then hand over how it ended.
+
+        Before that, the job gives up its place among MOST_JOBS. A request may be two jobs: the
+        check of its settings, then the work. The second one begins as soon as the first is handed
+        over, and needs its place.
         """
         CURRENT.set(job)
         try:
@@ -265,7 +276,8 @@ class Jobs:
 
 
 class Events:
-    """Events on their way from a job's thread to the event loop, at most AHEAD of them.
+    """Events on their way from a job's thread to the event loop, at most AHEAD of them. Each is a
+    text as `_event` writes it.
 
     The job's thread hands an event over in 4 µs, and waits only if there is no room. A stream of
     anyio takes each event in the loop's thread while the job's thread waits: 55 µs in an idle
@@ -274,11 +286,11 @@ class Events:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._lines: asyncio.Queue[str | None] = asyncio.Queue()  # None: that was the last one
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()  # None: there are no more
         self._room = threading.Semaphore(AHEAD)
 
-    def put(self, job: Job, line: str | None) -> None:
-        """Called in the job's thread: wait for room, and hand a line over; None is the end.
+    def put(self, job: Job, event: str | None) -> None:
+        """Called in the job's thread: wait for room, and hand an event over; None is the end.
         Raises `Cancelled` if nobody reads any more.
         """
         has_room = False
@@ -287,27 +299,33 @@ class Events:
                 raise Cancelled
             has_room = self._room.acquire(timeout=LOOK_AFTER)
         with suppress(RuntimeError):  # the loop is closed: the server has ended
-            self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
 
     def end(self, job: Job) -> None:
-        """Called in the job's thread: there are no more lines."""
+        """Called in the job's thread: there are no more events."""
         with suppress(Cancelled):  # nobody waits for the end
             self.put(job, None)
 
-    async def lines(self, job: Job) -> AsyncIterator[str]:
-        """Read in the event loop; the last line is an error if the job was cancelled."""
-        while not job.cancelled:
+    async def on_the_wire(self, job: Job, is_ending: Callable[[], bool]) -> AsyncIterator[str]:
+        """The events as the response sends them, and comments where the job is silent. The last
+        event is an error if the job is cancelled, or if the server ends before all are sent.
+
+        is_ending   returns whether the server ends
+        """
+        while not (job.cancelled or is_ending()):
             try:
                 async with asyncio.timeout(SILENCE):
-                    line = await self._lines.get()
+                    event = await self._queue.get()
             except TimeoutError:
                 yield STILL_WORKING
                 continue  # to the head of the loop: the job may have been cancelled meanwhile
             self._room.release()
-            if line is None:
+            if event is None:
                 return
-            yield line
-        yield _event("error", {"error": ENDING})
+            yield event
+        was_all = not self._queue.empty() and self._queue.get_nowait() is None
+        if not was_all:
+            yield _event("error", {"error": ENDING})
 
 
 class EventResponse(StreamingResponse):
@@ -315,8 +333,8 @@ class EventResponse(StreamingResponse):
     before the first line.
     """
 
-    def __init__(self, lines: AsyncIterator[str], job: Job) -> None:
-        super().__init__(lines, media_type="text/event-stream")
+    def __init__(self, on_the_wire: AsyncIterator[str], job: Job) -> None:
+        super().__init__(on_the_wire, media_type="text/event-stream")
         self.job = job
 
     async def __call__(self, *connection: Any) -> None:

@@ -34,8 +34,8 @@ class Reports:
     """The reports of one job.
 
     The time left is estimated from the speed so far. A job may do several works, one after the
-    other. A report is taken to begin another one, and the clock starts again, if its total or the
-    name of its things is another than before, or if fewer of them are done.
+    other; the clock starts again for each. A report begins another work if its total or the name
+    of its things has changed, or if fewer things are done than at the last report.
 
     clock   returns seconds
     """
@@ -48,7 +48,7 @@ class Reports:
         self._latest = 0  # things that were done at the last report
 
     def report(self, done: int, total: int, what: str = "") -> Report:
-        """The report of a call of `Progress`."""
+        """The report of a call of a `unmask.runs.progress.Progress` with these values."""
         self._follow(done, total, what)
         if total == 0:
             said = f"{what} …".lstrip()

@@ -1,8 +1,8 @@
 """Requests of the JSON interface: options of the verbs as their signatures declare them.
 
-ENDPOINTS says which options a question takes, and their types where the page has a limit: it is
-within the verb's own bounds, which the verb checks, too. Defaults, choices, conditions and help are
-the verb's. `controls` are such facts for the page, which has none of its own.
+ENDPOINTS says which options a question takes. An option has a type of its own here only where the
+page takes less than the verb, which checks its own bounds as well. Defaults, choices, conditions
+and help are the verb's. The page has no such facts of its own: it gets them from `controls`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ from unmask.surfaces.serving.limits import (
 Text = Annotated[str, Len(1, LONGEST_TEXT)]
 ReadAs = Literal["lines", "csv", "tsv", "jsonl", "fasta"]
 Content = Annotated[str, Len(1, MOST_BATCH_BYTES)]
+"""At most so many characters, for the document. The server counts the bytes of the whole request,
+which has more bytes than its text has characters.
+"""
 Name = Annotated[str, Len(1, 40)]
 Scores = Annotated[list[Name], Len(1, MOST_SCORES)]
 Position = Annotated[int, Interval(ge=1, le=HIGHEST_POSITION)]
@@ -45,7 +48,8 @@ Candidates = Annotated[int, Interval(ge=1, le=10**7)] | Literal["all"]
 BlankNumber = Annotated[str, Field(pattern="^[1-9][0-9]{0,3}$")]  # a key of JSON is a text
 GivenWords = dict[BlankNumber, Text]
 Completions = Annotated[int, Interval(ge=1, le=MOST_COMPLETIONS)]
-Seed = Annotated[int, Interval(ge=0, le=2**53)]  # JavaScript knows no larger integers
+Seed = Annotated[int, Interval(ge=0, le=2**53 - 1)]
+"""JavaScript reads two integers as one from here on: 2**53 and 2**53 + 1."""
 REQUEST = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 """A request has only fields that are declared; every value has the declared type, and every
 number is finite.
@@ -253,13 +257,14 @@ def request(name: str) -> type[BaseModel]:
     members: dict[str, Any] = {}
     for key, option in endpoint.options.items():
         annotation = endpoint.types[key] or option.annotation
-        description = option.help + written_by(in_python, option.condition)
+        condition = written_by(in_python, option.condition)  # "" if it goes beside everything
+        description = option.help + condition
         is_needed = option.required or key in endpoint.needed
         if is_needed:
             members[key] = (annotation, Field(description=description))
             continue
-        # The default is for the schema alone: `given` leaves out what a request does not have, and
-        # the verb then has its own.
+        # The default is for the schema alone: the function `given` leaves out what a request does
+        # not have, and the verb then has its own.
         usual = Field(_default_in_json(option), description=description)
         members[key] = (annotation | None, usual)
     config = ConfigDict(**REQUEST, json_schema_extra={"examples": [dict(endpoint.example)]})
@@ -290,16 +295,17 @@ def _control(option: Option, narrowed: Any, offered: tuple[int, ...]) -> dict[st
 
     default    null where the verb chooses; `usual` says in words what it then chooses
     choices    [value, label, meaning] of each value, where they can be listed
-    closed     whether these are all; not where they are suggestions, or no list can be given
+    closed     whether `choices` are all values; False if they are suggestions, or if there are none
     numbers    whether a value may be a number
     range      the bounds of a number, as an <input> has them, and in words
-    parameter  the option whose methods have it; `readers` are the names of these methods, none
-               for an option that does not depend on a method
+    parameter  of an option of methods: the option that names the method; of any other: its name
+    readers    the names of the methods that have the option; empty of any other
     """
     usual = DEFAULT_IN_HELP.search(option.help)
-    limits = [] if narrowed is None else marks(narrowed)
-    bounds = [one for one in [*limits, *marks(option.annotation)] if isinstance(one, Interval)]
-    types = kinds(option.annotation if narrowed is None else narrowed)
+    annotation = option.annotation if narrowed is None else narrowed
+    types = kinds(annotation)
+    both = [*marks(annotation), *marks(option.annotation)]  # those of the verb hold as well
+    bounds = [one for one in both if isinstance(one, Interval)]
     choices = _methods(option)
     for kind in types:
         if get_origin(kind) is Literal:
@@ -362,6 +368,7 @@ def _range(bounds: list[Interval], is_whole: bool) -> dict[str, Any] | None:
     least = max(lower)
     most = min(upper)
     # An <input> knows closed ends alone: what lies at an open one is refused by the server.
+    # Where a closed bound and an open one are the same number, the open one holds.
     start = f"above {least:,}" if least in above else f"{least:,}"
     end = f"below {most:,}" if most in below else f"{most:,}"
     step = 1 if is_whole else "any"

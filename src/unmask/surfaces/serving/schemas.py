@@ -87,10 +87,11 @@ def answer_schema(name: str) -> Schema:
     members = {key: _of_attribute(result, attribute) for key, attribute in keys(result).items()}
     required = [key for key in members if key not in result.OPTIONAL]
     drawn = _of_record(DRAWINGS[name]) if name in DRAWINGS else NOTHING
-    description = getdoc(result) or ""
+    first_paragraph, _, _ = (getdoc(result) or "").partition("\n\n")
+    in_one_line = " ".join(first_paragraph.split())
     return {
         "type": "object",
-        "description": " ".join(description.split("\n\n")[0].split()),
+        "description": in_one_line,
         "properties": {**members, "view": VIEW, "drawn": drawn},
         "required": [*required, "view", "drawn"],
     }
@@ -114,19 +115,24 @@ def _of_record(record: type) -> Schema:
         whole = {key: inlined(one) for key, one in part.items()}
         if "prefixItems" in whole:  # of a tuple; many readers of OpenAPI do not know it
             members = whole.pop("prefixItems")
-            each = [member for n, member in enumerate(members) if member not in members[:n]]
-            whole["items"] = each[0] if len(each) == 1 else {"anyOf": each}
+            different: list[Any] = []
+            for member in members:
+                if member not in different:
+                    different.append(member)
+            whole["items"] = different[0] if len(different) == 1 else {"anyOf": different}
         return whole
 
-    inline: Schema = inlined(schema)
-    return inline
+    whole_schema: Schema = inlined(schema)
+    return whole_schema
 
 
 def _result_of(verb: Any) -> type[Result]:
-    """The class of a verb's result; of a verb that answers one by one, that of each answer."""
+    """The class of a verb's result. A verb that answers text by text returns an Iterator of a
+    class: then that class, since the server asks for one text.
+    """
     returned = get_type_hints(unwrap(verb))["return"]
-    answers = get_args(returned)
-    result: type[Result] = answers[0] if answers else returned
+    iterated = get_args(returned)
+    result: type[Result] = iterated[0] if iterated else returned
     return result
 
 
@@ -135,15 +141,16 @@ def _of_attribute(result: type[Result], attribute: str) -> Schema:
     for type checkers alone.
     """
     declared = getattr(result, attribute, None)
-    owner: Any = result
-    name = attribute
     is_field = attribute in {one.name for one in fields(result)}  # type: ignore[arg-type]
     if isinstance(declared, property) and not is_field:
-        owner = declared.fget
+        owner: Any = declared.fget
         name = "return"
+    else:  # a field; a method is not among the annotations of its class
+        owner = result
+        name = attribute
     try:
         annotations = get_type_hints(owner)
-    except NameError:  # one of the annotations is not imported: all are tried alone
+    except NameError:  # one of the annotations is not imported: each is tried by itself
         annotations = _hints_that_resolve(owner)
     return _of_type(annotations[name]) if name in annotations else ANYTHING
 
@@ -155,14 +162,18 @@ def _hints_that_resolve(owner: Any) -> dict[str, Any]:
     for one in classes:
         names = vars(modules[one.__module__])
         for name, annotation in getattr(one, "__annotations__", {}).items():
-            with suppress(NameError, TypeError):  # a ClassVar stands in classes alone
-                holder = SimpleNamespace(__annotations__={name: annotation})
+            # `get_type_hints` resolves all annotations of an object or none: each gets an object.
+            holder = SimpleNamespace(__annotations__={name: annotation})
+            # NameError: the class is not imported. TypeError: a ClassVar, which only a class has.
+            with suppress(NameError, TypeError):
                 resolved |= get_type_hints(holder, globalns=names)
     return resolved
 
 
 def _of_type(annotation: Any) -> Schema:
-    """The schema of an annotation; ANYTHING if it, or a member of a union, is not a simple one."""
+    """The schema of an annotation; ANYTHING if it, or a member of a union, is neither a simple one
+    nor a list or tuple.
+    """
     members = kinds(annotation)
     schemas = [_of_simple_type(member) for member in members]
     if len(schemas) == 1:

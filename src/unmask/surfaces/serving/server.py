@@ -1,5 +1,5 @@
-"""The server of `unmask.serve`: who may ask, within which limits, how it ends; and at which address
-it listens and is opened.
+"""The server of `unmask.serve`: who may ask, within which limits, and how the server ends; at which
+address it listens, and at which address a browser opens it.
 
 `Guard` refuses a request for one of three reasons:
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from html import escape
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -46,7 +45,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from unmask.common.errors import InputError, argument_name
 from unmask.models.load import Model, ModelSpec, as_model, model_name
 from unmask.models.own_loader import names_loader
-from unmask.surfaces.serving.app import create_app
+from unmask.surfaces.serving.app import BUNDLED, create_app
 from unmask.surfaces.serving.jobs import Jobs
 from unmask.surfaces.serving.limits import MOST_BATCH_BYTES, MOST_BYTES
 
@@ -54,14 +53,17 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 """Names of this machine as the header Host has them."""
-BY_VERSION = {4: "127.0.0.1", 6: "::1"}
+LOOPBACK_BY_VERSION = {4: "127.0.0.1", 6: "::1"}
 """The loopback address of each version of IP."""
 MOST_CONNECTIONS = 256
 """Open at once; more are answered with 503, in a line of uvicorn."""
 MOST_HEADER_BYTES = 32 * 1024
-TAKE_MORE = ("/api/batch", "/api/batch/events", "/api/words", "/api/differences")
-"""What takes MOST_BATCH_BYTES: lists and files of texts; `words` reads what is pasted, and says how
-much is too much; `differences` gets numbers, such as those of all mutants.
+PATHS_OF_LARGE_BODIES = ("/api/batch", "/api/batch/events", "/api/words", "/api/differences")
+"""Endings of the paths whose requests may have MOST_BATCH_BYTES.
+
+batch         gets lists and files of texts
+words         gets what is pasted, and says itself how much is too much
+differences   gets numbers, such as those of all mutants
 """
 HEADERS = {
     "content-security-policy": (
@@ -101,7 +103,7 @@ class Guard:
     """
 
     def __init__(self, app: Any, hosts: Sequence[str] = ()) -> None:
-        self.hosts: list[str] = [name.lower() for name in (*LOOPBACK_NAMES, *hosts)]
+        self.hosts: list[str] = [in_one_spelling(name) for name in (*LOOPBACK_NAMES, *hosts)]
         self.app: GZipMiddleware = GZipMiddleware(app, minimum_size=1_000, compresslevel=6)
 
     async def __call__(self, scope: Message, receive: Receive, send: Any) -> None:
@@ -133,7 +135,7 @@ class Guard:
         if named is None or len(named[1]) > LONGEST_NAME:
             shown = repr(host[:80])
             return f"the header Host is {shown}, which is not a name: open the page's own address"
-        name = named[1].lower()
+        name = in_one_spelling(named[1])
         if self.answers_to(name):
             return None
         without_brackets = name.strip("[]")
@@ -143,9 +145,10 @@ class Guard:
         )
 
     def answers_to(self, name: str) -> bool:
-        """Whether a name of the header Host, in small letters, is one of this server."""
+        """Whether a name of the header Host, in one spelling, is one of this server."""
         for allowed in self.hosts:
-            if allowed in ("*", name):
+            is_any = allowed == "*"
+            if is_any or allowed == name:
                 return True
             if allowed.startswith("*.") and name.endswith(allowed[1:]):
                 return True
@@ -166,7 +169,7 @@ def from_another_site(headers: Headers, method: str) -> bool:
 
 def most_bytes_of(path: str) -> int:
     """The largest body of a request at this path, which may be below /models/1."""
-    return MOST_BATCH_BYTES if path.endswith(TAKE_MORE) else MOST_BYTES
+    return MOST_BATCH_BYTES if path.endswith(PATHS_OF_LARGE_BODIES) else MOST_BYTES
 
 
 def bounded(receive: Receive, most: int) -> Receive:
@@ -211,12 +214,14 @@ def run_page(
     jobs = Jobs()
     try:
         names = names_of(host, hosts)
+        # The models beside the first one are loaded with its options.
         loading = model if isinstance(model, ModelSpec) else ModelSpec()
         options = _given_options(loading)
         others = []
         for name in beside:
             model_beside = replace(loading, name=name).load()
-            others.append(create_app(model_beside, jobs, name=str(name), options=options))
+            own_name = command_name(name)
+            others.append(create_app(model_beside, jobs, name=own_name, options=options))
         app = create_app(
             as_model(model), jobs, name=command_name(model), options=options, others=others
         )
@@ -228,12 +233,15 @@ def run_page(
 
 
 def command_name(model: Model) -> str:
-    """The model's name as a command takes it: of own code as it was given, to which `model_name`
-    adds a hash of the file.
+    """The model's name as a command takes it. `model_name` differs in two ways: to the name of own
+    code it adds a hash of the file, and it calls the bundled model as a folder may be called.
     """
     name = model.name if isinstance(model, ModelSpec) else model
     if isinstance(name, str) and names_loader(name):
         return name
+    is_folder_called_bundled = name is not None and model_name(model) == BUNDLED
+    if is_folder_called_bundled:
+        return f"./{BUNDLED}"
     return model_name(model)
 
 
@@ -264,11 +272,24 @@ def in_digits(host: str) -> IPv4Address | IPv6Address | None:
     """The address that a host states in digits, in every way in which the system reads it: 0 is
     0.0.0.0, and 127.1 is 127.0.0.1. None of a name.
     """
-    with suppress(ValueError):
+    try:
         return ip_address(host)
-    with suppress(OSError):
+    except ValueError:  # a name, or a spelling that `inet_aton` alone reads, such as 127.1
+        pass
+    try:
         return IPv4Address(inet_aton(host))
-    return None
+    except OSError:
+        return None
+
+
+def in_one_spelling(name: str) -> str:
+    """A name as the header Host has it, in small letters; an address as a browser writes it, which
+    may have been typed otherwise: 127.0.0.2 of 127.2, [2001:db8::5] of [2001:DB8:0:0::5].
+    """
+    address = in_digits(name.strip("[]"))
+    if address is None:
+        return name.lower()
+    return f"[{address}]" if address.version == 6 else str(address)
 
 
 def is_every_address(host: str) -> bool:
@@ -291,12 +312,12 @@ def outward_address(host: str) -> str | None:
     """The address by which its network knows this machine, of the same family as `host`; None
     without a network.
 
-    A UDP socket is connected for the system to choose its own address; nothing is sent.
+    A UDP socket is connected, for which the system chooses its own address.
     """
     family = AF_INET6 if ":" in host else AF_INET
     try:
         with socket(family, SOCK_DGRAM) as probe:
-            probe.connect((ELSEWHERE[family], 9))
+            probe.connect((ELSEWHERE[family], 9))  # any port: nothing is sent
             own: str = probe.getsockname()[0]
     except OSError:  # there is no network
         return None
@@ -324,9 +345,9 @@ def page_server(app: Any, jobs: Jobs) -> uvicorn.Server:
     """A server of uvicorn within limits; an interrupt cancels all jobs, then ends it."""
 
     class PageServer(uvicorn.Server):
-        def handle_exit(self, *signal: Any) -> None:
+        def handle_exit(self, *signal_and_frame: Any) -> None:
             jobs.close()
-            super().handle_exit(*signal)
+            super().handle_exit(*signal_and_frame)
 
     config = uvicorn.Config(
         app,
@@ -379,7 +400,7 @@ def listening_socket(host: str, port: int) -> socket:
         ) from None
     family, _type, _protocol, _name, address = addresses[0]
     try:
-        return create_server(address, family=family)  # of IPv6 with its scope, such as %eth0
+        return create_server(address, family=family)  # that of IPv6 has its scope, such as %eth0
     except OSError as error:
         why = error.strerror or error
         raise InputError(
@@ -396,7 +417,7 @@ def address_of(host: str, port: int) -> str:
     opened = host
     address = in_digits(host)
     if address is not None and address.is_unspecified:
-        opened = BY_VERSION[address.version]
+        opened = LOOPBACK_BY_VERSION[address.version]
     if ":" in opened:  # IPv6; a scope is written %25eth0 (RFC 6874)
         opened = f"[{opened.replace('%', '%25')}]"
     return f"http://{opened}:{port}/"
@@ -427,7 +448,12 @@ def for_other_machines(port: int, host: str, hosts: Sequence[str]) -> str:
     if "*" in hosts:
         ways.append("under any name")
         return f"other machines: {', '.join(ways)}"
-    ways += [f"under the name {name}" for name in hosts]
+    for name in hosts:
+        ending = name.removeprefix("*")
+        if ending == name:
+            ways.append(f"under the name {name}")
+        else:
+            ways.append(f"under any name that ends in {ending}")
     if not ways:
         return "other machines: no name is allowed yet; start it with --allow-host NAME"
     return f"other machines: {', '.join(ways)}; any other name needs --allow-host NAME"
