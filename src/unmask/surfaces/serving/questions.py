@@ -207,7 +207,7 @@ class Answers:
             if partial is not None:
                 partial(answered(filling))
 
-        # A filling may have been kept with other pins, or with none: its joint is the same, and other
+        # The filling may have been kept with other pins, or none: its joint is the same, and other
         # pins in it take no pass of the model.
         kept = self._kept.get(question.options)
         if kept is not None:
