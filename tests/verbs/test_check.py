@@ -5,18 +5,20 @@ model and on wrong ones.
 import json
 import shutil
 import warnings
+from copy import copy
 from dataclasses import replace
 from math import inf, log
 
 import pytest
 import torch
+from tokenizers.pre_tokenizers import Metaspace
 
 import unmask
 from support.command_runner import invoke
-from support.small_models import shuffle_vocabulary
+from support.small_models import save_bert, shuffle_vocabulary
 from unmask.common.errors import InputError
 from unmask.models.checkpoint_files import english_model_path
-from unmask.models.masked_accuracy import measure
+from unmask.models.masked_accuracy import masked_entropy, measure
 from unmask.verbs.check import concerns
 
 TEXTS = [
@@ -191,6 +193,25 @@ def test_worse_than_uniform_is_told_although_the_accuracy_is_right(copied):
     assert checked.on_texts.nats > checked.on_texts.uniform == pytest.approx(log(8187))
     (told,) = [concern for concern in checked.concerns if "worse than a uniform" in concern]
     assert f"{checked.on_texts.nats:.1f} nats, uniform 9.0" in told
+
+
+def test_excluded_tokens_do_not_hide_a_uniform_distribution(english):
+    """A model may give tokens that cannot be a logit of -inf."""
+    model = copy(english)
+
+    def logits_at(ids, places):
+        logits = torch.zeros(*places.shape, model.vocab_size)
+        logits[..., model.mask_id] = -inf
+        return logits
+
+    model.logits_at = logits_at
+    assert masked_entropy(model) == pytest.approx(log(model.vocab_size - 1))
+    assert any("nearly uniform" in concern for concern in concerns(model, None))
+
+
+def test_a_token_of_spaces_is_seen_among_the_examples(tmp_path):
+    folder = save_bert(tmp_path, ["▁the", "▁"], Metaspace(), positions=16, seed=3, spread=0.5)
+    assert unmask.check(folder).examples == ("the", "' '")
 
 
 def test_one_position_has_no_standard_error(english):

@@ -72,6 +72,8 @@ def test_what_a_person_sees(texts):
     ]
     single = Profile((0.5,), "", 1, {"mass_of_candidates": 0.25})
     assert single.summary().startswith("dependence of two blanks by distance, 1 text; ")
+    many = Profile((0.5,), "", 2_000, {"candidates": 4096, "mass_of_candidates": 0.25})
+    assert ", 2,000 texts, 4,096 tokens tried at a site, which hold 25% of" in many.summary()
     assert single.tables()[0].notes == ["1 distance in all"]
     long = Profile(tuple(1 / d for d in range(1, 70)), "", 9)
     assert [row[0] for row in long.tables()[0].rows] == [*range(1, 9), 16, 32, 64]

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from math import ceil, log
+from math import ceil, inf, log
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -256,4 +256,5 @@ def masked_entropy(model: MaskedLM) -> float:
     ids = torch.tensor([[*before, *[model.mask_id] * ENTROPY_BLANKS, *beside]])
     place = torch.tensor([[len(before) + ENTROPY_BLANK]])
     log_q = _log_q(model, ids, place)[0]
+    log_q = log_q[log_q > -inf]  # an excluded token adds 0, not 0 times infinity
     return -float((log_q.exp() * log_q).sum())

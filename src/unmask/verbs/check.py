@@ -35,7 +35,7 @@ MUCH_SPECIAL = 0.1  # mean probability of special tokens that looks wrong
 MUCH_UNKNOWN = 0.02  # share of unknown tokens that looks wrong
 NEARLY_UNIFORM = 0.98  # of the entropy of a uniform distribution
 STANDARD_ERRORS = 2
-"""By so many the accuracy must lie above the share of the most frequent token."""
+"""The accuracy must lie above the share of the most frequent token by this many of them."""
 GOOD_ACCURACY = 0.5
 """A model with a higher accuracy does not look wrong, even if one token has a higher share."""
 EXAMPLES = 8  # regular tokens that are named
@@ -188,19 +188,19 @@ def check(
     with _caught_warnings() as caught:
         if isinstance(model, MaskedLM):
             lm = model
-        else:  # read again: a model that was loaded before has given its warnings then
+        else:  # read again, even if it was read before: its warnings came then, and not now
             lm = reload(model)
     figures = None
     if texts is not None:
         figures = measure(lm, texts, progress)
     doubts = [*concerns(lm, figures)]
     harmless: tuple[type[Warning], ...] = (LeftOut,)
-    texts_look_right = figures is not None and not doubts
-    if texts_look_right:  # then the tokenizer that was found above the folder is the model's
+    looks_right_on_texts = figures is not None and not doubts
+    if looks_right_on_texts:  # then the tokenizer, found above the model's folder, is the model's
         harmless = (LeftOut, TokenizerAbove)
     notes = [str(warning) for warning in caught if isinstance(warning, harmless)]
     warned_of = [str(warning) for warning in caught if not isinstance(warning, harmless)]
-    return _checked(
+    return _check_of(
         lm,
         notes=_each_once(notes),
         on_texts=figures,
@@ -225,7 +225,7 @@ def _caught_warnings() -> Iterator[list[UnmaskWarning]]:
             else:
                 show_as_always(message, *where, **more)
 
-        warnings.showwarning = show
+        warnings.showwarning = show  # `catch_warnings` puts back the one before
         yield caught
 
 
@@ -234,7 +234,7 @@ def _each_once(sentences: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(sentences))
 
 
-def _checked(
+def _check_of(
     model: MaskedLM,
     notes: tuple[str, ...],
     on_texts: OnTexts | None,
@@ -255,7 +255,7 @@ def _checked(
         cased=words.cased,
         n_tokens=words.size,
         n_regular=len(model.regular_ids),
-        examples=tuple(words.token(i).strip() for i in examples),
+        examples=tuple(_in_words(words.token(i)) for i in examples),
         special=words.special_tokens,
         mask=words.mask_token,
         mask_id=model.mask_id,
@@ -269,8 +269,15 @@ def _checked(
     )
 
 
+def _in_words(token: str) -> str:
+    """A token without spaces around it; in quotes if it has nothing else."""
+    return token.strip() or repr(token)
+
+
 def _evenly_spaced(ids: Sequence[int], most: int) -> Sequence[int]:
-    """Up to `most` of the ids, from all over the vocabulary."""
+    """Up to `most` of the ids, at equal distances. Of a large vocabulary they come from all over;
+    of a small one, the last ids may be left out.
+    """
     step = max(1, len(ids) // most)
     first = step // 2
     spaced = ids[first::step]

@@ -38,10 +38,11 @@ else:  # at run time `common.border` reads here how the argument is written
         Written(metavar="FOLDER...", repeat=True),
     ]
 
-MUCH_STUTTER = 0.05  # share of equal neighbours, beyond twice that of the starts
-MANY_AT_START = 0.05  # share of samples that were taken before their chain had left its start
-MANY_ACCEPTED = 0.5  # share of steps
-FEW_CHANGE = 0.5  # share of what accepted steps redrew
+# Shares beyond which the verdict has a sentence:
+MUCH_STUTTER = 0.05  # of neighbours that are equal, above twice the share in the starts
+MANY_AT_START = 0.05  # of samples that were taken before their chain had left its start
+MANY_ACCEPTED = 0.5  # of steps that were accepted;
+FEW_CHANGE = 0.5  # then fewer of the tokens that accepted steps redrew than this have changed
 FUNCTIONALS = {
     "energy": "energy",
     "unchanged": "number of unchanged tokens",
@@ -58,9 +59,9 @@ class Diagnosis(ChainStatistics, Result):
     Its numbers are those of its base class.
 
     law     which distribution the chains leave invariant, in a sentence
-    judge   how likely a causal language model finds the texts: its `name`, and its nats per token
-            for the last texts (`samples`) and for their `starts`, None where it can score none;
-            lower is better. None if no judge was given
+    judge   how likely a causal language model finds the texts, None if no judge was given: its
+            `name`, and its nats per token, lower is better, for the last texts (`samples`) and for
+            their `starts`. Each of the two is None where it can score none of the texts
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
     >>> run.diagnosis.verdict()[0].startswith("The chain leaves exp(-E / T) invariant")
@@ -130,7 +131,7 @@ class Diagnosis(ChainStatistics, Result):
 class Diagnoses(Result):
     """The result of `unmask.diagnose`: the diagnosis of each run, side by side.
 
-    names     of the runs: their folders as they were given, or "run 2" for a run that has none
+    names     of the runs: their folders, or "run 2" for a run that has none
     runs      the diagnosis of each
     folders   where the runs are kept, None for those in memory
 
@@ -257,18 +258,17 @@ def diagnose(run: Runs, judge: Judge = None) -> Diagnoses:
         if len(given_runs) > 1:
             prefix = f"run {place} of {len(given_runs)}: "
         sampled.append(_loaded(given, prefix))
-    # All runs are judged before the first diagnosis is written: the judge may refuse a text.
+    # The judge may refuse a text, and a diagnosis may need a library that is missing: nothing is
+    # written before all of them are there.
     judged: Sequence[dict[str, Any] | None]
     if judge is None:
         judged = [None for _ in sampled]
     else:
         causal_judge = CausalJudge(judge)
         judged = [judge_run(causal_judge, one) for one in sampled]
+    diagnoses = [diagnosis_of(one, scores) for one, scores in zip(sampled, judged, strict=True)]
     names = []
-    diagnoses = []
-    for place, (one, scores) in enumerate(zip(sampled, judged, strict=True), 1):
-        diagnosis = diagnosis_of(one, scores)
-        diagnoses.append(diagnosis)
+    for place, (one, diagnosis) in enumerate(zip(sampled, diagnoses, strict=True), 1):
         if one.folder is None:
             names.append(f"run {place}")
         else:
@@ -286,9 +286,11 @@ def diagnosis_of(run: ChainSamples, judge: dict[str, Any] | None = None) -> Diag
     from unmask.sampling.chains.statistics import statistics_of
 
     kernel = run.settings.kernel
-    template = kernel.verdict  # it may name {energy} and the options of its kernel
-    law = template.format(**{**vars(kernel), "energy": run.settings.energy.name})
+    names = dict(vars(kernel))
+    names["energy"] = run.settings.energy.name
+    law = kernel.verdict.format_map(names)  # it may name {energy} and the options of its kernel
     statistics = statistics_of(run)
+    # The same fields, as a result that can be shown; their values are not copied.
     values = {field.name: getattr(statistics, field.name) for field in fields(statistics)}
     return Diagnosis(**values, law=law, judge=judge)
 
@@ -321,6 +323,7 @@ def _loaded(run: Any, prefix: str) -> ChainSamples:
     try:
         return load_run(run)
     except InputError as error:
+        # `marked`: each surface is still to write the names of arguments in its own way.
         raise InputError(f"{prefix}{error.marked}") from None
 
 
@@ -409,16 +412,23 @@ def _mixing_by_r_hat(diagnosis: Diagnosis, measured: Sequence[Functional]) -> li
 def _lengths_without_r_hat(unmeasured: Sequence[Functional]) -> str:
     """A sentence about the lengths of which there is a single chain."""
     lengths = sorted({functional.length for functional in unmeasured})
-    listed = " and ".join(str(length) for length in lengths)
+    *all_but_last, last = [str(length) for length in lengths]
+    listed = last
+    if all_but_last:
+        listed = f"{', '.join(all_but_last)} and {last}"
+    tokens = "token" if lengths == [1] else "tokens"
     return (
-        f"Texts of {listed} tokens have no R-hat, which compares two or more chains of the same"
+        f"Texts of {listed} {tokens} have no R-hat, which compares two or more chains of the same"
         " length: run more chains."
     )
 
 
-def _few_independent_draws(diagnosis: Diagnosis, varying: Sequence[Functional]) -> list[str]:
-    """A sentence if the smallest ESS is too small for a stable mean."""
-    sized = [f for f in varying if not isnan(f.ess_bulk)]
+def _few_independent_draws(diagnosis: Diagnosis, measured: Sequence[Functional]) -> list[str]:
+    """A sentence if the smallest ESS is too small for a stable mean.
+
+    measured   the functionals that have an R-hat
+    """
+    sized = [f for f in measured if not isnan(f.ess_bulk)]
     if not sized:
         return []
     smallest = min(sized, key=lambda f: f.ess_bulk)
@@ -441,6 +451,7 @@ def _moves(diagnosis: Diagnosis) -> list[str]:
     """
     sentences = []
     most_are_accepted = diagnosis.acceptance > MANY_ACCEPTED
+    # `novelty` counts all redrawn tokens, of which the share `acceptance` was in accepted steps.
     few_of_them_change = diagnosis.novelty < FEW_CHANGE * diagnosis.acceptance
     if most_are_accepted and few_of_them_change:
         sentences.append(

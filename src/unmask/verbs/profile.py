@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 START_OF_A_PROFILE = b'{\n  "by_distance"'  # of a file, as `Profile.save` writes it
 MAY_BE_REPLACED = {"": (START_OF_A_PROFILE,)}
-"""How a file begins that `save` may replace; the key "" stands for any ending of its name."""
+"""`save` replaces no other file than a profile: by the ending of its name ("": any), how it begins.
+"""
 ALL_SHOWN = 8
 """Distances up to this one are all shown, of larger ones the powers of two."""
 COLUMNS = {
@@ -71,7 +72,7 @@ class Profile(DependenceProfile, Result):
         """A row for each distance: the mean information of its pairs and the mean of their smaller
         entropies, both in nats, their ratio f, and the number of pairs.
 
-        All but the ratio are None if the profile does not say how it was measured.
+        All but the distance and the ratio are None if the profile does not say how it was measured.
         """
         unknown = [None] * len(self.by_distance)
         information = self.measurement.get("information", unknown)
@@ -103,7 +104,8 @@ class Profile(DependenceProfile, Result):
         tried = ""
         if candidates is not None and mass is not None:
             tried = (
-                f", {candidates} tokens tried at a site, which hold {mass:.0%} of its probability"
+                f", {count(candidates)} tokens tried at a site, which hold {mass:.0%} of its"
+                " probability"
             )
         return [
             f"dependence of two blanks by distance, {measured_on}{tried};"
@@ -160,7 +162,8 @@ def profile(
 
     file = None
     if save is not None:
-        file = output_file("save", save, reads=[data, model], formats=MAY_BE_REPLACED)
+        inputs = [data, model]  # those that are files are not to be overwritten
+        file = output_file("save", save, reads=inputs, formats=MAY_BE_REPLACED)
     name, texts = _named_texts(data)  # before the model is loaded, which takes time
     lm = as_model(model)
     rows, skipped = readable_rows(lm, texts, limit)

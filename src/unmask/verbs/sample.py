@@ -85,7 +85,7 @@ class SampleRun(ChainSamples, Result):
     Its JSON has the settings; as "samples", the last sample of each chain; and the diagnosis, or
     why there is none.
 
-    settings   what decided the samples: kernel, energy, temperature, seed, ...
+    settings   what decided the samples: kernel, energy, sweeps, seed, ...
     samples    the kept texts as arrays: chain, sweep, text, energy, passes, length, ids
     starts     a dict for each chain: its number (`chain`), the token ids that it started from
                (`ids`), and their `text`
@@ -98,7 +98,7 @@ class SampleRun(ChainSamples, Result):
     ('mh', 2, 6)
     """
 
-    KEYS: ClassVar[tuple[str, ...]] = ("settings", "samples=last", "diagnosis=_trust")
+    KEYS: ClassVar[tuple[str, ...]] = ("settings", "samples=last", "diagnosis=_diagnosis_or_why")
     ROWS: ClassVar[str] = "samples"
 
     @cached_property
@@ -139,7 +139,7 @@ class SampleRun(ChainSamples, Result):
         return chain_figure(self)
 
     @cached_property
-    def _trust(self) -> Result:
+    def _diagnosis_or_why(self) -> Result:
         """The diagnosis, or why it could not be measured: R-hat needs a library of its own."""
         try:
             return self.diagnosis
@@ -149,8 +149,10 @@ class SampleRun(ChainSamples, Result):
             )
 
     def about(self) -> list[str]:
-        """How many samples and passes there are, and how often chains moved."""
-        return self._trust.about()
+        """How many samples and passes there are, and how often chains moved; without a diagnosis
+        only how many chains and samples.
+        """
+        return self._diagnosis_or_why.about()
 
     def tables(self) -> list[Table]:
         """The functionals of the texts, and the last texts of some chains."""
@@ -158,25 +160,27 @@ class SampleRun(ChainSamples, Result):
         rows = []
         for sample in self.last[:TEXTS_SHOWN]:
             rows.append([sample["energy"], sample["text"]])
-        return [*self._trust.tables(), Table(columns, rows)]
+        return [*self._diagnosis_or_why.tables(), Table(columns, rows)]
 
     def verdict(self) -> list[str]:
         """How far to trust the samples."""
-        return self._trust.verdict()
+        return self._diagnosis_or_why.verdict()
 
     def notices(self) -> list[str]:
         """Where the samples are, or how to keep them."""
         samples = how_many(len(self.samples), "sample")
-        is_one = len(self.samples) == 1
+        if len(self.samples) == 1:
+            were, are, them = "was", "is", "it"
+        else:
+            were, are, them = "were", "are", "them"
         if self.folder is None:
-            were, them = ("was", "it") if is_one else ("were", "them")
             keep = f"give {argument_name('out', 'FOLDER')} to keep {them}"
             return [f"{samples} {were} drawn and none is kept: {keep}"]
-        are = "is" if is_one else "are"
         where = f"{samples} {are} in {self.folder / 'samples.parquet'}"
         figures = self.folder / "figures"
-        has_figure = (figures / CHAINS_FIGURE).is_file()  # not where its library is missing
-        return [f"{where}, figures in {figures}" if has_figure else where]
+        if (figures / CHAINS_FIGURE).is_file():  # there is none where its library is missing
+            where += f", figures in {figures}"
+        return [where]
 
     def __repr__(self) -> str:
         what = f"{self.settings.kernel.label}, {self.settings.energy.name} energy"
@@ -242,8 +246,9 @@ def sample(
     >>> len(run.to_frame())
     6
     """
-    # The energy that the chains sample: that of the model, and the user's terms. `checked` turned
-    # names and functions into objects; only an `Energy` has terms.
+    # `checked` has turned a name or a function into an object: an `Energy`, which may have terms of
+    # the user, or the energy of a model alone, which becomes an `Energy` without terms. `trusted`
+    # does not check it once more.
     whole = energy if isinstance(energy, Energy) else trusted(Energy, kind=energy)
     starts = starts_of(start)  # the texts themselves, or one of the names in STARTS
     tokens = () if alphabet is None else tokens_of_alphabet(alphabet)
@@ -283,13 +288,12 @@ def sample(
             use="leave it out, or run on one device of this machine",
         )
     shared = None
-    if workers is not None and load is not None:
+    if workers is not None and load is not None:  # there are both, or none
         shared = SharedChains(settings, workers, load, whole)
 
-    def give_so_far(drawn: ChainSamples) -> None:
-        if partial is not None:
-            partial(_run_of(drawn))
-
+    so_far = None
+    if partial is not None:
+        so_far = _as_runs(partial)
     drawn = draw_samples(
         settings,
         lm,
@@ -297,7 +301,7 @@ def sample(
         name=model_name(model),
         energy=whole,
         progress=progress,
-        so_far=None if partial is None else give_so_far,
+        so_far=so_far,
         watcher=watcher,
         shared=shared,
     )
@@ -313,3 +317,12 @@ def sample(
 def _run_of(drawn: ChainSamples) -> SampleRun:
     """What was drawn, as the result of the verb."""
     return SampleRun(**{field.name: getattr(drawn, field.name) for field in fields(drawn)})
+
+
+def _as_runs(partial: Callable[[SampleRun], None]) -> Callable[[ChainSamples], None]:
+    """A function that gives what was drawn so far to `partial`, as the result of the verb."""
+
+    def give(drawn: ChainSamples) -> None:
+        partial(_run_of(drawn))
+
+    return give

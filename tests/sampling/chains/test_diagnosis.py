@@ -7,13 +7,14 @@ import pytest
 
 from support.sampling_cases import settings_of
 from unmask import diagnose
-from unmask.common.errors import InputError
+from unmask.common.errors import InputError, MissingLibrary
 from unmask.common.plain import in_json
 from unmask.sampling.chains.chain_samples import ChainSamples
 from unmask.sampling.chains.convergence import measure, stutter_rate
 from unmask.sampling.chains.drawing import draw_samples
 from unmask.sampling.chains.figure import chain_figure
 from unmask.sampling.chains.samples import Samples
+from unmask.sampling.chains.statistics import statistics_of
 from unmask.verbs.diagnose import diagnosis_of
 
 
@@ -173,6 +174,18 @@ def test_of_several_lengths_the_verdict_names_the_one_that_it_is_about():
     assert any(line.startswith("Texts of 6 tokens have no R-hat,") for line in unknown)
 
 
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [([1], "1 token"), ([1, 3], "1 and 3 tokens"), ([3, 4, 5], "3, 4 and 5 tokens")],
+)
+def test_lengths_without_r_hat_are_listed(lengths, said):
+    diagnosis = diagnosis_of(made_up_run(np.random.default_rng(2).normal(size=(8, 300))))
+    energy = diagnosis.functionals[0]
+    unknown = [replace(energy, length=length, r_hat=np.nan) for length in lengths]
+    sentences = replace(diagnosis, functionals=unknown).verdict()
+    assert any(line.startswith(f"Texts of {said} have no R-hat,") for line in sentences)
+
+
 def test_one_chain_of_each_length_is_not_one_that_does_not_move(tiny):
     diagnosis = diagnosis_of(draw_samples(settings_of(chains=2, sweeps=12, length=(5, 7)), tiny))
     assert diagnosis.novelty > 0
@@ -192,6 +205,23 @@ def test_equal_numbers_do_not_vary_although_their_mean_is_rounded():
     assert constant.verdict()[1] == "No functional varies, so nothing can be said about mixing."
     still = replace(constant, novelty=0.0)
     assert still.verdict()[1].endswith("about mixing: the chains do not move.")
+
+
+def test_nothing_is_written_before_all_runs_are_diagnosed(tmp_path, tiny, monkeypatch):
+    for name in ("a", "b"):
+        draw_samples(settings_of(chains=2, sweeps=4, length=(5,)), tiny, tmp_path / name)
+    measured = []
+
+    def statistics(run):
+        measured.append(run)
+        if len(measured) > 1:
+            raise MissingLibrary("arviz-stats", "sample")
+        return statistics_of(run)
+
+    monkeypatch.setattr("unmask.sampling.chains.statistics.statistics_of", statistics)
+    with pytest.raises(MissingLibrary):
+        diagnose([tmp_path / "a", tmp_path / "b"])
+    assert not list(tmp_path.glob("*/diagnostics.json"))
 
 
 def test_where_the_files_of_several_runs_are(tmp_path, tiny):

@@ -5,6 +5,7 @@ moment.
 import json
 import shutil
 
+import numpy as np
 import pandas
 import pytest
 
@@ -46,6 +47,15 @@ def test_damaged_sizes_of_groups_are_refused(tiny, stopped, sizes):
     with pytest.raises(InputError, match=r"settings\.json' .* damaged \(chains_at_once ") as error:
         draw_samples(settings, tiny, folder)
     assert "\n" not in str(error.value)
+
+
+def test_a_damaged_checkpoint_is_named(tiny, stopped):
+    settings, folder = stopped
+    checkpoint = folder / "checkpoints" / "group-0000.npz"
+    arrays = dict(np.load(checkpoint))
+    np.savez(checkpoint, **{**arrays, "spent": arrays["spent"][:-1]})
+    with pytest.raises(InputError, match="group-0000.npz' is damaged .its 'spent' has shape"):
+        draw_samples(settings, tiny, folder)
 
 
 @pytest.mark.parametrize("kernel", ["mh", "block"])

@@ -244,6 +244,7 @@ def test_the_name_of_a_file_is_not_read_as_a_text(model, tmp_path, monkeypatch, 
         ("fill --file a.txt --text b", "--file and --text were both given"),
         ("score a --file b --text c", "a text, --file and --text were all given"),
         ("score a -", "- is standard input, and 1 text was given beside it"),
+        ("score - -", "- is standard input, and was given more than once: give it once"),
     ],
 )
 def test_texts_come_from_one_place(tmp_path, words, message):

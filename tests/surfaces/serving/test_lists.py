@@ -1,8 +1,12 @@
 """Lists of texts: how they are read, what the page shows of them, and what a stopped one gives."""
 
 import pytest
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 import unmask
+from support.small_models import save_bert
+from unmask.common.errors import InputError
+from unmask.models.masked_lm import MaskedLM
 from unmask.runs.file_names import FASTA, RECORDS
 from unmask.surfaces.serving.drawings import lists as drawings
 from unmask.surfaces.serving.jobs import CURRENT, Job
@@ -107,6 +111,28 @@ def test_a_target_is_scored_also_beside_underscores(answers):
     (row,) = rows_of(answer)
     assert row["target"] == "cat"
     assert "best" not in row
+
+
+def test_a_column_of_the_file_is_not_shown_as_a_score(answers, tiny):
+    """Such as one that was saved before: its numbers may be those of another model."""
+    content = "text,pll,reason\nthe cat sat .,5,why\n"
+    answer = answers.batch({"content": content, "name": "x.csv"})
+    (row,) = rows_of(answer)
+    known = unmask.score(TEXTS[0], model=tiny).rows[0]
+    assert row == {"text": TEXTS[0], "pll": known["pll"]}
+
+
+def test_a_target_is_shown_in_its_own_text(answers):
+    content = "text,before,target,after\na dog ran .,the,cat,sat .\n"
+    (row,) = rows_of(answers.batch({"content": content, "name": "x.csv"}))
+    assert (row["text"], row["target"]) == ("the cat sat .", "cat")
+
+
+def test_a_message_counts_empty_lines(tmp_path):
+    folder = save_bert(tmp_path, "ACDE", WhitespaceSplit(), positions=64, seed=5, spread=0.5)
+    content = '{"text": "ACD"}\n\n{"before": "a", "target": "c", "after": "d"}\n'
+    with pytest.raises(InputError, match="text 3 has a target"):
+        Answers(MaskedLM.load(folder, device="cpu")).batch({"content": content})
 
 
 def test_the_page_is_told_every_way_to_read_a_list(client):

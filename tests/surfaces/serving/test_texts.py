@@ -1,7 +1,7 @@
 """Texts as a person types them: what is a word, a residue and a blank, and where it stands."""
 
 import pytest
-from tokenizers.pre_tokenizers import WhitespaceSplit
+from tokenizers.pre_tokenizers import ByteLevel, WhitespaceSplit
 
 from support.small_models import save_bert
 from unmask.common.errors import InputError
@@ -23,6 +23,14 @@ def of_letters(tmp_path_factory):
     return TypedTexts(MaskedLM.load(folder, device="cpu"))
 
 
+@pytest.fixture(scope="module")
+def of_bytes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bytes")
+    words = ["the", "cat", "sat", "Ġ", "Ċ", "Ġcat", "Ġsat"]
+    save_bert(folder, words, ByteLevel(add_prefix_space=False), positions=64, seed=5, spread=0.5)
+    return TypedTexts(MaskedLM.load(folder, device="cpu"))
+
+
 @pytest.mark.parametrize(
     ("typed", "read"),
     [
@@ -30,6 +38,8 @@ def of_letters(tmp_path_factory):
         (" ev QL\n", "EVQL"),
         ("evq[GAP:2-3]l___<mask>", "EVQ[GAP:2-3]L___<mask>"),
         ("___", "___"),
+        ("E V [GAP:1 - 3] Q\nL [WORD:2\n] S", "EV[GAP:1 - 3]QL[WORD:2\n]S"),
+        ("E [GAP:1 3] V", "E[GAP:1 3]V"),  # which the verb refuses: it is no gap of 13
         (">one\nEVQL\nVES\n", "EVQLVES"),
         ("EV\n>one", "EV"),
         (">one", ""),
@@ -41,10 +51,26 @@ def test_headers_and_spaces_are_left_out_of_sequences(of_letters, typed, read):
     assert of_letters.sequence(typed) == read
 
 
-@pytest.mark.parametrize("typed", [">a\n>b", ">a\nEV\n>b\nQL\n"])
+@pytest.mark.parametrize("typed", [">a\n>b", ">a\nEV\n>b\nQL\n", "EV\n>b\nQL"])
 def test_two_records_of_fasta_do_not_become_one_sequence(of_letters, typed):
     with pytest.raises(InputError, match="2 records of FASTA"):
         of_letters.words(typed)
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("the  cat sat", [(0, 3), (5, 8), (9, 12)]),
+        ("the cat ", [(0, 3), (4, 7)]),
+        ("the [MASK] sat", [(0, 3), (4, 10), (11, 14)]),
+        ("the\n\ncat", [(0, 3), (5, 8)]),
+    ],
+)
+def test_spaces_are_no_words(of_bytes, text, places):
+    """Byte-level tokenizers make a word of a second space, and of a space before a blank."""
+    words = of_bytes.words(text)["words"]
+    assert [(word["start"], word["end"]) for word in words] == places
+    assert all(word["title"] for word in words)
 
 
 def test_a_text_of_words_is_read_as_it_is(of_words):

@@ -62,18 +62,20 @@ def draw_samples(
     so_far           called with the samples so far, after FIRST_LOOK sweeps, and then each time
                      after twice as many
     watcher          sees each step, in this process
+    seconds_between_checkpoints   at least, with a folder
     shared           the workers that advance the chains, instead of this process
 
-    If the user has had enough, the samples so far come back; with a folder, where they are kept,
-    or before the first sample, `Enough` is raised.
+    If the user has had enough, the samples so far come back. `Enough` is raised instead if there
+    are none yet, or if there is a folder, which keeps them.
     """
-    sizes: Sequence[int] | None = None
+    groups: Sequence[int] | int | None = chains_at_once
     if out is not None:
-        sizes = stored_sizes(user_path(out, "out"))
+        # The checkpoints of a run are of the groups that it began with.
+        groups = stored_sizes(user_path(out, "out")) or chains_at_once
     runs = group_runs(
         settings,
         model,
-        sizes or chains_at_once,  # checkpoints are of the groups that the run began with
+        groups,
         energy=energy,
         workers=None if shared is None else shared.workers,
     )
@@ -103,7 +105,7 @@ def draw_samples(
     }
     with SampleFolder(out, settings, model.fingerprint, about) as folder:
         with on_a_thread() as call:  # parts are written while the chains go on
-            write = partial(call, folder.keep, model)
+            write = partial(call, folder.keep, model)  # the thread calls folder.keep(model, ...)
             keepers = whole_run.advance(shared, folder, write)
         run = assemble(
             settings,
@@ -139,7 +141,7 @@ class Look:
 
     def follow(self, keeper: Keeper, earlier: Samples | None) -> None:
         """Gather the samples of a group; `earlier` ones are there already."""
-        keeper.gathered = self.gathered
+        keeper.gathered = self.gathered  # the keepers of all groups add to this one list
         self.keepers.append(keeper)
         if earlier is not None:
             self.earlier.append(earlier)
@@ -148,7 +150,7 @@ class Look:
         """Look at the run after `done` sweeps of all groups together, if it is time; the end of
         the run is no time for it.
         """
-        if not self.next_at <= done < total:
+        if done < self.next_at or done >= total:
             return
         parts = [part for part in self.earlier if len(part)]
         if self.gathered:
@@ -164,7 +166,7 @@ class Look:
 class WholeRun:
     """All groups of a run; `advance` takes them to the end.
 
-    runs          the groups; empty at the end
+    runs          the groups that have not begun to advance; empty at the end
     seconds       between checkpoints
     sizes         the number of chains of each group
     sweeps_done   sweeps done of each group
@@ -222,7 +224,7 @@ class WholeRun:
                 self.look.follow(keeper, earlier)
             return keeper
 
-        self._report(group=0, done=0)
+        self._report(group=0, done=0)  # how many sweeps there are, before the first is done
         if shared is None:
             return self._advance_here(keeper_of)
         # Workers restore the chains; here the checkpoints are only checked.
@@ -272,8 +274,8 @@ class WholeRun:
             raise
 
     def _report_stored(self, keeper: Keeper) -> None:
-        """Report the sweeps that an earlier run did of a group: a group that is done reports no
-        others.
+        """Report the sweeps that an earlier run did of a group. If it did all of them, nothing
+        else reports the group.
         """
         if keeper.done:
             self._report(keeper.group, keeper.done)

@@ -1,5 +1,5 @@
-"""Texts by a decoder: each one is independent of the others, so a run of them is one sweep of as
-many chains.
+"""Texts by a decoder, which are independent of each other. They are drawn as a run of chains is:
+each text is a chain, and the run has one sweep.
 
 With a folder, the same call goes on where an earlier one stopped. Beyond what every run leaves,
 the folder of `unmask generate` has parts and checkpoints, as that of `sample`, and
@@ -60,33 +60,42 @@ def draw_texts(
     """The texts, in the order of their numbers; with a folder `out`, they are kept there.
 
     name      of the model, for the record
-    at_once   at most this many texts are decoded together; by default as many as memory holds
+    at_once   at most this many texts are decoded together, by default as many as memory holds;
+              a call that goes on decodes as many as the call before it
     watcher   sees each step of the decoder, in this process
     shared    the workers that decode, instead of this process
     """
-    sizes: Sequence[int] | None = None
+    groups: Sequence[int] | int | None = at_once
     if out is not None:
-        sizes = stored_sizes(user_path(out, "out"), GenerateFolder)
-    as_run = settings.run
+        # The checkpoints of a run are of the groups that it began with.
+        groups = stored_sizes(user_path(out, "out"), GenerateFolder) or at_once
+    settings_of_run = settings.run
     runs = group_runs(
-        as_run,
+        settings_of_run,
         model,
-        sizes or at_once,  # checkpoints are of the groups that the run began with
+        groups,
         workers=None if shared is None else shared.workers,
     )
 
     def report(done: int, total: int, what: str = "") -> None:
-        """Report texts, where a run of chains reports sweeps."""
-        groups = zip(whole_run.sizes, whole_run.sweeps_done, strict=True)
-        texts_done = sum(size for size, done in groups if done)
-        if progress is not None:
-            progress(texts_done, settings.n_texts, "texts")
+        """Report texts, in the place of the sweeps of all groups that the run reports."""
+        if progress is None:
+            return
+        texts_done = 0
+        for size, sweeps in zip(whole_run.sizes, whole_run.sweeps_done, strict=True):
+            if sweeps > 0:  # the one sweep of a group draws all of its texts
+                texts_done += size
+        progress(texts_done, settings.n_texts, "texts")
 
-    whole_run = WholeRun(as_run, runs, SECONDS_BETWEEN_CHECKPOINTS, report, watcher=watcher)
+    whole_run = WholeRun(
+        settings_of_run, runs, SECONDS_BETWEEN_CHECKPOINTS, report, watcher=watcher
+    )
     if out is None:
-        keepers = whole_run.advance(shared)
-        samples = [rows for keeper in keepers for rows in keeper.samples]
-        return _in_order([pair for rows in samples for pair in draws_of(rows, model)])
+        numbered = []
+        for keeper in whole_run.advance(shared):  # one of each group
+            for rows in keeper.samples:
+                numbered += draws_of(rows, model)
+        return _in_order(numbered)
     about = {
         "model": name,
         "dtype": str(model.dtype).removeprefix("torch."),
@@ -96,7 +105,7 @@ def draw_texts(
     }
     with GenerateFolder(out, settings, model.fingerprint, about) as folder:
         with on_a_thread() as call:  # parts are written while the next texts are decoded
-            write = partial(call, folder.keep, model)
+            write = partial(call, folder.keep, model)  # the thread calls folder.keep(model, ...)
             whole_run.advance(shared, folder, write)
         rows = folder.rows(sample_columns()).to_pylist()
         draws = _in_order([(row["chain"], _draw_of_row(row)) for row in rows])
@@ -106,8 +115,10 @@ def draw_texts(
                 f" {str(folder.path)!r}: delete its checkpoints and give the command of the run"
                 " again; they are drawn again, and are the same"
             )
+        # The columns of a Draw, as the parts have them.
         columns = sample_columns().empty_table().select(list(Draw._fields)).schema
-        write_table(folder.path / "texts.parquet", [draw._asdict() for draw in draws], columns)
+        rows_of_draws = [draw._asdict() for draw in draws]
+        write_table(folder.path / "texts.parquet", rows_of_draws, columns)
     return draws
 
 
@@ -116,7 +127,8 @@ def refuse_seed_without_effect(settings: GenerateSettings, model: MaskedLM) -> N
     if settings.seed == GenerateSettings.seed:
         return
     decoder = settings.decoder
-    if decoder.is_random(sites=1):  # then all texts are, and none has to be read
+    # A decoder that is random in one blank is random in every text: no template has to be read.
+    if decoder.is_random(sites=1):
         return
     if any(decoder.is_random(blanks) for blanks in blanks_of_texts(settings.run, model)):
         return
@@ -154,5 +166,7 @@ def _draw_of_row(row: dict[str, object]) -> Draw:
 
 
 def _in_order(numbered: list[tuple[int, Draw]]) -> list[Draw]:
-    """The texts in the order of their numbers: groups are of one length each."""
+    """The texts in the order of their numbers. Groups do not have it: each has the texts of one
+    length, which texts take in turn.
+    """
     return [draw for _, draw in sorted(numbered, key=lambda pair: pair[0])]

@@ -81,8 +81,8 @@ class GroupRun(ABC):
 
     @abstractmethod
     def steps(self) -> Iterator[Any]:
-        """One sweep, step by step: what each step of a kernel did, or the state of a decoder at
-        its beginning and after each.
+        """One sweep, step by step. A kernel yields what each step did. A decoder yields its state
+        before its first step, and after each step.
         """
 
     def sweep(self, watcher: Watcher | None = None) -> None:
@@ -114,7 +114,8 @@ class GroupRun(ABC):
     def _energies_and_passes(self) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
         """The energies of the texts now, and the passes that only they took."""
         state = self.scored()
-        # keep=False: the outputs of these passes are not cached.
+        # `complete` computes the terms that are not known. keep=False: the outputs of its passes
+        # are not cached.
         spent = state.complete(self.group.target, self.passes, keep=False)
         return state.energy, spent
 
@@ -167,7 +168,13 @@ class GroupRun(ABC):
             raise ValueError(
                 f"it has {done} of {sweeps} sweeps of {len(snapshot['chains'])} chains"
             )
-        arrays = {"starts": self.starts, "counts": self.counts, **self.state_snapshot()}
+        # The arrays of this run, before it begins, have the shapes that they have later.
+        arrays = {
+            "starts": self.starts,
+            "spent": self.spent,
+            "counts": self.counts,
+            **self.state_snapshot(),
+        }
         for name, array in arrays.items():
             expected = tuple(array.shape)
             shape = snapshot[name].shape
@@ -228,11 +235,12 @@ class MarkovRun(GroupRun):
     def _count(self, info: StepInfo) -> None:
         """Add a step's passes, and what it did at the sites that it redrew."""
         self.spent += info.passes
+        # (n, k) each: n chains, k sites that the step redrew in each of them
         accepted = info.accepted.unsqueeze(1).expand(info.sites.shape)
         redrawn = torch.ones_like(accepted)
         in_order_of_counts = torch.stack([redrawn, accepted, info.proposed, info.changed])
         happened = in_order_of_counts.flatten(1).long()  # (4, n k): 1 where it did, else 0
-        redrawn_sites = info.sites.flatten().expand(len(COUNTS), -1)  # the same in each row
+        redrawn_sites = info.sites.flatten().expand(len(COUNTS), -1)  # (4, n k), rows alike
         self.counts.scatter_add_(1, redrawn_sites, happened)
 
     def scored(self) -> ChainState:
@@ -257,15 +265,16 @@ class MarkovRun(GroupRun):
             )
 
     def restore_state(self, arrays: Mapping[str, Tensor]) -> None:
-        # With passes the model is run for the outputs; chains that are done do not need them.
+        # A next sweep needs the model's outputs, which no snapshot has: `restored` runs the model
+        # for them if it is given `passes`. `restore` has set `done`.
         goes_on = self.done < self.settings.sweeps
         passes = self.passes if goes_on else None
         self.state = ChainState.restored(self.group.target, passes, arrays)
 
 
 class DecoderRun(GroupRun):
-    """A group of independent decodings: a sweep decodes every text of the group again. Its
-    starts are blank.
+    """A group of independent decodings: a sweep decodes every text of the group again. `starts`
+    are blank texts; those of the group have the tokens that the decodings are conditioned on.
     """
 
     def __init__(self, settings: SampleSettings, group: Group, decoder: DecoderOnTarget) -> None:

@@ -136,6 +136,7 @@ def rows_or_result(verb: str, options: dict[str, Any]) -> int:
     function = _function(verb)
     has_out = "out" in options
     as_json = options.get("json", False)
+    prints_result = has_out or as_json
     has_format = "format" in options
     if has_format and as_json and not has_out:
         raise InputError(
@@ -152,8 +153,7 @@ def rows_or_result(verb: str, options: dict[str, Any]) -> int:
             _refuse_empty(texts)
         options[TEXTS] = texts
     is_piped = are_in_file and not terminal.is_terminal()
-    wants_rows = has_format or is_piped
-    if wants_rows and not has_out and not as_json:
+    if (has_format or is_piped) and not prints_result:
         return _printed_rows(verb, options)
     if are_typed and not has_format:
         _set_defaults_of_typed_texts(function, options)
@@ -178,26 +178,29 @@ def _printed_rows(verb: str, options: dict[str, Any]) -> int:
 
     function = _function(verb)
     rows_format = "jsonl"
-    if "format" in options:  # checked here, since the verb takes it only beside `out`
+    # The verb takes `format` only beside `out`, so it is not given to the verb, but checked here.
+    if "format" in options:
         declared = hints(function)["format"]
         rows_format = accepted("format", options.pop("format"), declared)
     check_format(rows_format, options.get("rows", ""), on_stream=True)
     write = LineWriter(terminal.rows_stream(), rows_format)
 
+    takes_sink = "sink" in signature(function).parameters
+    is_first_process = _prints()
+
+    def write_as_it_comes(row: Any) -> None:
+        if is_first_process:
+            write(row)
+
     def write_all(result: Any) -> None:
+        if takes_sink:  # its rows are written, and the result has none
+            return
         for row in result.rows:
             write(row)
 
-    def write_none(row: Any) -> None:
-        """Stands for `write` or `write_all` where rows are not printed, or printed already."""
-
-    show: Callable[[Any], None] = write_all
-    if "sink" in signature(function).parameters:  # it gets each row, and the result has none
-        show = write_none
-        options["sink"] = write_none
-        if _prints():
-            options["sink"] = write
-    return finished(verb, call_and_print(verb, options, show))
+    if takes_sink:
+        options["sink"] = write_as_it_comes
+    return finished(verb, call_and_print(verb, options, write_all))
 
 
 def _refuse_empty(texts: list[str]) -> None:
@@ -213,8 +216,8 @@ def _refuse_empty(texts: list[str]) -> None:
 
 
 def answers(verb: str, options: dict[str, Any]) -> int:
-    """Print the answer to each text as soon as it is ready; 1 if a text has no answer, or a part
-    of one failed.
+    """Print the answer to each text as soon as it is ready; 1 if a text that is not empty has no
+    answer, or a part of one failed.
 
     With --json the answer to one text is indented, and the answers to a file have one line each.
 
@@ -232,7 +235,7 @@ def answers(verb: str, options: dict[str, Any]) -> int:
     texts = _source(by_place, options)
     for output in ("figure", "save"):
         if output in options:  # refused now if it cannot be written
-            output_file(output, options[output], reads=[texts])
+            output_file(output, options[output], reads=[texts])  # texts may be a file, or a list
     is_file = isinstance(texts, Path)
     if as_json:
         indent = None if is_file else 2
@@ -243,10 +246,11 @@ def answers(verb: str, options: dict[str, Any]) -> int:
     reasons: dict[int, str] = {}  # of the texts without an answer, by their numbers
     code = 0
     n_printed = 0
-    with ExitStack() as bar:
+    with ExitStack() as bar:  # a stack, so that the bar can go before the block ends
         # On a terminal, a bar would be drawn while the answers of a file are printed.
-        quiet = is_file and terminal.is_terminal()
-        report = bar.enter_context(terminal.progress(quiet=quiet or not _prints()))
+        bar_would_disturb = is_file and terminal.is_terminal()
+        quiet = bar_would_disturb or not _prints()
+        report = bar.enter_context(terminal.progress(quiet=quiet))
         if isinstance(texts, Path):
             found = function.rows(texts, progress=report, **options)
         else:
@@ -254,14 +258,15 @@ def answers(verb: str, options: dict[str, Any]) -> int:
         for answer in found:
             if not is_file:
                 bar.close()  # the one answer is printed after the bar has gone
-            if isinstance(answer, Unanswered):
-                reasons[answer.item] = answer.reason
             if _is_printed(answer, as_json):
                 if n_printed > 0 and not as_json:
                     console.print()
                 show(answer)
                 n_printed += 1
-            if not isinstance(answer, Unanswered):
+            # After the answer: notices follow it.
+            if isinstance(answer, Unanswered):
+                reasons[answer.item] = answer.reason
+            else:
                 code = max(code, finished(verb, answer))
     return max(code, _report_unanswered(reasons))
 
@@ -332,7 +337,7 @@ def _source(by_place: Sequence[str], options: dict[str, Any]) -> list[str] | Pat
     by_place   the texts that stand by place on the command line
     """
     file = options.pop("file", None)
-    after_text = options.pop("text_", None)  # one text, or a list, or None
+    after_text = options.pop("text_", None)  # of --text: one text, or a list, or None
     if after_text is None:
         after_text = []
     elif isinstance(after_text, str):
@@ -352,6 +357,8 @@ def _source(by_place: Sequence[str], options: dict[str, Any]) -> list[str] | Pat
         return [*after_text]  # texts, even if they look like names of files
     if list(by_place) == ["-"]:
         return STANDARD_INPUT
+    if set(by_place) == {"-"}:
+        raise InputError("- is standard input, and was given more than once: give it once")
     for text in by_place:
         if text == "-":
             others = len(by_place) - 1
@@ -402,7 +409,8 @@ def with_one_text(verb: str, options: dict[str, Any]) -> int:
         refuse_file_name(text, file=in_file, as_text=None, kind=first.name)
     else:
         raise InputError(f"no {first.name} was given", use=f"give one, or {argument_name('file')}")
-    for option in others:  # beside --file the parser takes no place for required
+    # Beside --file the parser requires none of the places, so they are checked here.
+    for option in others:
         if option.required and option.name not in options:
             missing = argument_name(option.name)
             raise InputError(f"{missing} is missing", use=f"give {missing}")

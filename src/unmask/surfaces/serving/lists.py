@@ -115,13 +115,14 @@ class Lists:
         with _file(content, way, name or WITHOUT_NAME) as path:
             if _holds_pairs(path):
                 return self._compared(path, way, options, progress)
-            written = [item for item in items_of(path) if item.text.strip()]
+            numbered = enumerate(items_of(path), 1)
+            written = [(number, item) for number, item in numbered if item.text.strip()]
         less = f"give fewer, or {COMMAND}"
         limits.refuse_more(len(written), MOST_ROWS, "the list has {} texts", less)
         items = []
-        for number, item in enumerate(written, 1):
+        for number, item in written:
             read = self._read(item, number)
-            if read.text.strip():  # a header of FASTA alone is read as no letter
+            if read.text.strip():  # a line that is a header of FASTA has no letter of a sequence
                 items.append(read)
         if not items:
             raise InputError("the list is empty: write one text per line")
@@ -156,21 +157,18 @@ class Lists:
         """Texts with blanks, and texts that are scored, in the order of the list. If the work is
         stopped, the texts that it did not come to have that as the reason.
         """
-        blanked = [item for item in items if self._is_filled(item)]
-        whole = [item for item in items if not self._is_filled(item)]
-        view = Result().view(in_request)
-        scored: list[Row] = []
+        blanked = [place for place, item in enumerate(items) if self._is_filled(item)]
+        whole = [place for place, item in enumerate(items) if not self._is_filled(item)]
+        view = Result().view(in_request)  # if nothing is scored: without a sentence or a table
+        row_at: dict[int, Row] = {}
         if whole:
-            scored, view = self._scored(whole, options, progress)
-        filled: list[Row] = []
+            scored, view = self._scored([items[place] for place in whole], options, progress)
+            row_at.update(zip(whole, scored, strict=True))
         if blanked:
-            filled = self._filled([item.text for item in blanked], progress, is_all=not whole)
-        rows_of_scored = iter(scored)
-        rows_of_filled = iter(filled)
-        rows = []
-        for item in items:
-            rows_of_kind = rows_of_filled if self._is_filled(item) else rows_of_scored
-            rows.append(next(rows_of_kind))
+            texts = [items[place].text for place in blanked]
+            filled = self._filled(texts, progress, raises_if_none=not whole)
+            row_at.update(zip(blanked, filled, strict=True))
+        rows = [row_at[place] for place in range(len(items))]
         return batch_answer(rows, view, read_as=LABELS[way])
 
     def _is_filled(self, item: Item) -> bool:
@@ -181,7 +179,9 @@ class Lists:
         self, items: Sequence[Item], options: Mapping[str, Any], progress: Progress | None
     ) -> tuple[list[Row], dict[str, Any]]:
         """The rows of texts, or of targets in them, and what a person sees of their scores."""
-        scored = self.result("score", {"texts": items, **options}, progress=progress)
+        # The verb keeps a user's column in the place of its own of the same name, such as pll.
+        texts = [item._replace(columns=None) for item in items]
+        scored = self.result("score", {"texts": texts, **options}, progress=progress)
         rows = []
         for row, item in zip(scored.rows, items, strict=True):
             cells: Row = {"text": row["text"]}
@@ -196,13 +196,13 @@ class Lists:
         return rows, view
 
     def _filled(
-        self, texts: Sequence[str], progress: Progress | None, *, is_all: bool
+        self, texts: Sequence[str], progress: Progress | None, *, raises_if_none: bool
     ) -> list[Row]:
         """The rows of texts with blanks, each with its best completion. If the work is stopped,
         the texts that were not filled have that as the reason.
 
-        is_all   whether the list has no other texts: `Enough` is then passed on if not one text
-                 was filled, since there is nothing to show
+        raises_if_none   whether `Enough` is passed on if not one text was filled: the list has no
+                         other texts, so there is nothing to show
         """
         rows: list[Row] = []
         try:
@@ -211,7 +211,7 @@ class Lists:
                 if progress:
                     progress(number, len(texts), "texts")
         except Enough:
-            if is_all and not rows:
+            if raises_if_none and not rows:  # the job was stopped in a pass of the first filling
                 raise
             rows += [_unfilled(text, STOPPED) for text in texts[len(rows) :]]
         return rows
@@ -230,7 +230,7 @@ class Lists:
         """A text as the model reads it. A target is a stretch of the text as it is written, so
         a text with one is refused if it is read as another one.
 
-        number   of the text in the list, from 1
+        number   of the text in the list, from 1, empty ones counted
         """
         text = self.texts.sequence(item.text)
         if item.target is not None and text != item.text:
@@ -264,14 +264,17 @@ def _file(content: str, way: str, name: str) -> Iterator[Path]:
         try:
             yield path
         except InputError as error:
-            in_quotes = repr(str(path))[1:-1]  # a backslash of Windows is doubled in a message
-            raise InputError(error.marked.replace(in_quotes, _shown_name(name))) from None
+            # Messages have the path as its repr, in which a backslash of Windows is doubled.
+            path_in_message = repr(str(path))[1:-1]
+            # `marked`: the names of arguments are still to be written as in a request.
+            message = error.marked.replace(path_in_message, _shown_name(name))
+            raise InputError(message) from None
 
 
 def _shown_name(name: str) -> str:
     """The name of a file in messages: without folders and quotes, and its end if it is long."""
     plain = re.sub(r"[^\w.-]", "_", Path(name).name)
-    end = plain[-LONGEST_NAME:].lstrip(".")
+    end = plain[-LONGEST_NAME:].lstrip(".")  # nothing is left of a name such as ".."
     return end or WITHOUT_NAME
 
 
@@ -312,7 +315,7 @@ def _names_pairs(cells: Sequence[str]) -> bool:
 
 
 def _holds_pairs(path: Path) -> bool:
-    """Whether the first record of a file that is not empty has both sentences of a pair."""
+    """Whether a file has minimal pairs, by its first record that is not empty."""
     if kind_of(path) not in RECORDS:
         return False
     for _, record in records(path):

@@ -4,8 +4,8 @@ The answer of a verb is the JSON of its result; beside it `view`, what a person 
 result, and `drawn`, what the page draws. All its numbers, maps and sentences come from one result.
 The helpers of the page (`words`, `differences`, `batch`) answer in their own form.
 
-The docstring of a method that answers a question is that of the JSON interface; where it has none,
-the verb's stands there.
+The JSON interface documents a question by the docstring of its method here. A method without one
+answers by a verb of the same name, and the interface has the docstring of the verb.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from unmask.sampling.settings import STARTS, GenerateSettings, SampleSettings
 from unmask.surfaces.serving import limits
 from unmask.surfaces.serving.drawings.chains import SweepLog, generate_drawing
 from unmask.surfaces.serving.drawings.dependence import StrongestJoints, drawn_dependence
-from unmask.surfaces.serving.drawings.differences import differences
+from unmask.surfaces.serving.drawings.differences import differences as differences_drawing
 from unmask.surfaces.serving.drawings.fill import drawn_filling
 from unmask.surfaces.serving.drawings.lists import BatchAnswer
 from unmask.surfaces.serving.drawings.mutants import drawn_mutants
@@ -96,7 +96,8 @@ class KeptFillings:
         key = _key(values)
         with self._lock:
             self._fillings[key] = filling
-            self._fillings.move_to_end(key)  # one that was there has kept its old place
+            # Another request may have kept it meanwhile; a key that is there keeps its old place.
+            self._fillings.move_to_end(key)
             while sum(map(_cells, self._fillings.values())) > CACHED_CELLS:
                 self._fillings.popitem(last=False)
 
@@ -125,15 +126,13 @@ class FillQuestion:
     cells: int
 
     @classmethod
-    def of(cls, given: Values) -> FillQuestion:
-        """Read from the values of a request."""
-        options_and_more = dict(given)
-        cells = options_and_more.pop("cells", None)
-        if cells is None:
-            cells = CELLS
-        pins_in_json = options_and_more.pop("given", {})
+    def of(cls, request: Values) -> FillQuestion:
+        """Read from the values of a request, which has the pins as `given`."""
+        options = dict(request)
+        cells = options.pop("cells", CELLS)
+        pins_in_json = options.pop("given", {})
         pins = {int(blank): word for blank, word in pins_in_json.items()}  # a key of JSON is a text
-        return cls(options=options_and_more, pins=pins, cells=cells)
+        return cls(options=options, pins=pins, cells=cells)
 
     @property
     def with_pins(self) -> dict[str, Any]:
@@ -146,12 +145,13 @@ class FillQuestion:
 class Answers:
     """Answers requests on one model.
 
-    checks   by question: what raises, before an answer of many steps begins
+    checks   by question, a function of its values that raises for what is refused. The server
+             calls it before a stream of steps begins, where an error still has a status of its own
     """
 
     def __init__(self, model: MaskedLM) -> None:
-        # Two models have a lock each: they share no memory, and one long job computes beside
-        # another faster than in turn with it.
+        # Two models have a lock each. They share no memory, and two long jobs that compute side by
+        # side are done sooner than in turn.
         self.model: MaskedLM = shared(model, FairLock())
         self.texts = TypedTexts(model)  # which takes no pass
         self.nouns = SEQUENCE if model.words.by_character else SENTENCE
@@ -161,7 +161,7 @@ class Answers:
             "generate": self.generate_settings,
         }
         self._kept = KeptFillings()
-        self._of_logits = of_logits(self.model)  # for chains and decoders
+        self._for_steps = of_logits(self.model)  # chains and decoders run on it
         self._lists = Lists(model=self.model, texts=self.texts, result=self.result)
 
     def result(self, verb: str, given: Values, **hooks: Any) -> Any:
@@ -173,14 +173,14 @@ class Answers:
                 the place of the served one
         """
         function = getattr(unmask, verb)
-        made = arguments(function, given)
-        more = {"model": self.model, **hooks}
+        from_request = arguments(function, given)
+        from_server = {"model": self.model, **hooks}
         takes_many_texts = hasattr(function, "of_text")
         if not takes_many_texts:
-            return function(**made, **more)
+            return function(**from_request, **from_server)
         text_option = options(function)[0].name  # the text is the first option of such a verb
-        text = made.pop(text_option)
-        (result,) = function.of_text(text, **made, **more)
+        text = from_request.pop(text_option)
+        (result,) = function.of_text(text, **from_request, **from_server)
         return result
 
     def words(self, given: Values) -> WordsAnswer:
@@ -207,8 +207,10 @@ class Answers:
             if partial is not None:
                 partial(answered(filling))
 
+        # The filling may have been kept with other pins, or none: its joint is the same, and other
+        # pins in it take no pass of the model.
         kept = self._kept.get(question.options)
-        if kept is not None:  # other pins in the same joint take no pass of the model
+        if kept is not None:
             return answered(filling_given(kept, question.pins))
         filling = self.result(
             "fill",
@@ -219,10 +221,10 @@ class Answers:
         self._kept.keep(question.options, filling)
         return answered(filling)
 
-    def _refuse_many_blanks(self, options: Values) -> None:
+    def _refuse_many_blanks(self, given: Values) -> None:
         """Refuse a text with too many blanks, typed or chosen by their positions."""
-        typed = len(self.texts.blanks.findall(options["text"]))
-        chosen = len(options.get("positions", ()))
+        typed = len(self.texts.blanks.findall(given["text"]))
+        chosen = len(given.get("positions", ()))
         less = f"blank fewer {self.noun}s"
         limits.refuse_more(typed + chosen, limits.MOST_BLANKS, "the text has {} blanks", less)
 
@@ -263,17 +265,17 @@ class Answers:
         other_letters = len(self.model.regular_ids) - 1  # of a residue: all but its own
         count = sets_of_residues * other_letters**changes
         # `refuse_more` puts the number in the place of {}.
-        what = f"{changes} changes among {residues} residues are {{}} mutants"
+        what = f"{changes} changes among {residues} residues are" + " {} mutants"
         less = f"ask for fewer residues, or {COMMAND}"
         limits.refuse_more(count, limits.MOST_MUTANTS, what, less)
         mutants = self.result("mutants", given, progress=within_limits(progress))
         return described(mutants, drawn_mutants(mutants, given["positions"], changes))
 
     def differences(self, given: Values) -> Answer:
-        """The numbers that the answers of two models told, `drawn.told`, and their differences, as
-        a table.
+        """The numbers that the answers of two models told (`drawn.told` of each), and their
+        differences, as a table.
         """
-        return dict(differences(given["models"], given["told"]))
+        return dict(differences_drawing(given["models"], given["told"]))
 
     def score(self, given: Values, progress: Progress | None = None) -> Answer:
         nested = {**given, "rows": "nested"}  # with words and tokens, which the page draws
@@ -300,7 +302,7 @@ class Answers:
         run = self.result(
             "sample",
             _with_start(given),
-            model=self._of_logits,
+            model=self._for_steps,
             progress=progress,
             partial=so_far,
             watcher=watcher,
@@ -312,26 +314,32 @@ class Answers:
     ) -> Answer:
         watcher = None if step is None else DecoderWatcher(self.model, step)
         generation = self.result(
-            "generate", given, model=self._of_logits, progress=progress, watcher=watcher
+            "generate", given, model=self._for_steps, progress=progress, watcher=watcher
         )
         return described(generation, generate_drawing(generation))
 
     def sample_settings(self, given: Values) -> SampleSettings:
         """The settings of a run of chains; raises if there are too many steps, too."""
-        settings = SampleSettings(**_accepted_values(unmask.sample, _with_start(given)))
+        values = _accepted_values(unmask.sample, _with_start(given))
+        settings = SampleSettings(**values)
         free = len(self.model.cloze(given["template"]).block)
         steps = settings.chains * settings.sweeps * free
-        run = f"{settings.chains} chains of {settings.sweeps} sweeps over {free} tokens"
-        what = f"{run} are {{}} steps"  # `refuse_more` puts the number in the place of {}
+        asked = f"{settings.chains} chains of {settings.sweeps} sweeps over {free} tokens"
+        what = asked + " are {} steps"  # `refuse_more` puts the number in the place of {}
         less = f"ask for fewer chains or sweeps, or {COMMAND}"
         limits.refuse_more(steps, limits.MOST_STEPS, what, less)
         return settings
 
     def generate_settings(self, given: Values) -> GenerateSettings:
-        """The settings of texts by a decoder; raises for what the verb would refuse."""
+        """The settings of texts by a decoder; raises for what the verb would refuse.
+
+        No number of steps is refused: a text has at most LONGEST_TEXT characters, each pass is a
+        turn, between two of which the texts can be stopped, and memory bounds how many are decoded
+        together.
+        """
         values = _accepted_values(unmask.generate, given)
         parameters = signature(unmask.generate).parameters
-        for name in ("decoder", "n_texts"):  # the defaults of the verb
+        for name in ("decoder", "n_texts"):  # the verb's defaults; GenerateSettings needs a decoder
             values.setdefault(name, parameters[name].default)
         decoder = DECODERS.taken("decoder", values.pop("decoder"))
         return GenerateSettings(decoder=decoder, **values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from typing_extensions import TypedDict
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from unmask.models.text.text_tokenizer import Tokens
 
 BLANKS_OF_VERBS = (r"\[MASK\]", r"\[WORD(?::[\d\s-]*)?\]", r"\[GAP:[\d\s-]*\]")
-"""Blanks that the verbs take, as they take the model's own mask token."""
+"""Patterns of the blanks that the verbs take, besides the model's own mask token."""
 OTHER_BLANKS = ("<mask>", "_{2,}")
-"""Blanks that are taken on the page alone; a question has [MASK] in their place."""
+"""Patterns of blanks that the page alone takes; a question has [MASK] in their place."""
 BLANKS_AS_TYPED = "|".join([*BLANKS_OF_VERBS, *OTHER_BLANKS])
 EXTENTS = {"token": "one token", "word": "a whole word", "gap": "1 to 3 tokens"}
 """How many tokens the blanks of KINDS take."""
@@ -41,7 +41,8 @@ class Word(TypedDict):
     blank        the kind of a blank; None of a word
     extent       how many tokens a blank takes, in words; None of a word
     known        whether the model knows it
-    label        what it is called: the word itself, or "residue 3, L"
+    label        what it is called: the word itself, or "residue 3, L", whose number counts the
+                 residues as they were typed, a blank as one
     title        the label, and how many tokens it is, or that the model does not know it
     """
 
@@ -89,6 +90,11 @@ def visible(token: str) -> str:
     return token.strip() or "␣"
 
 
+def without_spaces(text: str) -> str:
+    """A text without its spaces and ends of lines."""
+    return "".join(text.split())
+
+
 class TypedTexts:
     """Reads texts of the page for one model.
 
@@ -103,7 +109,7 @@ class TypedTexts:
         """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks
         that were typed. `text` of the answer is the text as it is read, see `sequence`.
         """
-        text = self.sequence(text)
+        text = self.sequence(text)  # for a model of words, the text as it is
         words: list[Word] = []
         end = 0  # of the blank before
         for typed in self.blanks.finditer(text):
@@ -113,36 +119,42 @@ class TypedTexts:
         words += self._words_between(text[end:], end)
         has_blank = any(word["blank"] for word in words)
         for number, word in enumerate(words, 1):
-            if has_blank:
-                word["positions"] = []  # those of a stretch between two blanks, until here
+            if has_blank:  # each stretch between blanks counts its tokens from 1: not the text's
+                word["positions"] = []
             if self.model.words.by_character:
-                word["label"] = f"residue {number}, {word['text']}"
+                word["label"] = f"{SEQUENCE.unit} {number}, {word['text']}"
             word["title"] = _title(word)
         return {"text": text, "words": words, "unknown": UNKNOWN}
 
     def sequence(self, text: str) -> str:
         """A text as a model of single letters reads it; any other text as it is.
 
-        A header of FASTA and all spaces are left out. If the model does not know one of the
-        letters as it is written, all are read as capitals, except those of blanks. Two records
-        of FASTA are refused: their letters would become one sequence.
+        A header of FASTA and all spaces outside blanks are left out. If the model does not know one
+        of the letters as it is written, all are read as capitals, except those of blanks. Two
+        records of FASTA are refused, also if the first has no header: their letters would become
+        one sequence.
         """
         if not self.model.words.by_character:
             return text
-        lines = text.splitlines()
-        n_headers = len([line for line in lines if line.startswith(">")])
-        if n_headers > 1:
+        stretches = [""]  # what stands before the first header, and after each header
+        for line in text.splitlines(keepends=True):
+            if line.startswith(">"):
+                stretches.append("")
+            else:
+                stretches[-1] += line
+        before_header, *records = stretches
+        n_records = len(records)
+        if before_header.strip() and "".join(records).strip():  # a record without a header, too
+            n_records += 1
+        if n_records > 1:
             raise InputError(
-                f"the text has {n_headers} records of FASTA, and is read as one sequence: give one"
+                f"the text has {n_records} records of FASTA, and is read as one sequence: give one"
                 " of them here, or all as a list"
             )
-        letters = ""
-        for line in lines:
-            if not line.startswith(">"):
-                letters += "".join(line.split())
+        letters = self._outside_blanks("".join(stretches), without_spaces)
         if self._knows(letters):
             return letters
-        return self._in_capitals(letters)
+        return self._outside_blanks(letters, str.upper)
 
     def _knows(self, letters: str) -> bool:
         """Whether the model knows every letter, those of blanks aside."""
@@ -155,20 +167,20 @@ class TypedTexts:
             return False
         return self.model.words.unknown_id not in tokens.ids
 
-    def _in_capitals(self, letters: str) -> str:
-        """The letters as capitals, and the blanks as they were typed."""
-        capitals = ""
+    def _outside_blanks(self, text: str, change: Callable[[str], str]) -> str:
+        """The text with every stretch outside its blanks changed, and the blanks as typed."""
+        changed = ""
         end = 0  # of the blank before
-        for typed in self.blanks.finditer(letters):
-            capitals += letters[end : typed.start()].upper() + typed[0]
+        for typed in self.blanks.finditer(text):
+            changed += change(text[end : typed.start()]) + typed[0]
             end = typed.end()
-        return capitals + letters[end:].upper()
+        return changed + change(text[end:])
 
     # ---- blanks ----
 
     def _blank(self, typed: re.Match[str]) -> Word:
         """A blank that was typed."""
-        kind, extent = self._kind(typed[0])
+        kind, extent = self._kind_and_extent(typed[0])
         return Word(
             text=typed[0],
             start=typed.start(),
@@ -182,28 +194,28 @@ class TypedTexts:
             title="",
         )
 
-    def _kind(self, typed: str) -> tuple[str, str]:
+    def _kind_and_extent(self, typed: str) -> tuple[str, str]:
         """The kind of a blank, and how many tokens it takes, in words."""
         if not typed.startswith(("[WORD", "[GAP")):
             return "token", EXTENTS["token"]
-        kind = "word" if typed.startswith("[WORD") else "gap"
         if typed == "[WORD]":
-            return kind, EXTENTS[kind]
+            return "word", EXTENTS["word"]
+        kind = "word" if typed.startswith("[WORD") else "gap"
         try:
             (blank,) = read_blanks(self.model.words, typed)
         except InputError:  # such as [GAP:5-2]: the verb says why it is refused
             return kind, f"a {kind}"
-        tokens = blank.lengths_in_words
+        extent = blank.lengths_in_words  # "3 tokens", or of several lengths "1 to 3"
         if blank.least < blank.most:
-            tokens = f"{tokens} tokens"
+            extent += " tokens"
         if kind == "word":
-            return kind, f"a word of {tokens}"
-        return kind, tokens
+            extent = f"a word of {extent}"
+        return kind, extent
 
     # ---- words ----
 
     def _words_between(self, text: str, offset: int) -> list[Word]:
-        """The words of the text between two blanks.
+        """The words of the text between two blanks, without those of spaces alone.
 
         offset   how many characters stand before it in the whole text
         """
@@ -218,6 +230,8 @@ class TypedTexts:
         for places in places_of_words:
             start = tokens.spans[places[0]][0]
             end = tokens.spans[places[-1]][1]
+            if not text[start:end].strip():  # some tokenizers make words of spaces alone
+                continue
             positions = [place - first + 1 for place in places]
             ids = [tokens.ids[place] for place in places]
             words.append(self._word(text[start:end], offset + end, ids, positions))
@@ -229,7 +243,8 @@ class TypedTexts:
         """
         start, end = span
         alone = self.model.words.tokens_of(text[start:end])
-        ids = alone.ids[slice(*alone.inside)]
+        first, end_of_word = alone.inside  # special tokens stand before and after it
+        ids = alone.ids[first:end_of_word]
         return self._word(text[start:end], offset + end, ids, [])
 
     def _word(self, written: str, end: int, ids: Sequence[int], positions: list[int]) -> Word:
@@ -264,14 +279,14 @@ def _title(word: Word) -> str:
 
 
 def by_word(tokens: Tokens) -> list[list[int]]:
-    """The places of the tokens of each word, without tokens that have no letter of the text.
+    """The places of the tokens of each word, without tokens that have no character of the text.
 
     There are none if the tokenizer does not say which letters a token has.
     """
     words: dict[int, list[int]] = {}
     for place, number in enumerate(tokens.words):
         start, end = tokens.spans[place]
-        has_letters = end > start
-        if number is not None and has_letters:
+        has_characters = end > start
+        if number is not None and has_characters:
             words.setdefault(number, []).append(place)
     return list(words.values())

@@ -1,7 +1,8 @@
 """Chains and decoders as they run: each step as an event of the JSON interface, and the numbers of
 each sweep.
 
-Both watchers are of runs in no folder, which begin at their starts, and whose sweeps are all kept.
+A run that is watched here is in no folder, so it begins at its starts. No request has `burn_in` or
+`thin`, so every sweep is kept.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ OnEvent = Callable[[Begun | Stepped | Swept], None]
 
 
 def of_logits(model: MaskedLM) -> MaskedLM:
-    """The same network, which offers only its logits: jobs take turns with them, but not with
-    hidden states, whose calls a GPU records.
+    """The same network, which offers only its logits.
+
+    Logits come in batches, before each of which a job waits for its turn, and may be stopped.
+    Hidden states come in one call, which a GPU records and replays.
     """
 
     def offers_none(ids: Any) -> bool:
@@ -72,7 +75,8 @@ class ChainWatcher:
         """The chains of a group are at their starts."""
         self._free = run.group.target.free_positions.tolist()
         self._steps = 0
-        self._add(run, run.watched_energies().tolist())  # first: the event has them
+        # Before the event, whose "starts" are read from the log.
+        self._add(run, run.watched_energies().tolist())
         if self.on_event is None:
             return
         self.on_event(
@@ -111,7 +115,7 @@ class ChainWatcher:
 
     def swept(self, run: GroupRun, samples: Sequence[SweepRows]) -> None:
         """A sweep is done."""
-        (rows,) = samples  # every sweep is kept: no request has `burn_in` or `thin`
+        (rows,) = samples  # every sweep is kept
         assert rows.energies is not None  # those of chains are
         self._add(run, rows.energies.tolist())
         of_all_sites = run.counts.sum(1).tolist()  # `run.counts` has a row for each of COUNTS
@@ -126,10 +130,12 @@ class ChainWatcher:
             self.on_event({"kind": "swept", "swept": self.log.sweep(run.group.chains, run.done)})
 
     def _add(self, run: GroupRun, energies: Sequence[float]) -> None:
+        """Add the texts now to the log, with their energies."""
         texts = [self.model.text(ids) for ids in run.texts()]
         self.log.add(run.group.chains, energies, texts, passes=run.spent.tolist())
 
     def _frame(self, run: GroupRun, sweep: int) -> str:
+        """Where the run is: its step of all steps, and its sweep."""
         assert isinstance(run, MarkovRun)
         return frame_of_chains(self._steps, run.plan.steps * self.log.sweeps, sweep)
 
@@ -171,13 +177,13 @@ class DecoderWatcher:
         self.model = model
         self.on_event = on_event
         self._free: list[int] = []  # positions of the sites of the group that is decoded
-        self._steps = 0  # of the decoder so far; -1 before its first state
+        self._states = 0  # of the decoder so far; the first is before its first step
         self._before: list[list[int]] = []  # the texts before this step
 
     def begun(self, run: GroupRun) -> None:
         """The texts of a group are blank."""
         self._free = run.group.target.free_positions.tolist()
-        self._steps = -1  # a state comes before the first step, too
+        self._states = 0
         self._before = run.starts.tolist()
         self.on_event(
             {
@@ -197,11 +203,15 @@ class DecoderWatcher:
     def stepped(self, run: GroupRun, step: StepInfo | DecodeState) -> None:
         """The decoder has made a step, or is before the first."""
         assert isinstance(step, DecodeState)
-        self._steps += 1
+        steps = self._states
+        self._states += 1
         texts = step.ids.tolist()
         confidence = step.confidence.tolist()
-        drafted = getattr(step, "drafts", None)  # of a decoder that verifies, after its first step
-        drafts = [[]] * len(texts) if drafted is None else drafted.tolist()
+        drafts: list[list[int]] = [[] for _ in texts]
+        # Only states of decoders that verify have `drafts`; None if the step drafted nothing.
+        drafted = getattr(step, "drafts", None)
+        if drafted is not None:
+            drafts = drafted.tolist()
         moves = []
         for number, ids in enumerate(texts):
             move = self._move(
@@ -213,7 +223,7 @@ class DecoderWatcher:
             moves.append(move)
         self._before = texts
         if any(move["positions"] or move["rejected"] for move in moves):
-            frame = frame_of_decoder(self._steps)
+            frame = frame_of_decoder(steps)
             self.on_event({"kind": "stepped", "frame": frame, "moves": moves})
 
     def swept(self, run: GroupRun, samples: Sequence[SweepRows]) -> None:
@@ -226,21 +236,25 @@ class DecoderWatcher:
 
         before, ids   the text before and after the step
         confidence    at each site
-        drafts        as `_rejected` takes them
+        drafts        of this step, a token for each site, negative where none was drafted; empty
+                      of a decoder that drafts nothing
         """
         positions = []
-        in_words: list[Confidence | None] = []
+        confidences: list[Confidence | None] = []  # None where the token was made a blank again
         for site, position in enumerate(self._free):
             if ids[position] == before[position]:
                 continue
             positions.append(position)
             is_blank_again = ids[position] == self.model.mask_id
-            in_words.append(None if is_blank_again else confidence_of(confidence[site]))
+            if is_blank_again:
+                confidences.append(None)
+            else:
+                confidences.append(confidence_of(confidence[site]))
         return {
             "positions": positions,
             "tokens": tokens_at(self.model, [ids[position] for position in positions]),
             "marks": ["new"] * len(positions),
-            "confidence": in_words,
+            "confidence": confidences,
             "rejected": self._rejected(ids, drafts),
         }
 
@@ -248,16 +262,15 @@ class DecoderWatcher:
         """The positions and tokens of drafts that a step did not take.
 
         ids      the text after the step
-        drafts   of this step, a token for each site, negative where none was drafted; empty of a
-                 decoder that drafts nothing
+        drafts   as of `_move`
         """
         rejected = []
         for site, draft in enumerate(drafts):
             position = self._free[site]
             is_rejected = draft >= 0 and ids[position] != draft
             if is_rejected:
-                [(token, _)] = tokens_at(self.model, [draft])
-                rejected.append((position, token))
+                [(letters, _kind)] = tokens_at(self.model, [draft])
+                rejected.append((position, letters))
         return rejected
 
 
