@@ -50,6 +50,11 @@ def test_endings_may_be_in_capitals(tmp_path):
         list(lines.text_lines(tmp_path / "A.CSV"))
 
 
+def test_a_header_with_spaces_before_it_is_no_sequence(tmp_path):
+    (tmp_path / "a.fa").write_text(" >one\nMKT \n\t>two\n  LL\n")
+    assert list(lines.fasta_records(tmp_path / "a.fa")) == [("one", "MKT"), ("two", "LL")]
+
+
 def test_bytes_that_are_no_text_have_a_line_and_a_place(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"fine\nbad \xff\n")
     with pytest.raises(InputError, match="a.txt line 2: byte 9 is not UTF-8: convert it"):

@@ -111,9 +111,10 @@ def fasta_records(path: Path) -> Iterator[tuple[str, str]]:
     name = ""
     sequence = ""
     end = (0, ">")  # as if one more record began, so that the last one is given
-    for number, line in chain(text_lines(path), [end]):
+    for number, line_with_spaces in chain(text_lines(path), [end]):
+        line = line_with_spaces.strip()  # a header with spaces before it is no sequence
         if not line.startswith(">"):
-            sequence += line.strip()
+            sequence += line
             continue
         if sequence:
             yield name, sequence
