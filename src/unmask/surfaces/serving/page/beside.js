@@ -102,7 +102,7 @@ export class Beside {
   #tell(n, told) {
     this.told[n] = told;
     const isBoth = !this.told.includes(null);
-    this.differences.classList.toggle("stale", !isBoth);
+    this.differences.classList.add("stale"); // until the differences of the answers that are told now are there
     this.comparison = isBoth ? { models: this.models, told: [...this.told] } : null;
     if (isBoth) this.#compare(this.comparison);
   }
@@ -110,7 +110,9 @@ export class Beside {
   // A comparison of answers that are no longer the latest is not shown.
   async #compare(comparison) {
     const shown = await this.#compared(comparison);
-    if (comparison === this.comparison) update(this.differences, shown);
+    if (comparison !== this.comparison) return;
+    update(this.differences, shown);
+    this.differences.classList.remove("stale");
   }
 
   // The table of differences, or why there is none.
