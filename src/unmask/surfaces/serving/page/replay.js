@@ -139,8 +139,10 @@ export class Replay {
 
   #nextSeed() {
     const { state, known } = this.page;
+    const { default: first, range } = known.seed;
     const seed = Number(state.seed);
-    return Number.isInteger(seed) ? seed + 1 : known.seed.default; // an address may give anything
+    const hasNext = Number.isInteger(seed) && seed < range.max; // an address may give anything
+    return hasNext ? seed + 1 : first;
   }
 
   #add(frame) {
