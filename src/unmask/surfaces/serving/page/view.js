@@ -123,13 +123,13 @@ class Page {
   #newSentence() {
     const change = (reason) => {
       const { text, blanks, pin } = this.sentence;
-      if (reason === "begin") { // the text of the address, or the example, was read
+      if (reason === "begin") { // the state has this text already: it is that of the address, or the example
         this.address.save("quiet");
       } else {
         Object.assign(this.state, this.forgotten, { text, blanks, pin });
         this.address.save(reason);
       }
-      if (reason !== "refused") this.ask();
+      this.ask();
     };
     const { about, question, state } = this;
     return new Sentence({ about, question, state, change, ...this.spec.sentence(this) });
@@ -187,7 +187,7 @@ class Page {
     for (const name of this.spec.options) {
       const { default: usual, numbers } = this.known[name];
       const value = this.state[name];
-      const isDefault = value === "" || String(value) === String(usual);
+      const isDefault = value === "" || (usual !== null && String(value) === String(usual));
       if (isDefault || !this.applies(name)) continue;
       given[name] = numbers && isNumber(value) ? Number(value) : value;
     }
@@ -232,7 +232,8 @@ class Page {
 
   // ---- the question and its answer ----
 
-  body() { return this.parts.body(); }
+  // The request; a text says what is missing for one.
+  body() { return this.sentence?.unread || this.parts.body(); }
 
   // The question as Python and as a command.
   async copies() {
@@ -244,6 +245,10 @@ class Page {
   async ask() {
     this.about.asks?.(); // the table beside another model waits for the answers of both
     this.drawControls();
+    if (this.sentence?.unread) { // the sentence says why, where it is not just being read
+      this.answer = null;
+      return;
+    }
     const body = this.body();
     if (typeof body === "string") {
       this.answer = null;
