@@ -15,7 +15,7 @@ const PIN = /^(?<blank>[01]):(?<token>\d+)(?::(?<word>.*))?$/s;
 //
 // text      the text that was read last; the field may have later letters
 // unread    a line that says why `words` are not those of `text`: it is not read yet, or was refused; "" if they are
-// words     its words, as the server cuts them: {text, start, end, pieces, positions, blank, ...}; none of a refused text
+// words     as the server cuts it: {text, start, end, pieces, positions, blank, ...} each; none if it was refused
 // pressed   by the place of a word, the kind of its blank
 // filled    by the place of a word, what is shown in its place
 // pin       as the address has it, see PIN
@@ -109,7 +109,7 @@ export class Sentence {
     this.timer = setTimeout(() => this.#read(this.input.value, "typing"), WAIT);
   }
 
-  // Reads a text in place of any other that is being read, or waits for it. The question says why if it cannot be read.
+  // Reads a text in place of any other that is being read, or waits for it. If that fails, the question says why.
   // pressed   the pressed words of a text that the page puts there
   async #read(text, reason, pressed = null) {
     this.readings += 1;
