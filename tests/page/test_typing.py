@@ -228,3 +228,28 @@ def test_back_leaves_a_text_that_is_refused(open_page, protein_address):
     page.tab.evaluate("history.back()")
     page.tab.wait_for_selector(".scored")
     page.console[:] = [line for line in page.console if "422" not in line]
+
+
+def test_nothing_is_asked_of_the_text_before_while_the_server_is_away(open_page, protein_address):
+    """The field has another text already: an answer would be to none that is seen there."""
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLV&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    asked = []
+    page.tab.on("request", lambda one: asked.append(one.url) if "score/events" in one.url else 0)
+    page.tab.route("**/api/words", lambda route: route.abort())
+    page.tab.route("**/api/about", lambda route: route.abort())
+    page.tab.locator(".sentence input").first.press("End")
+    page.tab.locator(".sentence input").first.press("A")
+    page.tab.wait_for_selector(".error button:text-is('Retry')")
+    page.tab.get_by_label("Unit").select_option("bits")
+    page.until("location.hash.includes('unit=bits')", seconds=20)
+    assert page.tab.get_by_role("button", name="Retry").count() == 1
+    assert asked == []
+    assert page.tab.locator(".scored").count() > 0
+    page.tab.unroute_all()
+    page.tab.get_by_role("button", name="Retry").click()
+    page.until("document.querySelectorAll('.words button.word').length === 6", seconds=20)
+    page.until("document.querySelectorAll('.stale, .slot .error').length === 0", seconds=20)
+    assert len(asked) == 1
+    page.console.clear()

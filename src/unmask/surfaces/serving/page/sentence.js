@@ -1,4 +1,5 @@
 // A text to type, and its words as buttons: pressed ones are blanks. Blanks can be typed, too.
+import { Refused } from "./ask.js";
 import { arrows } from "./drawing/arrows.js";
 import { h } from "./drawing/dom.js";
 import { direction, shown } from "./drawing/text.js";
@@ -14,7 +15,8 @@ const PIN = /^(?<blank>[01]):(?<token>\d+)(?::(?<word>.*))?$/s;
 // The fields that views read, besides the methods below:
 //
 // text      the text that was read last; the field may have later letters
-// unread    a line that says why `words` are not those of `text`: it is not read yet, or was refused; "" if they are
+// unread    a line that says why `words` are not those of the latest text: it is the first one and not read yet, it was
+//           refused, or the server is away; "" if they are. Nothing is asked then.
 // words     as the server cuts it: {text, start, end, pieces, positions, blank, ...} each; none if it was refused
 // pressed   by the place of a word, the kind of its blank
 // filled    by the place of a word, what is shown in its place
@@ -118,6 +120,7 @@ export class Sentence {
       await this.#readNow(text, reason, pressed);
     } catch (error) {
       if (error.name === "AbortError") return;
+      if (!(error instanceof Refused)) throw error; // a fault of the page
       this.question.fail(error, (question) => this.#readAgain(question, number, text, reason, pressed));
     }
   }
@@ -145,8 +148,9 @@ export class Sentence {
     try {
       read = await this.#asked(text, AbortSignal.any([this.controller.signal, ...signals]));
     } catch (error) {
-      const isRefused = error.name !== "AbortError" && !error.away; // while the server is away, the words before stay
-      if (isRefused) this.#haveNoWords(text, reason, error.message);
+      if (error.name === "AbortError") throw error;
+      this.unread = error.message;
+      if (!error.away) this.#haveNoWords(text, reason); // while the server is away, those of the text before stay
       throw error;
     }
     this.#take(read, this.#pressedIn(read.words, reason, pressed));
@@ -187,9 +191,8 @@ export class Sentence {
   }
 
   // Takes a text that the server refused. Its pressed words stay: they come back when the text is read again.
-  #haveNoWords(text, reason, refusal) {
+  #haveNoWords(text, reason) {
     this.text = text;
-    this.unread = refusal;
     this.words = [];
     this.#write(text);
     this.draw();

@@ -132,6 +132,7 @@ class Page {
         Object.assign(this.state, this.forgotten, { text, blanks, pin });
         this.address.save(reason);
       }
+      if (this.sentence.unread) this.answer = null; // the sentence shows why it was refused, in the place of the answer
       this.ask();
     };
     const { about, question, state } = this;
@@ -250,10 +251,7 @@ class Page {
   async ask() {
     this.about.asks?.(); // the table beside another model waits for the answers of both
     this.drawControls();
-    if (this.sentence?.unread) { // the sentence says why, where it is not just being read
-      this.answer = null;
-      return;
-    }
+    if (this.sentence?.unread) return; // when it is read, it is asked about
     const body = this.body();
     if (typeof body === "string") {
       this.answer = null;
