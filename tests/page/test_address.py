@@ -228,3 +228,11 @@ def test_past_questions_are_kept_for_this_model_until_they_are_cleared(page):
     page.settled()
     kept = page.tab.evaluate("Object.keys(localStorage)")
     assert kept == ["unmask:past:bundled"], "only the question asked again"
+
+
+def test_null_is_no_default(page):
+    """Where the verb chooses if nothing is given: the control shows what the answer is of."""
+    page.open("#/fill?text=It+rains.&blanks=1&candidates=null")
+    page.tab.wait_for_selector(".slot .error")
+    assert "null" in page.tab.locator(".slot .error").inner_text()
+    page.console[:] = [line for line in page.console if "422" not in line]

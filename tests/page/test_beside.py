@@ -145,3 +145,50 @@ def test_a_new_answer_is_not_compared_with_an_old_one(page):
     assert page.tab.locator(".slot.stale").count() == 1
     page.until("document.querySelectorAll('.stale, .busy').length === 0")
     assert len(compared) == 1
+
+
+def test_differences_are_dimmed_until_those_of_the_new_answers_are_there(page):
+    page.open(f"#/score?text={SEQUENCE}&second=&score=pll&beside=1")
+    page.tab.wait_for_selector("[aria-label='both models'] tbody tr")
+    page.until("document.querySelectorAll('.stale').length === 0")
+    held = []
+    page.tab.route("**/differences", lambda route: held.append(route))
+    page.tab.get_by_label("Unit").first.select_option("bits")
+    for _ in range(400):
+        if held:
+            break
+        page.tab.wait_for_timeout(50)
+    assert page.tab.locator(".slot.stale").count() == 1
+    held[0].continue_()
+    page.until("document.querySelectorAll('.slot.stale').length === 0")
+
+
+def test_a_text_that_one_model_refuses_is_not_compared(open_page, folders, tmp_path):
+    """The answer of the first model is to the text before."""
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+
+    from page.conftest import serving
+    from support.small_models import save_bert
+
+    other = save_bert(
+        tmp_path, "ABCDEFGHIKLMNPQRSTVWY", WhitespaceSplit(), positions=128, seed=7, spread=0.5
+    )
+    with serving("--model", str(folders[0]), "--beside", str(other)) as address:
+        page = open_page(address)
+        page.open(f"#/score?text={SEQUENCE}&second=&score=pll&beside=1")
+        page.tab.wait_for_selector("[aria-label='both models'] tbody tr")
+        page.until("document.querySelectorAll('.stale').length === 0")
+        compared = []
+        page.tab.on(
+            "request", lambda one: compared.append(one.url) if "differences" in one.url else 0
+        )
+        page.tab.locator(".sentence input").first.press("End")
+        page.tab.locator(".sentence input").first.press("B")
+        page.tab.wait_for_selector(".slot .error")
+        page.until(
+            "document.querySelector('.pane.second svg.profile')?.closest('.stale') === null"
+            " && document.querySelectorAll('.pane.second .words button.word').length === 11"
+        )
+        assert compared == []
+        assert page.tab.locator(".slot.stale").count() == 1
+        page.console[:] = [line for line in page.console if "422" not in line]

@@ -248,3 +248,12 @@ def test_curves_of_a_run_without_a_sweep_with_gaps_and_alone(page):
     )
     assert line == "46", "the left end"
     assert paths == ["M46 166h0", "M46 166L132 12M304 166L390 12", "M390 12h0", ""]
+
+
+def test_another_run_has_another_seed_where_there_is_no_larger_one(page):
+    largest = 2**53
+    page.open(f"{SAMPLE}&seed={largest}")
+    page.until(DONE)
+    page.tab.get_by_role("button", name="Run another").click()
+    page.until(f"!location.hash.includes('seed={largest}')", seconds=20)
+    page.until(DONE)

@@ -95,3 +95,161 @@ def test_brushing_an_arc_chooses_no_pair(page):
     assert "pair=" not in page.tab.evaluate("location.hash")
     weakest.dispatch_event("mouseenter")
     page.until("location.hash.includes('pair=')", seconds=20)
+
+
+def test_nothing_is_typed_into_a_text_while_another_is_pasted_over_it(open_page, protein_address):
+    """The letter would be one of the text before, and the paste would be lost."""
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLV&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    box = page.tab.locator(".sentence input").first
+    held = requests_held(page)
+    box.press("End")
+    pasted(page, "GG\nGA\n")
+    wait_for(page, held, 1)
+    box.press("S")
+    assert box.input_value() == "EVQLV"
+    held[0].continue_()
+    page.until("document.querySelector('.sentence input').value === 'EVQLVGGGA'", seconds=20)
+    page.tab.unroute_all()
+    box.press("End")
+    box.press("S")
+    assert box.input_value() == "EVQLVGGGAS"
+
+
+@pytest.mark.parametrize("before", ["\n", " ", "\r\n \n"])
+def test_a_record_may_begin_with_empty_lines(open_page, protein_address, before):
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLV&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    pasted(page, f"{before}>one\nGGG\nAS\n")
+    page.until("document.querySelector('.sentence input').value !== 'EVQLV'", seconds=20)
+    assert page.tab.locator(".sentence input").first.input_value() == "GGGAS"
+
+
+def test_a_letter_typed_when_the_server_comes_back_is_read(open_page, protein_address):
+    """The text before it, which failed, is not read in its place."""
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLV&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    box = page.tab.locator(".sentence input").first
+    page.tab.route("**/api/words", lambda route: route.abort())
+    box.press("End")
+    box.press("A")
+    page.tab.wait_for_selector(".error button:text-is('Retry')")
+    page.tab.unroute_all()
+    held = requests_held(page)
+    box.press("G")
+    wait_for(page, held, 1)
+    page.tab.get_by_role("button", name="Retry").click()
+    for request in held:
+        request.continue_()
+    page.tab.unroute_all()
+    page.until("location.hash.includes('text=EVQLVA')", seconds=20)
+    page.tab.wait_for_selector(".scored")
+    assert box.input_value() == "EVQLVAG"
+    assert page.tab.locator(".words button.word").count() == 7
+    page.console.clear()
+
+
+@pytest.fixture
+def refused(open_page, protein_address):
+    """A view whose text has got a letter that is refused."""
+
+    def one(hash, ready):
+        page = open_page(protein_address)
+        page.open(hash)
+        page.tab.wait_for_selector(ready)
+        page.tab.locator(".sentence input").first.press("End")
+        page.tab.locator(".sentence input").first.press("B")
+        page.tab.wait_for_selector(".slot .error")
+        page.console[:] = [line for line in page.console if "422" not in line]
+        return page
+
+    return one
+
+
+def test_a_refused_text_says_why_wherever_it_is_used(refused):
+    """Its pressed words are kept for the text as it was, and none of them is asked about."""
+    page = refused("#/fill?text=EVQLVESGGG&blanks=2,4&candidates=all", "svg.heat")
+    reason = page.tab.locator(".slot .error").inner_text()
+    page.tab.get_by_label("Residues considered", exact=True).select_option("64")
+    assert page.tab.locator(".slot .error").inner_text() == reason
+    page.tab.get_by_role("button", name="Copy as Python").click()
+    page.until("document.querySelector('.copying [role=status]').textContent !== ''")
+    assert page.tab.locator(".copying [role=status]").inner_text() == reason
+
+
+def test_the_answer_to_an_older_text_does_not_come_back(refused):
+    """A text is refused, and then a control draws again."""
+    sample = "#/sample?text=EVQLVESGGG&blanks=2,4&chains=2&sweeps=2&speed=240"
+    page = refused(sample, ".stack[data-passes]")
+    assert page.tab.locator(".chain").count() == 0
+    page.tab.get_by_label("Speed").select_option("8")
+    assert page.tab.locator(".chain").count() == 0
+    assert page.tab.locator(".slot .error").count() == 1
+
+
+def test_a_question_of_an_older_text_ends_where_the_text_is_refused(refused):
+    """Its answer would be drawn below the reason of the refusal."""
+    long = "#/sample?text=EVQLVESGGG&chains=16&sweeps=400&speed=240"
+    page = refused(long, ".chain")
+    assert page.tab.locator(".status button").is_hidden()
+    assert page.tab.locator(".status .said").inner_text() == ""
+    assert page.tab.locator(".chain").count() == 0
+
+
+def test_refused_letters_are_one_step_of_the_history(open_page, protein_address):
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLV&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    steps = page.tab.evaluate("history.length")
+    box = page.tab.locator(".sentence input").first
+    box.press("End")
+    for letter, text in (("B", "EVQLVB"), ("J", "EVQLVBJ")):
+        box.press(letter)
+        page.until(
+            "(text) => new URLSearchParams(location.hash.split('?')[1]).get('text') === text",
+            text,
+            seconds=20,
+        )
+    page.tab.wait_for_selector(".error")
+    assert page.tab.evaluate("history.length") == steps + 1
+    page.console[:] = [line for line in page.console if "422" not in line]
+
+
+def test_back_leaves_a_text_that_is_refused(open_page, protein_address):
+    """An address that another program wrote, in another order."""
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLV&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    page.tab.goto(page.address + "#/fill?candidates=all&cell=1:2&blanks=4,2&text=EVQLVB")
+    page.tab.wait_for_selector(".slot .error")
+    page.tab.evaluate("history.back()")
+    page.tab.wait_for_selector(".scored")
+    page.console[:] = [line for line in page.console if "422" not in line]
+
+
+def test_nothing_is_asked_of_the_text_before_while_the_server_is_away(open_page, protein_address):
+    """The field has another text already: an answer would be to none that is seen there."""
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLV&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    asked = []
+    page.tab.on("request", lambda one: asked.append(one.url) if "score/events" in one.url else 0)
+    page.tab.route("**/api/words", lambda route: route.abort())
+    page.tab.route("**/api/about", lambda route: route.abort())
+    page.tab.locator(".sentence input").first.press("End")
+    page.tab.locator(".sentence input").first.press("A")
+    page.tab.wait_for_selector(".error button:text-is('Retry')")
+    page.tab.get_by_label("Unit").select_option("bits")
+    page.until("location.hash.includes('unit=bits')", seconds=20)
+    assert page.tab.get_by_role("button", name="Retry").count() == 1
+    assert asked == []
+    assert page.tab.locator(".scored").count() > 0
+    page.tab.unroute_all()
+    page.tab.get_by_role("button", name="Retry").click()
+    page.until("document.querySelectorAll('.words button.word').length === 6", seconds=20)
+    page.until("document.querySelectorAll('.stale, .slot .error').length === 0", seconds=20)
+    assert len(asked) == 1
+    page.console.clear()

@@ -1,7 +1,7 @@
 // Questions to a model: requests, progress, Stop, what is stale, and what to do when the server is away.
 import { h } from "./drawing/dom.js";
 
-const AGAIN = 1500; // milliseconds between two looks at whether the server is back; they double with each try
+const AGAIN = 1500; // milliseconds until the page looks whether the server is back; they double with each try
 const MOST_TRIES = 3; // how often a question that a person asked is asked again by itself
 const STOPPED = "Stopped.";
 const ROOT = new URL("../", import.meta.url);
@@ -21,8 +21,8 @@ function sentence(line) {
   return hasEnd ? capital : `${capital}.`;
 }
 
-// The error for the body of an answer that could not be read. One that was aborted stays what it is.
-function unread(error) {
+// The error to raise where the body of an answer could not be read. One that was aborted stays what it is.
+function errorOfBody(error) {
   if (error.name === "AbortError") return error;
   if (error instanceof SyntaxError) return new Refused("The server's answer is not JSON.");
   return new Refused("The server has gone away.", true);
@@ -57,8 +57,9 @@ export class Api {
     try {
       const { error } = await response.json();
       return sentence(error);
-    } catch { // no JSON, or none of our server
-      return `The server answered ${response.status}.`;
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      return `The server answered ${response.status}.`; // no JSON, or none of our server
     }
   }
 
@@ -67,7 +68,7 @@ export class Api {
     try {
       return await response.json();
     } catch (error) {
-      throw unread(error);
+      throw errorOfBody(error);
     }
   }
 
@@ -82,13 +83,21 @@ export class Api {
         if (done) return;
         const parts = (rest + value).split("\n\n"); // an empty line ends an event
         rest = parts.pop();
-        yield* parts.map(eventOf).filter((event) => event !== null);
+        yield* eventsOf(parts);
       }
     } catch (error) {
-      throw error instanceof Refused ? error : unread(error);
+      throw error instanceof Refused ? error : errorOfBody(error);
     } finally {
       reader.cancel().catch(() => {}); // the connection may be broken already
     }
+  }
+}
+
+// Events one after the other: those before an `error`, which is raised, count.
+function * eventsOf(texts) {
+  for (const text of texts) {
+    const event = eventOf(text);
+    if (event !== null) yield event;
   }
 }
 
@@ -106,6 +115,10 @@ function eventOf(text) {
   throw new Refused(sentence(value.error));
 }
 
+// Whether an answer is what there was when its job was stopped. A search of Fill says so in `search`, other answers in
+// `part`; an answer with neither is whole, for its verb raises an error where it is stopped.
+const isCutOff = ({ drawn, search }) => Boolean(drawn?.part) || search?.stopped === "asked";
+
 // The question of a view. Only the latest one counts: a new one aborts the request of the one before, and the server
 // cancels a job whose client has left.
 //
@@ -113,13 +126,18 @@ function eventOf(text) {
 //          a question runs whose answer is not there.
 // partial  (answer) => shows what there is of an answer so far; the view sets it
 // step     (step) => shows a step of what runs; a view whose questions are answered step by step sets it
-// stopped  whether Stop was pressed: the answer is then what there is
+// stopped  whether Stop was pressed: the view then asks for nothing more
+// isPart   whether something is missing because the question was stopped: `slowly` sees it of an answer, and a view
+//          sets it if it asks for less than it would
 //
 // Its own:
-// signal   of the latest question: one that finds another signal here is no longer the latest; null: none, it was left
-// job      the server's name of the job that runs; null before it is known
-// wait     the timer that looks whether the server is back
-// tries    how often the question was asked again by itself since a person asked it
+// work        what `run` was given last
+// controller  ends the requests of the latest question
+// signal      of the latest question, so one that finds another signal here is not the latest; null if that was left
+// job         the server's name of the job that runs; null before it is known
+// wait        the timer that looks whether the server is back
+// tries       how often the question was asked again by itself since a person asked it
+// act         what the button does
 export class Question {
   constructor(api, box, hint = "") {
     this.api = api;
@@ -131,11 +149,13 @@ export class Question {
     this.signal = null;
     this.job = null;
     this.stopped = false;
+    this.isPart = false;
     this.wait = null;
     this.tries = 0;
+    this.act = () => {};
     this.line = h("span", { class: "said" });
     this.bar = h("progress", { max: 1, hidden: true, "aria-label": "progress" });
-    const onclick = () => this.#press();
+    const onclick = () => this.act();
     this.button = h("button", { type: "button", hidden: true, "data-key": "stop", onclick }, "Stop");
     this.problem = h("div", { class: "slot" });
     const status = h("div", { class: "status", role: "status" }, this.line, this.bar, this.button);
@@ -163,11 +183,13 @@ export class Question {
     const { signal } = this.controller;
     this.signal = signal;
     this.work = work;
+    this.job = null;
     this.stopped = false;
+    this.isPart = false;
     this.stale(true);
     this.problem.replaceChildren();
     this.say("asking the model …");
-    this.#offer("Stop");
+    this.#offerStop();
     try {
       await work(this);
     } catch (error) {
@@ -177,22 +199,27 @@ export class Question {
     }
     if (signal !== this.signal) return;
     this.stale(false);
-    this.say(this.stopped ? STOPPED : "");
-    this.#offer(this.stopped ? "Ask again" : null);
+    if (this.isPart) { // not wherever Stop was pressed: the answer may have been whole by then
+      this.say(STOPPED);
+      this.#offerAgain();
+    } else {
+      this.say("");
+      this.#offerNothing();
+    }
   }
 
-  // The latest question has ended without an answer.
+  // The latest question has ended without an answer. If it was stopped, here or elsewhere, what stands in the box
+  // stays: a part of its answer, or the answer to an older question, which stays dimmed.
   #end(error) {
-    if (error.name === "AbortError") { // stopped, here or elsewhere: what there is of it, or was before, stays
+    const isLostWhileStopping = this.stopped && error.away; // nobody waits for the answer: it is not asked for again
+    if (error.name === "AbortError" || isLostWhileStopping) {
       this.box.ariaBusy = "false";
       this.say(this.box.hasChildNodes() ? STOPPED : "Stopped before there was an answer.");
-      this.#offer("Ask again");
+      this.#offerAgain();
       return;
     }
     if (!(error instanceof Refused)) console.error(error); // a fault of the page: here is where
-    this.say("");
-    this.#offer(null);
-    this.fail(error);
+    this.#showWhy(error);
   }
 
   // The answer to a question that may take long; on the way its events are shown.
@@ -209,6 +236,7 @@ export class Question {
       signal.throwIfAborted(); // events may have come before the abort
       if (name === "answer") {
         this.job = null;
+        if (isCutOff(value)) this.isPart = true;
         return value;
       }
       handlers[name]?.(value);
@@ -216,33 +244,49 @@ export class Question {
     throw new Refused("The answer broke off.", true);
   }
 
+  // Shows why nothing can be asked, such as of a text that the server refused, and leaves what is asked.
+  // work   as of `run`, for "Retry"
+  fail(error, work) {
+    this.leave();
+    this.work = work;
+    this.tries = 0;
+    this.#showWhy(error);
+  }
+
   // Shows why there is no answer. Whatever was drawn goes, unless the server is only away.
-  fail(error) {
+  #showWhy(error) {
+    this.say("");
+    this.#offerNothing();
     const retry = h("button", { type: "button", onclick: () => this.run(this.work) }, "Retry");
-    const isRetried = error.away && this.work !== null;
-    const line = h("p", { class: "error", role: "alert" }, error.message, isRetried && retry);
-    this.problem.replaceChildren(line);
-    if (error.away) this.box.ariaBusy = "false";
-    else this.#empty();
-    const isAskedAgain = isRetried && this.tries < MOST_TRIES; // the server may be there and fail at this question
-    if (isAskedAgain) this.#askWhenBack();
+    this.problem.replaceChildren(h("p", { class: "error", role: "alert" }, error.message, error.away && retry));
+    if (!error.away) {
+      this.#empty();
+      return;
+    }
+    this.box.ariaBusy = "false";
+    const hasTriesLeft = this.tries < MOST_TRIES; // the server may be there and fail at this question
+    if (hasTriesLeft) this.#askWhenBack();
   }
 
   // Asks the question again as soon as the server is back, unless another is asked before or the view is left.
   #askWhenBack() {
     clearTimeout(this.wait);
-    const look = async () => {
-      const isBack = await this.api.ask("about").then(() => true, () => false);
-      if (wait !== this.wait) return;
-      if (!isBack) {
-        this.#askWhenBack();
-        return;
-      }
-      this.tries += 1;
-      this.#run(this.work);
-    };
-    const wait = setTimeout(look, AGAIN * 2 ** this.tries);
-    this.wait = wait;
+    const timer = setTimeout(() => this.#look(timer), AGAIN * 2 ** this.tries);
+    this.wait = timer;
+  }
+
+  // Asks the question again if the server is back, else looks once more later.
+  // timer   that of this look
+  async #look(timer) {
+    const isBack = await this.api.ask("about").then(() => true, () => false);
+    const isLeft = timer !== this.wait; // while the server was asked
+    if (isLeft) return;
+    if (!isBack) {
+      this.#askWhenBack();
+      return;
+    }
+    this.tries += 1;
+    this.#run(this.work);
   }
 
   // isWaiting: a question runs, and what is drawn is not its answer
@@ -256,7 +300,7 @@ export class Question {
     this.leave();
     this.#empty();
     this.say("");
-    this.#offer(null);
+    this.#offerNothing();
     this.problem.replaceChildren(...lines);
   }
 
@@ -265,16 +309,16 @@ export class Question {
     this.box.replaceChildren();
   }
 
-  // Shows the button with this label; null: no button.
-  #offer(label) {
-    this.button.hidden = label === null;
-    if (label !== null) this.button.textContent = label;
-  }
+  #offerStop() { this.#offer("Stop", () => this.#stop()); }
 
-  #press() {
-    const isRunning = this.button.textContent === "Stop";
-    if (isRunning) this.#stop();
-    else this.run(this.work);
+  #offerAgain() { this.#offer("Ask again", () => this.run(this.work)); }
+
+  #offerNothing() { this.button.hidden = true; }
+
+  #offer(label, act) {
+    this.button.hidden = false;
+    this.button.textContent = label;
+    this.act = act;
   }
 
   // The server is asked to stop a job that has a name, which then answers with what it has; any other is left.
@@ -282,13 +326,18 @@ export class Question {
     const { controller, job } = this; // of this question, also if another one begins meanwhile
     this.stopped = true;
     this.say("stopping …"); // until the job has answered with what it has, which may be more than what is shown
-    this.#offer("Ask again");
-    const isAnswering = job !== null && await this.#isStopped(job);
+    this.#offerAgain();
+    if (job === null) {
+      controller.abort();
+      return;
+    }
+    const isAnswering = await this.#askToStop(job);
     if (!isAnswering) controller.abort();
   }
 
-  // Whether the server has stopped a job, or the job has ended, so that its answer is on the way.
-  async #isStopped(job) {
+  // Asks the server to stop a job. True if an answer is on the way: what the job has, or, where it has just ended, all
+  // of it.
+  async #askToStop(job) {
     try {
       const response = await fetch(new URL(`jobs/${job}`, this.api.base), { method: "DELETE" });
       return response.ok || response.status === 404; // it knows only those that run

@@ -11,7 +11,7 @@ const ONLY_FIRST = ["pin", "cell", "pair", "at"];
 const ABOVE_BOTH = [".intro", ".sentence", ".asking", ".controls"]; // parts of the first view: they ask both models
 
 // models        the names of both
-// abouts        what the server says of each, with `tell` and `asks`, by which its view tells us of its answers
+// abouts        what the server says of each, with two functions that its view calls: see #telling
 // told          what the latest answer of each told, {by, values}; null while there is none
 // comparison    what the differences were asked for last, {models, told}; null while an answer is missing
 // differences   the box of their table
@@ -31,11 +31,10 @@ export class Beside {
     this.observer = new MutationObserver(() => this.#nameSecond());
     this.#place(root, view);
     this.leaveFirst = open(this.first, this.abouts[0], values);
-    const above = ABOVE_BOTH.map((part) => `:scope > ${part}`);
-    root.prepend(...this.first.querySelectorAll(above.join()));
+    this.#moveAbove(root);
     this.leaveSecond = null;
     this.#openSecond(values);
-    // The view of the first model says "asked" when the address changes; that of a second one leaves the address alone.
+    // `Address` says "asked" when the view of the first model changes the address; that of the second leaves it alone.
     this.later = () => this.#openLater();
     addEventListener("asked", this.later);
   }
@@ -58,7 +57,14 @@ export class Beside {
     this.observer.observe(this.second, { childList: true, subtree: true, attributeFilter: ["aria-label"] });
   }
 
-  // No two landmarks of the page have one name: those of the second pane end in the name of its model.
+  // Moves the parts of the first view that ask both models out of its pane, to the head of the page.
+  #moveAbove(root) {
+    const selector = ABOVE_BOTH.map((part) => `:scope > ${part}`).join(", ");
+    root.prepend(...this.first.querySelectorAll(selector));
+  }
+
+  // No two landmarks of the page have one name: those of the second pane end in the name of its model. The observer
+  // calls this again for the names that it has changed, which then have that end.
   #nameSecond() {
     const end = `, ${this.models[1]}`;
     for (const landmark of this.second.querySelectorAll("section[aria-label], [role=region][aria-label]")) {
@@ -80,8 +86,8 @@ export class Beside {
     this.leaveSecond = null;
   }
 
-  // The first model is asked something else. What the second one has told is of the question before, and so is what it
-  // would still tell.
+  // The first model is asked something else. What the second one has told is of the question before; its view is
+  // closed, so that it tells no more of it.
   #openLater() {
     this.#closeSecond();
     this.#tell(1, null);
@@ -89,6 +95,7 @@ export class Beside {
     this.timer = setTimeout(() => this.#openSecond(read().values), WAIT);
   }
 
+  // Ends both views; their elements go with the contents of `root`.
   leave() {
     removeEventListener("asked", this.later);
     clearTimeout(this.timer);
@@ -102,7 +109,7 @@ export class Beside {
   #tell(n, told) {
     this.told[n] = told;
     const isBoth = !this.told.includes(null);
-    this.differences.classList.toggle("stale", !isBoth);
+    this.differences.classList.add("stale"); // until the differences of the answers that are told now are there
     this.comparison = isBoth ? { models: this.models, told: [...this.told] } : null;
     if (isBoth) this.#compare(this.comparison);
   }
@@ -110,7 +117,9 @@ export class Beside {
   // A comparison of answers that are no longer the latest is not shown.
   async #compare(comparison) {
     const shown = await this.#compared(comparison);
-    if (comparison === this.comparison) update(this.differences, shown);
+    if (comparison !== this.comparison) return;
+    update(this.differences, shown);
+    this.differences.classList.remove("stale");
   }
 
   // The table of differences, or why there is none.

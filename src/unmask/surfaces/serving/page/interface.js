@@ -35,8 +35,9 @@ function operation(openapi, path, method, entry) {
   });
   const name = `${method.toUpperCase()} ${path}`;
   const table = rows.length > 0 ? fieldTable(name, rows) : null;
-  return h("section", { class: "card" }, h("header", {}, h("h2", {}, h("code", {}, name))),
-    h("p", {}, entry.description ?? ""), table, examples);
+  const header = h("header", {}, h("h2", {}, h("code", {}, name)));
+  const description = h("p", {}, entry.description ?? "");
+  return h("section", { class: "card" }, header, description, table, examples);
 }
 
 function fieldTable(name, rows) {
@@ -46,7 +47,8 @@ function fieldTable(name, rows) {
 }
 
 function fieldRow(name, schema, isNeeded) {
-  const meaning = schema.description ?? schema.anyOf?.[0]?.description ?? ""; // of "X or null" it may stand with X
+  // Of a value that may be X or null, the description may be that of X, which comes first.
+  const meaning = schema.description ?? schema.anyOf?.[0]?.description ?? "";
   const usual = "default" in schema ? JSON.stringify(schema.default) : "";
   const cells = [meaning, kind(schema), isNeeded ? "needed" : usual];
   return h("tr", {}, h("th", { scope: "row" }, h("code", {}, name)), cells.map((text) => h("td", {}, text)));

@@ -12,8 +12,8 @@ const root = document.getElementById("view");
 const nav = document.querySelector("nav");
 const abouts = new Map(); // promises of what the server says of a model, by its number
 let leaveView = () => {};
-let nameOfView = null; // of the one that is shown
-let turn = 0; // of `show`: while it waits for the server, the address may change
+let nameOfView = null; // of the one that is shown; null before the first
+let turn = 0; // how often `show` was called: a call that is not the last one ends after its wait for the server
 
 // What a model's server says of it; asked once.
 function aboutModel(number) {
@@ -35,14 +35,14 @@ async function askAbout(number) {
 async function show() {
   turn += 1;
   const own = turn;
-  const { view: named, values, ...chosen } = read();
+  const { view: named, values, model, beside } = read();
   leaveView();
   leaveView = () => {};
   try {
-    const served = await aboutModel("0"); // its server knows all models
+    const about = await aboutModel("0"); // its server names all models
     if (own !== turn) return;
-    chooseModels(chosen, served.models);
-    drawHead(served);
+    chooseModels({ model, beside }, about.models.length);
+    drawHead(about);
     const first = await aboutModel(models.model);
     const second = models.beside === "" ? null : await aboutModel(models.beside);
     if (own !== turn) return;
@@ -70,18 +70,17 @@ function open(named, first, second, values) {
     const panes = new Beside(root, view.name, [first, aboutSecond], values, view.open);
     leaveView = () => panes.leave();
   }
-  const isAnother = nameOfView !== null && nameOfView !== view.name;
-  if (isAnother) root.focus({ preventScroll: true }); // at the start the browser has placed the keyboard
+  const isChange = nameOfView !== null && nameOfView !== view.name; // the first view leaves the keyboard where it is
+  if (isChange) root.focus({ preventScroll: true });
   nameOfView = view.name;
 }
 
-// Takes the numbers of the models in the address, as far as this server has them.
-// served   the names of its models; an address has their numbers
-function chooseModels(chosen, served) {
-  const numbers = served.map((_, number) => String(number));
-  models.model = numbers.includes(chosen.model) ? chosen.model : "0";
-  const isAnother = numbers.includes(chosen.beside) && chosen.beside !== models.model;
-  models.beside = isAnother ? chosen.beside : "";
+// Takes the numbers of the models in the address, as far as there are so many models.
+function chooseModels({ model, beside }, count) {
+  const numbers = Array.from({ length: count }, (_, number) => String(number));
+  models.model = numbers.includes(model) ? model : "0";
+  const isAnother = numbers.includes(beside) && beside !== models.model;
+  models.beside = isAnother ? beside : "";
 }
 
 // The model, or the choice of one and of another beside it.
@@ -93,11 +92,11 @@ function drawHead(about) {
   }
   const choose = (changed) => {
     const { view, values } = read();
-    const isAnother = "model" in changed;
     Object.assign(models, changed);
     if (models.beside === models.model) models.beside = "";
-    history.pushState(null, "", address(view, isAnother ? forAnotherModel(values) : values));
-    show();
+    const kept = "model" in changed ? forAnotherModel(values) : values;
+    history.pushState(null, "", address(view, kept)); // with the numbers in `models`
+    show(); // `pushState` is no "hashchange"
   };
   const numbered = about.models.map((name, number) => [String(number), name]);
   const others = numbered.filter(([number]) => number !== models.model);
@@ -106,7 +105,7 @@ function drawHead(about) {
     select("Beside", models.beside, [["", "no other"], ...others], (beside) => choose({ beside })));
 }
 
-// The menu has the views that this model has; `Address` keeps their links up to date.
+// The menu has the views that this model has; `Address` of state.js keeps their links up to date.
 function drawMenu(views, current) {
   const links = views.map(({ name, title }) => h("a", {
     href: `#/${name}`, "data-view": name, "data-key": `view:${name}`, "aria-current": name === current ? "page" : null,

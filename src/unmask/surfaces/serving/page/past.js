@@ -24,7 +24,7 @@ function keep(list) {
   try {
     if (list.length) localStorage.setItem(key, JSON.stringify(list));
     else localStorage.removeItem(key);
-  } catch { /* a browser that keeps nothing: the list has the latest question alone, and is gone after a reload */ }
+  } catch { /* a browser that keeps nothing, or has no room: the list is shown until the next question or a reload */ }
   draw(list);
 }
 
@@ -51,7 +51,8 @@ function draw(list) {
 closing(box);
 
 export function begin(about) {
-  key = `unmask:past:${about.given ?? "bundled"}`;
+  const model = about.given ?? "bundled"; // the name or folder that the server was given; none of the bundled model
+  key = `unmask:past:${model}`;
   box.hidden = false;
   draw(kept());
 }
@@ -77,11 +78,13 @@ function optionsOf(hash) {
   return [...values].map(([name, value]) => `${name} ${value}`).join(", ");
 }
 
-// Keeps the question of the address, once it was answered, under a name. The same question again moves to the top.
-export function remember(view, called) {
+// Keeps the question of the address, once it was answered. The same question again moves to the top.
+// view       the title of the view
+// question   what it is called in the list, which has the beginning of a long one
+export function remember(view, question) {
   if (!key) return;
-  const points = [...called]; // not cut within a character
-  const text = points.length > LONGEST ? `${points.slice(0, LONGEST - 1).join("")}…` : called;
+  const points = [...question]; // not cut within a surrogate pair
+  const text = points.length > LONGEST ? `${points.slice(0, LONGEST - 1).join("")}…` : question;
   const hash = location.hash || "#/fill"; // where an address without a view leads
   const others = kept().filter((one) => questionOf(one.hash) !== questionOf(hash));
   keep([{ view, text, hash }, ...others].slice(0, MOST));

@@ -2,7 +2,8 @@
 export class Player {
   #tick = 0;
 
-  // draw: shows the frame `at`; it is called when that is another one, and when playing begins or ends
+  // draw: shows the frame `at`. It is called when the first frame comes, when `at` is set, and when playing begins or
+  // ends; `begin` and `stop` do not call it.
   constructor(draw) {
     this.draw = draw;
     this.begin(0);
@@ -16,14 +17,14 @@ export class Player {
     this.ended = false; // whether the list has its last frame
     this.speed = speed;
     this.due = 0; // frames to go on by: whole ones are shown, a part of one waits
-    this.before = null; // when `due` was counted, in milliseconds; null: not since it plays
+    this.before = null; // the time of the last tick, in milliseconds; null before the first tick since it plays
   }
 
   get last() { return this.frames.length - 1; }
 
   add(frame) {
     this.frames.push(frame);
-    if (this.last === 0) this.draw(); // it stood at this frame before there was one
+    if (this.last === 0) this.draw(); // `at` has been 0 from the start, and here is the frame
   }
 
   play() {
@@ -58,12 +59,13 @@ export class Player {
   #advance(now) {
     const steps = this.#stepsDue(now);
     const isAtEnd = this.at === this.last;
-    if (steps > 0 && isAtEnd && this.ended) {
-      this.pause();
-      return;
-    }
-    if (steps > 0 && isAtEnd) this.due = 0; // time in which no frame came is not made up for
-    else if (steps > 0) {
+    if (steps > 0 && isAtEnd) {
+      if (this.ended) {
+        this.pause();
+        return;
+      }
+      this.due = 0; // time in which no frame came is not made up for
+    } else if (steps > 0) {
       this.due -= steps;
       this.go(this.at + steps);
     }

@@ -25,7 +25,7 @@ function frameOf(at) {
 // How the legend shows some kinds of mark; of the others the kind is the class.
 const SIGNS = { refused: "ring", new: "box", draft: "struck" };
 
-// signs: [{kind, text}], what a mark of a token means; "" is the colour that all tokens have
+// signs: [{kind, text}], what the marks of tokens mean; of the kind "" is the colour that all tokens have
 export function legend(signs) {
   const items = signs.map(({ kind, text }) => h("span", { class: SIGNS[kind] ?? kind }, text));
   return h("p", { class: "key" }, items);
@@ -33,8 +33,8 @@ export function legend(signs) {
 
 const firstToken = ([text, kind]) => ({ text, kind, confidence: null });
 
-// The text after a move, of which `positions` and `tokens` are parallel, and so is `confidence` for a decoder; that of
-// a kernel is empty.
+// The text after a move {positions, tokens, confidence, ...}. The lists are parallel, but for a kernel, which has no
+// confidence: its list is empty.
 function written(line, move) {
   if (move.positions.length === 0) return line; // frames share the texts that do not change
   const next = [...line];
@@ -51,9 +51,9 @@ export class Replay {
     this.page = page;
     this.frameShown = frameShown;
     this.begun = null; // the first step event of the texts
-    this.free = new Set(); // positions that are drawn
+    this.free = new Set(); // positions that are sampled or decoded; the tokens at the others are held
     this.goal = null; // the frame of the address, where it stands still once that has come
-    page.forgotten = { at: "" }; // a frame is one of these texts: others play from their beginning
+    page.forgotten = { at: "" }; // with another text or option: a frame is one of these texts
     this.player = new Player(() => this.draw());
     this.play = this.#button("Pause", "❚❚ Pause", () => this.#toggle());
     this.scrub = h("input", {
@@ -76,12 +76,12 @@ export class Replay {
   async follow(question, verb, body, taken) {
     const { signal } = question;
     this.player.pause();
-    delete this.page.stage.dataset.passes; // an answer sets it again: so a test knows that it is there
+    delete this.page.stage.dataset.passes; // the view sets it again with the answer: so a test knows that it is there
     question.step = (event) => taken[event.kind](event);
     try {
       return await question.slowly(verb, body);
     } finally {
-      const isLatest = signal === question.signal; // else the frames may be those of another question
+      const isLatest = signal === question.signal; // else the frames may be those of a later question
       if (isLatest) this.#end();
     }
   }
@@ -92,7 +92,7 @@ export class Replay {
     this.begun = begun;
     this.free = new Set(begun.free);
     this.goal = frameOf(state.at);
-    this.where.title = "";
+    this.where.title = ""; // of the answer to the question before: a view sets it
     this.player.begin(Number(state.speed));
     const texts = begun.tokens.map((line) => line.map(firstToken));
     this.#add({ name: begun.frame, texts, moves: null, ...more });
@@ -105,7 +105,7 @@ export class Replay {
     this.#add({ name: frame, texts: next, moves, ...more });
   }
 
-  // What the view knows of the last frame only now.
+  // Adds to the last frame what the view has got to know after it.
   amend(more) {
     const frame = this.frames.at(-1);
     Object.assign(frame, more);
@@ -139,14 +139,16 @@ export class Replay {
 
   #nextSeed() {
     const { state, known } = this.page;
+    const { default: first, range } = known.seed;
     const seed = Number(state.seed);
-    return Number.isInteger(seed) ? seed + 1 : known.seed.default; // an address may give anything
+    const hasNext = Number.isInteger(seed) && seed < range.max; // an address may give anything
+    return hasNext ? seed + 1 : first;
   }
 
   #add(frame) {
     const { player, goal } = this;
     player.add(frame);
-    this.scrub.max = player.last; // also where it stands still
+    this.scrub.max = player.last; // not in `draw`, which is not called while the player stands still
     const isFirst = player.last === 0;
     if (isFirst && goal === null) player.play();
     if (player.last === goal) player.go(goal);

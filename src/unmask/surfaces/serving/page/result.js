@@ -11,7 +11,8 @@ export function sentences(lines, kind = "note") {
 // Whether a value is a text with marked stretches, {text, spans, mark}, and not a text or a number.
 const isMarkedText = (value) => value !== null && typeof value === "object" && "spans" in value;
 
-// A head or a title in one line. The server breaks them so that columns stay narrow, long words at a hyphen.
+// A head or a title in one line. The server breaks them so that columns stay narrow. Where it breaks a word, it adds a
+// hyphen, which goes, too.
 const inOneLine = (text) => text.replaceAll("-\n", "").replaceAll("\n", " ");
 
 // Rows of a table for a file: the heads, then the values.
@@ -23,7 +24,7 @@ export function rowsOf(table) {
 
 // A table, as the server draws it.
 // label                       what it is called, for readers of screens
-// cell(row, column, inside)   what a cell has instead of `inside`, the shown text; nothing leaves it as it is
+// cell(row, column, inside)   what a cell has instead of `inside`, the shown text, and of its mark; null leaves both
 // bars                        {number of a column: (row) => the share of the bar in its cell, from 0 to 1}
 export function drawnTable(table, { label, cell, bars = {} } = {}) {
   const { columns } = table;
@@ -32,7 +33,8 @@ export function drawnTable(table, { label, cell, bars = {} } = {}) {
     const isMarked = isMarkedText(value);
     const inside = isMarked ? marked(value.text, value.spans) : table.shown[row][column];
     const replaced = cell?.(row, column, inside);
-    return replaced || [inside, isMarked ? value.mark : null];
+    if (replaced) return replaced;
+    return isMarked ? [inside, value.mark] : inside;
   }
 
   function bar(row, column) {
@@ -71,7 +73,8 @@ export function said({ about, verdict, notices }) {
 }
 
 // All of a result: its heading and sentences, and a card for each of its tables.
-// files   what the "Save" menus need, see `files` of view.js; tables have no picture, and no lines below one
+// name   of the files, which end in the number of their table
+// data   of `saveMenu`
 export function resultCards(answer, { name, data }) {
   const { heading, tables } = answer.view;
   const cards = tables.map((table, n) => {

@@ -14,7 +14,7 @@ const UNTIL_SAVED = 10_000; // milliseconds for which a browser may read a file 
 export function saveMenu(name, { rows, data, of, part = "" }) {
   const words = ["unmask", name, ...part.split(/[^\p{L}\p{N}]+/u)];
   const called = words.filter(Boolean).join("-");
-  const problem = lasting(h("div", {}));
+  const problem = lasting(h("div", {})); // `update` places this one as it is: the buttons write into it
 
   const item = (kind, contentOf) => {
     const onclick = async ({ currentTarget: button }) => {

@@ -1,4 +1,5 @@
 // A text to type, and its words as buttons: pressed ones are blanks. Blanks can be typed, too.
+import { Refused } from "./ask.js";
 import { arrows } from "./drawing/arrows.js";
 import { h } from "./drawing/dom.js";
 import { direction, shown } from "./drawing/text.js";
@@ -7,32 +8,39 @@ import { carried, parsed } from "./pressed.js";
 import { kindButton, unknownLine, wordItem } from "./words.js";
 
 const WAIT = 350; // milliseconds after the last letter before the text is read
-const PIN = /^(?<blank>[01]):(?<token>\d+)(?::(?<word>.*))?$/s; // "0:2003:cat": the token 2003 in the first blank
-
-const USUAL = { kinds: ["token"], hides: false, blanked: true, pins: true };
+// What is pinned, as the address has it: the number of the blank, the first or the second; the id of the token; and its
+// word, which may be missing. "0:2003:cat" is the token 2003, "cat", in the first blank.
+const PIN = /^(?<blank>[01]):(?<token>\d+)(?::(?<word>.*))?$/s;
 
 // The fields that views read, besides the methods below:
 //
 // text      the text that was read last; the field may have later letters
-// words     its words, as the server cuts them: {text, start, end, pieces, positions, blank, ...}
+// unread    a line that says why `words` are not those of the latest text: it is the first one and not read yet, it was
+//           refused, or the server is away; "" if they are. Nothing is asked then.
+// words     as the server cuts it: {text, start, end, pieces, positions, blank, ...} each; none if it was refused
 // pressed   by the place of a word, the kind of its blank
 // filled    by the place of a word, what is shown in its place
 // pin       as the address has it, see PIN
 export class Sentence {
-  // change(reason) is called when the text, the words or the pressed ones are others than before. The reason is
+  // about      what the server says of the model
+  // question   that of the view: it shows why a text cannot be read, and looks whether the server is back
+  // label      of the field
+  // state      {text, blanks, pin} of the address
+  // change     (reason) => called when the text, the words or the pressed ones are others than before; the text may be
+  //            one that the server refused. The reason is
   //
-  // begin     the text of the address, or the example, was read
-  // typing    a text that a person typed or pasted was read
-  // set       a text that the page put there was read
-  // words     another word is pressed, or is another kind of blank
-  // refused   the server refused a text, which then has no words
+  //   begin    the text of the address, or the example, was read
+  //   typing   a text that a person typed or pasted was read
+  //   set      a text that the page put there was read
+  //   words    another word is pressed, or is another kind of blank
   //
-  // kinds    those that a blank can be made by clicking
-  // hides    whether pressed words are covered
-  // blanked  whether pressed words are not read by the model
-  // pins     whether what is pinned is read in place of its word
-  constructor({ about, question, label, state, change, ...how }) {
-    const { kinds, hides, blanked, pins } = { ...USUAL, ...how };
+  // kinds      of the blanks that can be made by clicking
+  // hides      whether pressed words are covered
+  // blanked    whether pressed words are not read by the model
+  // pins       whether what is pinned is read in place of its word
+  constructor({
+    about, question, label, state, change, kinds = ["token"], hides = false, blanked = true, pins = true,
+  }) {
     this.question = question;
     this.change = change;
     this.kinds = kinds;
@@ -46,10 +54,14 @@ export class Sentence {
     this.pin = pin;
     this.pressed = parsed(blanks, about.kinds);
     this.words = [];
-    this.lastWords = []; // those that `pressed` is of, also while the text is one that was refused
+    this.unread = "The text has not been read yet.";
+    this.lastWords = []; // of the last text that was not refused: `pressed` counts in these
     this.unknownSentence = ""; // of the server: what happens to unknown words
     this.filled = new Map();
     this.timer = null; // runs while letters are typed that are not read yet
+    this.readings = 0; // texts that were read or are being read
+    this.controller = null; // ends the request that reads the latest one
+    this.isPlaced = false; // whether the first chosen residue was brought into sight
     this.#make(label);
   }
 
@@ -80,8 +92,8 @@ export class Sentence {
 
   // A field of one line joins the lines of what is pasted: a header of FASTA would become part of the sequence. So a
   // paste of several lines, or of a header, is taken as it is, and is read in place of what is marked in the field.
-  #paste(event) {
-    const pasted = event.clipboardData.getData("text");
+  async #paste(event) {
+    const pasted = event.clipboardData.getData("text").trimStart(); // a header is one at the start of its line
     const hasLines = /[\n>]/.test(pasted);
     if (!this.letters || !hasLines) return;
     event.preventDefault();
@@ -89,7 +101,9 @@ export class Sentence {
     const before = value.slice(0, selectionStart);
     const after = value.slice(selectionEnd);
     const isRecord = pasted.startsWith(">"); // it replaces the whole sequence
-    this.#read(isRecord ? pasted : before + pasted + after, "typing");
+    this.input.readOnly = true; // a letter typed now would be one of the text before, and the paste would be lost
+    await this.#read(isRecord ? pasted : before + pasted + after, "typing");
+    this.input.readOnly = false;
   }
 
   #later() {
@@ -97,24 +111,47 @@ export class Sentence {
     this.timer = setTimeout(() => this.#read(this.input.value, "typing"), WAIT);
   }
 
-  // Reads a text in place of any other that is being read, or waits for it.
+  // Reads a text in place of any other that is being read, or waits for it. If that fails, the question says why.
   // pressed   the pressed words of a text that the page puts there
-  // again     whether a person asked for it after it had failed: the question then shows the error
-  async #read(text, reason, { pressed = null, again = false } = {}) {
+  async #read(text, reason, pressed = null) {
+    this.readings += 1;
+    const number = this.readings;
+    try {
+      await this.#readNow(text, reason, pressed);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (!(error instanceof Refused)) throw error; // a fault of the page
+      this.question.fail(error, (question) => this.#readAgain(question, number, text, reason, pressed));
+    }
+  }
+
+  // Reads a text that could not be read, as the work of a question, which shows an error and can be stopped. A later
+  // text has its own reading, and this one is then left.
+  // number   of its reading
+  async #readAgain({ signal }, number, text, reason, pressed) {
+    const isLeft = () => number !== this.readings || this.timer !== null;
+    if (isLeft()) return;
+    try {
+      await this.#readNow(text, reason, pressed, [signal]);
+    } catch (error) {
+      if (!isLeft()) throw error;
+    }
+  }
+
+  // signals   others that end the request
+  async #readNow(text, reason, pressed, signals = []) {
     clearTimeout(this.timer);
     this.timer = null;
     this.controller?.abort();
     this.controller = new AbortController();
     let read;
     try {
-      read = await this.#asked(text, this.controller.signal);
+      read = await this.#asked(text, AbortSignal.any([this.controller.signal, ...signals]));
     } catch (error) {
-      if (error.name === "AbortError") return;
-      if (!error.away) this.#haveNoWords(text); // while the server is away, those of the text before stay
-      if (again) throw error;
-      this.question.work = () => this.#read(text, reason, { pressed, again: true });
-      this.question.fail(error);
-      return;
+      if (error.name === "AbortError") throw error;
+      this.unread = error.message;
+      if (!error.away) this.#haveNoWords(text, reason); // while the server is away, those of the text before stay
+      throw error;
     }
     this.#take(read, this.#pressedIn(read.words, reason, pressed));
     if (reason !== "begin") this.pin = "";
@@ -124,9 +161,10 @@ export class Sentence {
 
   // The words of a new text that are pressed: those that came with it, or those of the text before that are still
   // there; and blanks that were typed.
+  // given   those that came with it; null: those of the text before, or of the address
   #pressedIn(words, reason, given) {
-    let pressed = given ?? this.pressed;
-    if (reason === "typing") pressed = carried(pressed, this.lastWords, words);
+    const before = given ?? this.pressed;
+    const pressed = reason === "typing" ? carried(before, this.lastWords, words) : before;
     const found = new Map([...pressed].filter(([place]) => place < words.length));
     words.forEach((word, place) => {
       if (word.blank) found.set(place, word.blank);
@@ -143,6 +181,7 @@ export class Sentence {
   // Takes a text as the model reads it, with its words.
   #take({ text, words, unknown }, pressed) {
     this.text = text;
+    this.unread = "";
     this.words = words;
     this.lastWords = words;
     this.pressed = pressed;
@@ -151,12 +190,13 @@ export class Sentence {
     this.#write(text);
   }
 
-  #haveNoWords(text) {
+  // Takes a text that the server refused. Its pressed words stay: they come back when the text is read again.
+  #haveNoWords(text, reason) {
     this.text = text;
     this.words = [];
     this.#write(text);
     this.draw();
-    this.change("refused");
+    this.change(reason);
   }
 
   // Writes a text into the field, unless a person has typed more meanwhile: those letters are read next.
@@ -173,7 +213,7 @@ export class Sentence {
 
   async #readInstead(text, pressed) {
     this.input.value = text;
-    await this.#read(text, "set", { pressed });
+    await this.#read(text, "set", pressed);
   }
 
   // ---- pressed words ----
@@ -216,7 +256,7 @@ export class Sentence {
 
   // The blanks that were made by clicking, as the address has them.
   get blanks() {
-    const isClicked = (i) => !this.lastWords[i]?.blank; // there are none yet while the first text is read
+    const isClicked = (i) => !this.lastWords[i]?.blank; // while the first text is read there are no last words yet
     const written = (i) => `${i}${this.known[this.pressed.get(i)].sign}`;
     return this.chosen.filter(isClicked).map(written).join(",");
   }
@@ -272,7 +312,7 @@ export class Sentence {
     return out + points.slice(end).join("");
   }
 
-  // The text with [MASK] for every token of the chosen words, and with the pinned word.
+  // The text with [MASK] for every token of the chosen words, and with the pinned word if it is one of these.
   masked(isChosen = (i) => this.pressed.has(i)) {
     const blank = (word) => Array(word.pieces).fill("[MASK]").join(this.letters ? "" : " ");
     return this.template({ blank, isChosen, withPin: true });
@@ -291,11 +331,12 @@ export class Sentence {
     return points.slice(0, start).join("") + text + points.slice(end).join("");
   }
 
-  // Positions of the tokens of a word in `whole`: a word that is pinned before it is one token.
+  // Positions of the tokens of a word in `whole`. A pinned word is one token there, however many the word in its place
+  // has, and the words behind it move by the difference.
   positions(i) {
     const pin = this.pinnedWord;
-    let shift = 0;
-    if (pin !== null && i > pin.place) shift = 1 - this.words[pin.place].pieces;
+    const isBehindPin = pin !== null && i > pin.place;
+    const shift = isBehindPin ? 1 - this.words[pin.place].pieces : 0;
     return this.words[i].positions.map((position) => position + shift);
   }
 
@@ -335,10 +376,10 @@ export class Sentence {
 
   // Brings the first chosen residue of a long sequence into sight, when the page draws its first words.
   #showFirst(first) {
-    if (!this.letters || !this.words.length || this.placed) return;
+    if (!this.letters || !this.words.length || this.isPlaced) return;
     const { offsetTop } = this.list.children[first];
     this.list.scrollTop = Math.max(0, offsetTop - this.list.clientHeight / 2);
-    this.placed = true;
+    this.isPlaced = true;
   }
 
   #sayPinned() {

@@ -1,7 +1,11 @@
 // The address is the state: #/view?name=value. A value that is the default is left out.
 //
-// The sentence (text, blanks and second text) is said as a whole: not at all if it is the view's example; else its text
-// always, and the rest where it is not empty. So a text without blanks in the address has no blanks.
+// The sentence (text, blanks and second text) is an exception, for its parts belong together:
+//
+// - If all of it is the view's example, the address has none of it.
+// - Else the address has its text, also where that is the example's, and those of the other two that are not empty.
+//
+// So if the address has a text, what it leaves out of the sentence is empty, and not that of the example.
 const SENTENCE = ["text", "blanks", "second"]; // `second` is a second text, of the view of scores
 const OF_ONE_TEXT = ["second", "pin", "cell", "pair", "at"]; // mean nothing for another text
 const OF_ONE_MODEL = ["pin", "cell", "pair", "at"]; // are of the tokens of one model
@@ -37,9 +41,9 @@ export function address(view, values) {
 // ---- what the views remember ----
 
 const remembered = new Map(); // the values of each view that was open, by its name
-let carried = null; // the sentence that goes along, by the names of CARRIED; null while each view has its own example
+let carried = null; // the sentence of the last view that has one, by the names of CARRIED; null if it is its example
 
-// The values of a view for another model than it was asked; what the other views remember is forgotten.
+// The values of a view without those that mean nothing for another model; what the other views remember is forgotten.
 export function forAnotherModel(values) {
   remembered.clear();
   if (carried) carried.pin = "";
@@ -51,9 +55,8 @@ function valuesOfOther(view) {
   const own = remembered.get(view) ?? {};
   if (carried === null || WITHOUT_SENTENCE.includes(view)) return { ...own };
   const isSameText = own.text === carried.text && (own.blanks ?? "") === carried.blanks;
-  const rest = without(own, CARRIED);
-  const values = isSameText ? rest : without(rest, OF_ONE_TEXT);
-  values.text = carried.text;
+  const replaced = isSameText ? CARRIED : [...CARRIED, ...OF_ONE_TEXT];
+  const values = { ...without(own, replaced), text: carried.text };
   if (carried.blanks !== "") values.blanks = carried.blanks;
   if (carried.pin !== "") values.pin = carried.pin;
   return values;
@@ -64,7 +67,7 @@ function valuesOfOther(view) {
 // save() is a step of the browser's history. With the reason "typing" it replaces the step before if that was one of
 // typing; with "quiet" it replaces any.
 export class Address {
-  // about      the model; the view of a second one reads the address, and leaves it alone
+  // about      the model; `second`: it is the one beside, whose view reads the address, and leaves it alone
   // values     those of the address, as texts
   // defaults   by name; a value of the address is taken as the kind of its default
   // allowed    by name, the values that there are; in the place of any other stands the default
@@ -92,7 +95,7 @@ export class Address {
     const goesOn = reason === "typing" && this.lastReason === "typing";
     if (goesOn || reason === "quiet") history.replaceState(null, "", next);
     else history.pushState(null, "", next);
-    if (reason !== "quiet") this.lastReason = reason;
+    if (reason !== "quiet") this.lastReason = reason; // a quiet one is no step: typing goes on after it
     dispatchEvent(new Event("asked")); // for the view of the second model
   }
 
@@ -142,8 +145,8 @@ function withDefaults(values, defaults) {
 // A value of the address as the default's kind; the default where it is none of that kind.
 function asKindOf(usual, value) {
   if (typeof usual === "boolean") {
-    const isTruth = value === "true" || value === "false";
-    return isTruth ? value === "true" : usual;
+    if (value === "true") return true;
+    return value === "false" ? false : usual;
   }
   if (typeof usual !== "number") return value;
   return isNumber(value) ? Number(value) : usual;

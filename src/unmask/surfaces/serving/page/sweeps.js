@@ -1,5 +1,8 @@
-// The sweeps of a run of chains: the numbers up to the one where the replay stands, and curves of all so far. The
-// server has written and measured them; `draw` places them.
+// The sweeps of a run of chains: the numbers of the one where the replay stands, and curves of all so far. The server
+// gives the numbers as texts, and the values and axes of the curves.
+//
+// A sweep is {sweep, facts, values, axes}: its number, [[name, text], ...], and by the name of a picture the values of
+// the chains and the axis.
 import { trace } from "./drawing/curves.js";
 import { h } from "./drawing/dom.js";
 import { lasting, update } from "./drawing/update.js";
@@ -13,8 +16,8 @@ export class Sweeps {
 
   // A run begins.
   // pictures   [{name, caption, label}]: what the curves are
-  // starts     the texts before the first step, as sweep 0
-  // ends       of the horizontal axis; an answer changes it where its run was stopped
+  // starts     sweep 0: that of the texts before the first step
+  // ends       of the horizontal axis; a view changes the field with the answer, whose run may have been stopped
   begin({ pictures, starts, ends }) {
     this.pictures = pictures;
     this.ends = ends;
@@ -29,13 +32,13 @@ export class Sweeps {
 
   // Draws all sweeps so far, with a mark at sweep `at`, and the numbers of that one.
   draw(at) {
-    const now = this.sweeps[at];
-    const facts = now.facts.map(([name, text]) => h("div", {}, h("dt", {}, name), h("dd", {}, text)));
+    const marked = this.sweeps[at];
+    const facts = marked.facts.map(([name, text]) => h("div", {}, h("dt", {}, name), h("dd", {}, text)));
     update(this.facts, facts);
     const drawnFor = JSON.stringify([this.last, at, this.ends]);
     if (drawnFor === this.drawnFor) return;
     this.drawnFor = drawnFor;
-    update(this.figures, this.pictures.map((picture) => this.#figure(picture, now.sweep)));
+    update(this.figures, this.pictures.map((picture) => this.#figure(picture, marked.sweep)));
   }
 
   #figure({ name, caption, label }, now) {

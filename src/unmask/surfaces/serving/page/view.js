@@ -9,7 +9,8 @@
 // shown      (about) => whether the menu has it for this model
 // hint       (page) => what a person can do with the sentence
 // example    the name of the view whose example it opens with; by default its own
-// state      (page) => {defaults, allowed}, each by name: values of the address that are no options of the verb
+// state      (page) => {defaults, allowed} of what the address has besides the sentence and the verb's options: its
+//            defaults by name, and by name the only values of those that take no others
 // options    names of the verb's options that the view offers; their defaults, bounds and choices are the verb's
 // sentence   (page) => properties of `Sentence`; null for a view without one, which has its own `body` and `past`
 // make       (page) => the functions of the view that differ from what most views do:
@@ -66,7 +67,8 @@ export function view(spec) {
 // forgotten   values that the state takes when the text or an option changes, such as {cell: ""}: what was chosen in
 //             an answer means nothing in the next one. `make` sets it.
 //
-// `hint`, `state` and `sentence` are called before the page is complete: they read the first four names.
+// `hint`, `state` and `sentence` are called before the page is complete: they read `about`, `word`, `text`, `example`
+// and `known` alone.
 class Page {
   constructor(spec, root, about, values) {
     this.spec = spec;
@@ -97,8 +99,9 @@ class Page {
     const { defaults = {}, allowed = {} } = this.spec.state(this);
     const { text, blanks } = this.example;
     const ofSentence = this.spec.sentence === null ? {} : { text, blanks, pin: "" };
-    const usual = { ...ofSentence, ...defaults, ...this.#defaultsOfOptions() };
-    return new Address(this.about, this.spec.name, values, usual, { ...allowed, ...this.#choicesOfOptions() });
+    const allDefaults = { ...ofSentence, ...defaults, ...this.#defaultsOfOptions() };
+    const allAllowed = { ...allowed, ...this.#choicesOfOptions() };
+    return new Address(this.about, this.spec.name, values, allDefaults, allAllowed);
   }
 
   // The defaults of the options that the view offers; "" leaves the choice to the verb.
@@ -123,13 +126,14 @@ class Page {
   #newSentence() {
     const change = (reason) => {
       const { text, blanks, pin } = this.sentence;
-      if (reason === "begin") { // the text of the address, or the example, was read
+      if (reason === "begin") { // the state has this text already: it is that of the address, or the example
         this.address.save("quiet");
       } else {
         Object.assign(this.state, this.forgotten, { text, blanks, pin });
         this.address.save(reason);
       }
-      if (reason !== "refused") this.ask();
+      if (this.sentence.unread) this.answer = null; // the sentence shows why it was refused, in the place of the answer
+      this.ask();
     };
     const { about, question, state } = this;
     return new Sentence({ about, question, state, change, ...this.spec.sentence(this) });
@@ -171,7 +175,9 @@ class Page {
     this.question.leave();
   }
 
-  // Another value of the state: a step of the history, and another question unless it is only drawn otherwise.
+  // Gives the state other values.
+  // reason   as `save` of state.js takes it; by default this is a step of the history
+  // ask      whether the verb is asked again; else the answer is drawn again
   set(values, { reason = "", ask = true } = {}) {
     Object.assign(this.state, values);
     this.address.save(reason);
@@ -187,19 +193,19 @@ class Page {
     for (const name of this.spec.options) {
       const { default: usual, numbers } = this.known[name];
       const value = this.state[name];
-      const isDefault = value === "" || String(value) === String(usual);
+      const isDefault = value === "" || (usual !== null && String(value) === String(usual));
       if (isDefault || !this.applies(name)) continue;
       given[name] = numbers && isNumber(value) ? Number(value) : value;
     }
     return given;
   }
 
-  // Whether an option means something now. One that only some methods have does if one of them is chosen.
+  // Whether an option means something now. An option of some methods alone does while one of these is chosen.
   applies(name) {
-    const { parameter, readers } = this.known[name]; // the option that chooses the method; the methods that have it
-    if (readers.length === 0) return true;
-    const method = this.state[parameter] || this.known[parameter]?.default;
-    return readers.includes(method);
+    const { parameter: methodOption, readers: methods } = this.known[name];
+    if (methods.length === 0) return true; // all methods have it
+    const chosen = this.state[methodOption] || this.known[methodOption]?.default;
+    return methods.includes(chosen);
   }
 
   // A control for an option, with the choices and bounds of the verb; null if it means nothing now.
@@ -232,7 +238,8 @@ class Page {
 
   // ---- the question and its answer ----
 
-  body() { return this.parts.body(); }
+  // The request; a text says what is missing for one.
+  body() { return this.sentence?.unread || this.parts.body(); }
 
   // The question as Python and as a command.
   async copies() {
@@ -244,6 +251,7 @@ class Page {
   async ask() {
     this.about.asks?.(); // the table beside another model waits for the answers of both
     this.drawControls();
+    if (this.sentence?.unread) return; // when it is read, it is asked about
     const body = this.body();
     if (typeof body === "string") {
       this.answer = null;

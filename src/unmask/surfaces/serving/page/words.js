@@ -19,11 +19,12 @@ export function unknownLine(sentence, words, after = "") {
 }
 
 // A word of the list.
+// i           its place in the text, from 0
 // letters     whether words are single letters, which are numbered and gone through by arrow keys
 // kind        the kind of the blank that a pressed word is; undefined of a word that is not pressed
 // put         what is shown in its place; undefined if the word itself is
 // isPinned    whether `put` is pinned
-// isStop      whether the tab key stops at this letter: at one of all letters
+// isStop      whether the tab key stops at this letter; it stops at one of them, and arrow keys go to the others
 // hides       whether a pressed word is covered
 // press()     on a click
 // after       an element that follows it; null without one
@@ -48,6 +49,7 @@ export function wordItem(word, i, { letters, kind, put, isPinned, isStop, hides,
 }
 
 // The button that makes a blank the next kind of blank.
+// i        the place of its word, from 0
 // number   of the blank, from 1
 // extent   how many tokens it takes, in words
 // turn()   on a click
@@ -79,6 +81,6 @@ function spoken(word, { isPressed, put, isPinned }) {
 // The letters of a word, or what covers them.
 function written(word, letters, isCovered) {
   if (!isCovered) return word.text;
-  const isOneSign = letters || word.blank !== null;
+  const isOneSign = letters || word.blank !== null; // a blank that was typed has no word to cover
   return isOneSign ? COVER : COVER_OF_WORD;
 }

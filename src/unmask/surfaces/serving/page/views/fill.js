@@ -88,8 +88,10 @@ class Fill {
     const answer = await question.slowly("fill", body);
     this.#fillChosen(answer);
     page.show(answer);
-    if (question.stopped) return; // a person who pressed Stop waits for nothing more
-    if (answer.drawn.map && !this.compared) await this.#compare(question, comparison);
+    const isCompared = this.compared !== null || answer.drawn.map === null;
+    if (isCompared) return;
+    if (question.stopped) question.isPart = true; // a person who pressed Stop waits for nothing more
+    else await this.#compare(question, comparison);
   }
 
   // `slowly` raises where the question was stopped or another one was asked: a part is not kept.

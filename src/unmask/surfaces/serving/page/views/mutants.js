@@ -112,8 +112,11 @@ class Mutants {
       doubles = { ...answer, pairs: this.#pairs(), pair };
       page.show({ doubles, singles: this.singles });
     }
-    if (question.stopped) return; // a person who pressed Stop waits for nothing more
     const isThere = this.singles !== null && this.isWhole;
+    if (!isThere && question.stopped) { // a person who pressed Stop waits for nothing more
+      question.isPart = true;
+      return;
+    }
     if (!isThere) await this.#scan(question, scan);
     page.show({ doubles, singles: this.singles });
   }
@@ -122,7 +125,7 @@ class Mutants {
     question.job = null; // that of the double mutants has ended: Stop must not name it
     this.singles = await question.slowly("mutants", scan);
     this.scanned = JSON.stringify(scan);
-    this.isWhole = !question.stopped;
+    this.isWhole = this.singles.drawn.part === "";
   }
 
   // ---- the cards ----
