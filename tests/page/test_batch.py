@@ -181,3 +181,85 @@ def test_the_same_file_can_be_chosen_again_and_an_empty_list_has_none(page):
         " input.addEventListener('click', (event) => event.preventDefault()); input.click(); }"
     )
     assert page.tab.evaluate(files) == 0, "else the same file again would change nothing"
+
+
+HELD = """() => {
+  window.held = {};
+  const read = File.prototype.arrayBuffer;
+  File.prototype.arrayBuffer = async function () {
+    const isRead = await new Promise((end) => { window.held[this.name] = end; });
+    if (!isRead) throw new DOMException("", "NotFoundError");
+    return read.call(this);
+  };
+}"""
+
+
+def choose(page, name, text):
+    file = {"name": name, "mimeType": "text/plain", "buffer": text.encode()}
+    page.tab.locator("input[type=file]").set_input_files(file)
+    page.until("(name) => name in window.held", name)
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_of_two_files_the_one_that_was_chosen_last_is_read(page, is_read):
+    page.open("#/batch")
+    page.tab.wait_for_selector("[aria-label='rows of the batch'] tbody tr")
+    page.tab.evaluate(HELD)
+    choose(page, "first.txt", "The dogs bark.")
+    choose(page, "second.txt", "She sings.")
+    page.tab.evaluate("() => window.held['second.txt'](true)")
+    page.tab.wait_for_selector("h2:text-is('second.txt')")
+    page.tab.evaluate("(isRead) => window.held['first.txt'](isRead)", is_read)
+    page.tab.evaluate("() => new Promise((next) => setTimeout(next))")
+    assert page.tab.locator("h2:text-is('second.txt')").count() == 1
+    assert page.tab.locator(".error").count() == 0
+    assert page.tab.locator("textarea").input_value() == "She sings."
+
+
+def test_what_is_typed_while_a_file_is_read_stays(page):
+    page.open("#/batch")
+    page.tab.wait_for_selector("[aria-label='rows of the batch'] tbody tr")
+    page.tab.evaluate(HELD)
+    choose(page, "first.txt", "The dogs bark.")
+    page.tab.locator("textarea").fill("She sings.")
+    page.tab.evaluate("() => window.held['first.txt'](true)")
+    page.tab.evaluate("() => new Promise((next) => setTimeout(next))")
+    assert page.tab.locator("textarea").input_value() == "She sings."
+
+
+def test_a_list_that_is_pasted_over_a_file_is_not_read_as_the_file_was(page):
+    chosen(page, "mine.csv", "id,text\n1,The dogs bark.\n")
+    page.tab.wait_for_selector("h2:text-is('mine.csv')")
+    box = page.tab.locator("textarea")
+    box.press("Control+A")
+    page.tab.keyboard.insert_text("text\nShe sings.")  # one input, as a paste is
+    page.tab.get_by_role("button", name="Compute").click()
+    page.tab.wait_for_selector("h2:text-is('The list')")
+    assert [row["text"] for row in table(page)] == ["text", "She sings."]
+
+
+DROP = """(names) => {
+  const dataTransfer = new DataTransfer();
+  for (const name of names) dataTransfer.items.add(new File(["She sings."], name));
+  const event = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
+  const files = { types: ["Files"], files: dataTransfer.files };
+  Object.defineProperty(event, "dataTransfer", { value: files });
+  document.querySelector("textarea").dispatchEvent(event);
+}"""
+
+
+def test_a_drop_of_several_files_is_refused_and_one_of_none_is_nothing(page):
+    page.open("#/batch")
+    page.tab.wait_for_selector("[aria-label='rows of the batch'] tbody tr")
+    before = page.tab.locator("textarea").input_value()
+    page.tab.evaluate(DROP, [])
+    assert page.tab.locator(".error").count() == 0
+    page.tab.evaluate(DROP, ["one.txt", "two.txt"])
+    page.tab.wait_for_selector(".error:text-is('A list is one file: drop them one at a time.')")
+    assert page.tab.locator("textarea").input_value() == before
+
+
+def test_the_chooser_does_not_name_a_file_that_was_refused(page):
+    chosen(page, "large.txt", "a cat .\n" * 130_000)
+    page.tab.wait_for_selector(".error")
+    assert page.tab.locator("input[type=file]").input_value() == ""

@@ -212,6 +212,51 @@ def test_single_mutants_of_another_sequence_do_not_stay(page, held):
     page.until("document.querySelector('.words [data-key=\"word:6\"]').ariaPressed === 'true'")
 
 
+def past(page):
+    page.tab.locator("#past summary").click()
+    names = page.tab.locator("#past li").all_inner_texts()
+    page.tab.locator("#past summary").click()
+    return [name.removeprefix("Mutants ") for name in names]
+
+
+def test_past_questions_about_mutants_name_what_was_measured(page):
+    """The sequence alone where no pair was chosen, and of many residues the pair."""
+    page.open("#/mutants?text=EVQL&blanks=")
+    page.settled(SCAN)
+    assert past(page) == ["EVQL"]
+    page.open("#/mutants?text=EVQL&blanks=0,1,3&pair=1-4")
+    page.tab.wait_for_selector(DOUBLES)
+    page.settled(SCAN)
+    assert past(page) == ["1, 4 of EVQL", "EVQL"]
+    page.tab.get_by_label("Pair", exact=True).select_option("2-4")
+    page.until(
+        "document.querySelector('#past li').textContent.includes('2, 4 of EVQL')", seconds=20
+    )
+
+
+def test_the_numbers_of_a_mutant_go_with_its_sequence(page, held):
+    """And what is shown of the new one is not dimmed while the rest is asked for."""
+    page.open("#/mutants?text=EVQLVESGGG&blanks=2,4")
+    page.tab.wait_for_selector(DOUBLES)
+    held.pop().continue_()
+    page.settled(SCAN)
+    lines = page.tab.locator(".readout")
+    hints = lines.all_inner_texts()
+    assert all(hint.startswith("Point at a cell") for hint in hints)
+    assert len(hints) == 2
+    for map_of, line in ((DOUBLES, lines.first), (SCAN, lines.last)):
+        page.tab.locator(f"{map_of} .cell").nth(6).dispatch_event("mouseenter")
+        assert "nats" in line.inner_text()
+    page.tab.locator(".sentence input").fill("EVQLVESGGGLV")
+    while not held:  # the double mutants are there, and the single ones are asked for
+        page.tab.wait_for_timeout(50)
+    assert lines.all_inner_texts() == hints[:1]
+    assert page.tab.locator(".stale, [aria-busy=true]").count() == 0
+    held.pop().continue_()
+    page.settled(SCAN)
+    assert lines.all_inner_texts() == hints
+
+
 def test_in_a_narrow_window_every_element_of_a_map_has_a_key_of_its_own(page):
     page.tab.set_viewport_size({"width": 320, "height": 900})
     page.open("#/fill?text=EVQLVESGGG&blanks=2,4")

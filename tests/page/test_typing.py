@@ -253,3 +253,54 @@ def test_nothing_is_asked_of_the_text_before_while_the_server_is_away(open_page,
     page.until("document.querySelectorAll('.stale, .slot .error').length === 0", seconds=20)
     assert len(asked) == 1
     page.console.clear()
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_an_arc_of_an_older_question_chooses_no_pair_of_the_next(page, is_before):
+    """Whether the pointer came onto it before the next question was asked, or after."""
+    page.open("#/dependence?text=She+drank+tea.&candidates=8")
+    page.settled("path.arc")
+    waiting = []
+    page.tab.route("**/dependence/events", lambda route: waiting.append(route))
+    change = "(one) => { one.value = 'mrf'; one.dispatchEvent(new Event('change')); }"
+    construction = page.tab.get_by_label("Construction", exact=True)
+    weakest = page.tab.locator("path.arc").first
+    if is_before:
+        page.tab.evaluate(
+            "([arc, box]) => { arc.dispatchEvent(new MouseEvent('mouseenter'));"
+            " box.value = 'mrf'; box.dispatchEvent(new Event('change')); }",
+            [weakest.element_handle(), construction.element_handle()],
+        )
+    else:
+        construction.evaluate(change)
+        page.tab.wait_for_selector(".stale")
+        weakest.dispatch_event("mouseenter")
+    page.tab.wait_for_timeout(500)  # more than the pointer has to rest
+    assert "pair=" not in page.tab.evaluate("location.hash")
+    waiting.pop().continue_()
+    page.settled("path.arc")
+
+
+OPTIONS = {
+    "fill": ("&blanks=1,2", "Construction"),
+    "dependence": ("", "Construction"),
+    "sample": ("&sweeps=1", "Energy"),
+    "generate": ("&n_texts=1", "Decoder"),
+}
+
+
+@pytest.mark.parametrize("view", OPTIONS)
+def test_a_refused_text_is_still_refused_with_another_option(page, view):
+    """The reason is neither lost nor replaced by another one."""
+    values, label = OPTIONS[view]
+    page.open(f"#/{view}?text=She+drank+tea.{values}&candidates=8")
+    page.tab.wait_for_selector(".words button.word")
+    page.until("document.querySelector('.status .said').textContent === ''")
+    page.tab.locator(".sentence input").fill("a " * 1500)
+    page.tab.wait_for_selector(".error:has-text('3,000 characters')")
+    address = page.tab.evaluate("location.hash")
+    page.tab.get_by_label(label, exact=True).select_option(index=1)
+    page.until("(before) => location.hash !== before", address, seconds=20)
+    page.tab.wait_for_selector(".error:has-text('3,000 characters')")
+    assert page.tab.locator(".empty").count() == 0
+    page.console[:] = [line for line in page.console if "422" not in line]

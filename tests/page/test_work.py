@@ -115,6 +115,12 @@ def test_nothing_is_silent(page):
         page.open(f"#/{view}?text=I+see+你+there.")
         page.tab.wait_for_selector(".unsaid:not([hidden])")
         assert "does not know “你”" in page.tab.locator(".unsaid:not([hidden])").first.inner_text()
+    page.open("#/score?text=It+rains.&score=pll,pll,pll,pll,pll,pll,any_order")
+    page.tab.wait_for_selector(".scored")
+    assert "scores at a time" not in page.tab.inner_text("main"), (
+        "one that is said twice counts once"
+    )
+    assert page.tab.get_by_role("checkbox", name="any_order").is_checked()
     page.open("#/score?text=I+see+you.&second=I+see+你.")
     page.tab.wait_for_selector(".unsaid:not([hidden])")
     page.console[:] = [line for line in page.console if "422" not in line]
@@ -202,3 +208,35 @@ def test_a_completion_takes_the_place_of_the_cell(page):
     assert page.tab.locator(".words .filled").count() == 2
     assert page.tab.locator(".cell.chosen").count() == 0
     assert "cell=" not in page.tab.evaluate("location.hash")
+
+
+def test_words_of_an_older_map_are_not_put_into_other_blanks(page):
+    page.open(TWO)
+    page.settled()
+    waiting = []
+    page.tab.route("**/fill/events", lambda route: waiting.append(route))
+    page.tab.locator(".words button.word").nth(1).click()
+    page.tab.wait_for_selector(".stale")
+    heat(page).nth(3).click()
+    page.tab.locator("[aria-label='best completions'] button.put").first.click()
+    assert page.tab.locator(".words .filled").count() == 0
+    assert "cell=" not in page.tab.evaluate("location.hash")
+    page.tab.unroute_all()
+
+
+def test_a_map_is_not_dimmed_while_constructions_are_compared(page):
+    page.open(TWO)
+    page.settled()
+    waiting = []
+    page.tab.route("**/compare/events", lambda route: waiting.append(route))
+    page.tab.get_by_label("Words considered", exact=True).select_option("128")
+    page.until(
+        "document.querySelector('.status .said').textContent === 'comparing constructions …'"
+    )
+    assert page.tab.locator(".stale").count() == 0
+    heat(page).nth(3).click()
+    assert page.tab.locator(".words .filled").count() == 2
+    while not waiting:
+        page.tab.wait_for_timeout(50)
+    waiting.pop().continue_()
+    page.settled()

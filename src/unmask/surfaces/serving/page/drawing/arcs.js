@@ -3,17 +3,21 @@ import { px, svg } from "./dom.js";
 import { figure } from "./figure.js";
 import { direction, shown, wide } from "./text.js";
 
-const HIGHEST = 220; // the most pixels above the words
-const LOWEST = 30; // pixels above the words of arcs that span nothing
-const PER_PIXEL = 0.32; // pixels above LOWEST that each pixel of the longest arc's length adds
-const FLATTER = 0.75; // the height of an arc grows with this power of its length
+// The arcs have a room of min(HIGHEST, LOWEST + PER_PIXEL * length of the longest arc) pixels. An arc rises by
+// (room - LESS) * (its length / that of the longest arc) ** FLATTER pixels above its feet, which stand BELOW the room.
+const HIGHEST = 220;
+const LOWEST = 30;
+const PER_PIXEL = 0.32;
+const LESS = 4;
+const BELOW = 6;
+const FLATTER = 0.75;
 const PEAK = 0.75; // a cubic curve peaks at 3/4 of the height of its control points
-const ABOVE = 4; // pixels above the longest arc that stay free
-const BELOW = 6; // pixels between HIGHEST and the feet of the arcs
+const BASE_LINE = 26; // of the words: pixels below the room
+const FOOT = 34; // the end of the drawing: pixels below the room
 const THINNEST = 0.6; // pixels of an arc's width
 const THICKEST = 14;
 const FAINTEST = 0.15; // opacity
-const STRONGEST = 0.92; // of arcs from half of the greatest width on
+const STRONGEST = 0.92; // of an arc whose share is at least 1/2
 const WORD = 15; // size of the words
 const PADDING = 5; // pixels on each side of a word
 const SMALLEST_GAP = 2; // pixels between words with their padding
@@ -36,8 +40,11 @@ function wordsOf(pieces) {
 // words   as `wordsOf` gives them
 // room    pixels that there are; words that take more are drawn wider
 function middles(pieces, words, room) {
-  const lengthOf = (numbers) => wide(numbers.map((n) => shown(pieces[n].text)).join(""), WORD);
-  const needed = words.map((numbers) => lengthOf(numbers) + 2 * PADDING);
+  const widthOf = (numbers) => {
+    const texts = numbers.map((n) => shown(pieces[n].text));
+    return wide(texts.join(""), WORD);
+  };
+  const needed = words.map((numbers) => widthOf(numbers) + 2 * PADDING);
   const total = needed.reduce((sum, pixels) => sum + pixels, 0);
   const gap = Math.max(SMALLEST_GAP, (room - total) / words.length);
   const across = Math.max(room, total + gap * words.length);
@@ -49,8 +56,8 @@ function middles(pieces, words, room) {
   words.forEach((numbers, w) => {
     ofWords.push(mirrored(start + needed[w] / 2));
     numbers.forEach((n, k) => {
-      const before = lengthOf(numbers.slice(0, k));
-      ofPieces[n] = mirrored(start + PADDING + before + lengthOf([n]) / 2);
+      const before = widthOf(numbers.slice(0, k)); // of the pieces of this word before the piece n
+      ofPieces[n] = mirrored(start + PADDING + before + widthOf([n]) / 2);
     });
     start += needed[w] + gap;
   });
@@ -59,8 +66,8 @@ function middles(pieces, words, room) {
 
 // Arcs over the words of a text.
 // pieces        [{text, word}]; pieces of one word are written as one
-// pairs         [{i, j, share, title}] of pieces, the strongest first; an arc is as wide as its share
-// isOff(pair)   whether its arc is warm
+// pairs         [{i, j, share, title}] of pieces, at least one, the strongest first; an arc is as wide as its share
+// isOff(pair)   whether its arc has the second colour
 // enter(pair)   when the pointer comes onto its arc
 // exit(pair)    when the pointer leaves it
 // pick(pair)    when its arc is clicked
@@ -80,18 +87,19 @@ export function arcs(pieces, pairs, { isOff, enter, exit, pick, on }) {
     return svg("tspan", { class: isOn ? "on" : "" }, shown(pieces[n].text));
   }
 
-  function draw(room) {
-    const { across, ofPieces, ofWords } = middles(pieces, words, room);
+  function draw(roomAcross) {
+    const { across, ofPieces, ofWords } = middles(pieces, words, roomAcross);
     const lengthOf = ({ i, j }) => Math.abs(ofPieces[j] - ofPieces[i]);
     const longest = Math.max(1, ...pairs.map(lengthOf));
-    const top = Math.min(HIGHEST, LOWEST + longest * PER_PIXEL);
-    const base = px(top + BELOW);
+    const room = Math.min(HIGHEST, LOWEST + longest * PER_PIXEL);
+    const base = px(room + BELOW);
 
     function arc(pair) {
       const from = px(ofPieces[pair.i]);
       const to = px(ofPieces[pair.j]);
-      const rise = (top - ABOVE) * (Math.abs(to - from) / longest) ** FLATTER;
-      const control = px(top + BELOW - rise / PEAK);
+      const part = Math.abs(to - from) / longest;
+      const rise = (room - LESS) * part ** FLATTER;
+      const control = px(room + BELOW - rise / PEAK);
       return svg("path", {
         d: `M ${from} ${base} C ${from} ${control}, ${to} ${control}, ${to} ${base}`,
         "data-key": `arc:${pair.i},${pair.j}`, "stroke-width": width(pair), opacity: opacity(pair),
@@ -101,10 +109,10 @@ export function arcs(pieces, pairs, { isOff, enter, exit, pick, on }) {
     }
 
     const texts = words.map((numbers, w) => svg("text", {
-      class: "word", x: ofWords[w], y: top + 26, "text-anchor": "middle",
+      class: "word", x: ofWords[w], y: room + BASE_LINE, "text-anchor": "middle",
     }, numbers.map(piece)));
     const label = "arcs between words; the table lists them";
-    const all = { class: "arcs", width: across, height: top + 34, role: "img", "aria-label": label };
+    const all = { class: "arcs", width: across, height: room + FOOT, role: "img", "aria-label": label };
     const strongestLast = pairs.toReversed(); // above the others
     return svg("svg", all, strongestLast.map(arc), texts);
   }

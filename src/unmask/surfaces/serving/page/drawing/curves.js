@@ -11,7 +11,7 @@ const COLOURS = 8;
 
 // points  [{sweep, values}], at least one: a value for each curve, null where there is none
 // label   for readers of screens
-// axis    of the values: {low, high, ticks: [[share, text], ...]}
+// axis    of the values: {low, high, ticks: [[share, text], ...]}, `high` above `low`
 // ends    of the sweeps: {last, texts: [left, right]}
 // now     the sweep where the replay stands
 export function trace(points, { label, axis, ends, now }) {
@@ -34,8 +34,9 @@ export function trace(points, { label, axis, ends, now }) {
       svg("text", { class: "axis", x: LEFT, y: HEIGHT - 6 }, textLeft),
       svg("text", { class: "axis", x: right, y: HEIGHT - 6, "text-anchor": "end" }, textRight),
     ];
-    const curves = points[0].values.map((_, n) => {
-      const corners = points.map(({ sweep, values }) => (values[n] === null ? null : [xOf(sweep), yOf(values[n])]));
+    const cornerOf = (sweep, value) => (value === null ? null : [xOf(sweep), yOf(value)]);
+    const curves = points[0].values.map((_, n) => { // every point has a value for each curve
+      const corners = points.map(({ sweep, values }) => cornerOf(sweep, values[n]));
       return svg("path", { class: `curve c${n % COLOURS}`, d: path(corners) });
     });
     const mark = svg("line", { class: "now", x1: xOf(now), x2: xOf(now), y1: TOP, y2: HEIGHT - BOTTOM });
@@ -51,7 +52,9 @@ function path(corners) {
   let isDown = false; // whether the pen is on the paper
   corners.forEach((corner, i) => {
     if (corner !== null) {
-      const isAlone = !isDown && (corners[i + 1] ?? null) === null;
+      const isLast = i === corners.length - 1;
+      const endsHere = isLast || corners[i + 1] === null;
+      const isAlone = !isDown && endsHere;
       line += `${isDown ? "L" : "M"}${corner.join(" ")}`;
       if (isAlone) line += "h0"; // a dot, by the round ends of the line
     }

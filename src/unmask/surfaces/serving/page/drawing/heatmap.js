@@ -44,7 +44,16 @@ const never = () => false;
 const classes = (...names) => names.filter(Boolean).join(" ");
 const isLetter = (head) => [...head.label].length === 1;
 
-function colourOf(share) {
+// The name of a corner with an arrow to what it names, cut to a width in pixels.
+function withArrow(name, arrow, room) {
+  const whole = `${name} ${arrow}`;
+  if (wide(whole, SMALL_TEXT) <= room) return whole;
+  const end = ` ${arrow}`;
+  return clipped(name, room - wide(end, SMALL_TEXT), SMALL_TEXT) + end;
+}
+
+// The class that colours a cell beside "cell"; "" for the usual colour.
+function colourClass(share) {
   if (share === null) return "none";
   return share < 0 ? "less" : "";
 }
@@ -75,8 +84,11 @@ class Heat {
     this.edge = hasBars ? EDGE : 0;
     this.longestRowHead = Math.min(LONGEST_HEAD, this.width * 0.26);
     const ofRows = rows.map((head) => Math.min(this.longestRowHead, wide(head.label, TEXT)));
-    const ofCorner = wide(`${corner[0]} ↓`, SMALL_TEXT);
+    const mostOfCorner = this.width / 2 - GAP - this.edge; // the cells have at least half of the width
+    this.cornerOfRows = withArrow(corner[0], "↓", mostOfCorner);
+    const ofCorner = wide(this.cornerOfRows, SMALL_TEXT);
     this.left = Math.max(...ofRows, ofCorner, NARROWEST_HEAD) + GAP + this.edge;
+    this.cornerOfColumns = withArrow(corner[1], "→", this.width - this.left);
     const hasNumbers = columns.some((head) => head.number !== "");
     const numbers = hasNumbers ? NUMBER_LINE : 0;
     this.top = CORNER_LINE + numbers + this.#heightOfColumnHeads() + this.edge;
@@ -104,8 +116,7 @@ class Heat {
   svg() {
     const { grid, layer, width } = this;
     const bottom = this.blocks * this.blockHeight;
-    const isNarrow = this.left > width / 2; // the scale needs the whole width
-    const x = isNarrow ? 0 : 4;
+    const x = 4; // pixels left of the scale
     const blocks = Array.from({ length: this.blocks }, (_, number) => this.#block(number));
     const props = {
       class: "heat", width, height: bottom + scaleHeight(grid.edges), role: "group", "aria-label": grid.label,
@@ -115,15 +126,15 @@ class Heat {
 
   // Some of the columns, with all rows.
   #block(number) {
-    const { rows, columns, corner } = this.grid;
+    const { rows, columns } = this.grid;
     const first = number * this.perBlock;
     const ofBlock = columns.slice(first, first + this.perBlock).map((head, n) => ({
       head, column: first + n, x: this.left + n * this.step,
     }));
     const endOfHeads = this.left - 6 - this.edge;
     const ofRows = svg("text", { class: "axis", x: endOfHeads, y: this.top - 6, "text-anchor": "end" },
-      `${corner[0]} ↓`);
-    const ofColumns = svg("text", { class: "axis", x: this.left, y: 10 }, `${corner[1]} →`);
+      this.cornerOfRows);
+    const ofColumns = svg("text", { class: "axis", x: this.left, y: 10 }, this.cornerOfColumns);
     const isRepeated = number > 0;
     return svg("g", { transform: `translate(0 ${number * this.blockHeight})` },
       ofRows, ofColumns,
@@ -199,7 +210,7 @@ class Heat {
       width: Math.max(1, this.step - 1.5), height: this.cellHeight - 1.5, rx: 2, // the rest is a gap between cells
     };
     return this.#reached("rect", `${i + 1},${j + 1}`, {
-      class: classes("cell", colourOf(share), isChosen && "chosen", this.isHeld(i, j) && "held"),
+      class: classes("cell", colourClass(share), isChosen && "chosen", this.isHeld(i, j) && "held"),
       ...place, "--p": Math.abs(share ?? 0), "aria-label": `${name}: ${numbers}`,
       role: this.press ? "button" : "img", "aria-pressed": this.canChoose ? String(isChosen) : null,
       "data-key": `cell:${rows[i].id}:${columns[j].id}`,

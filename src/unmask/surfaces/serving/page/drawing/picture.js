@@ -5,7 +5,8 @@ import { wide } from "./text.js";
 // What a style sheet says of a figure, and its file has to say itself.
 const PAINTS = ["fill", "stroke"];
 const STYLED = [
-  "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-weight", "font-family", "text-anchor",
+  "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity", "font-size", "font-weight",
+  "font-family", "text-anchor",
 ];
 const OF_THE_PAGE = ["class", "style", "role", "tabindex"]; // attributes that mean nothing in a file
 const LEAST_WIDTH = 360; // pixels
@@ -26,7 +27,8 @@ export function picture(box, title, lines) {
   const width = inside + 2 * MARGIN;
   const { backgroundColor, color } = getComputedStyle(box);
   const paper = plainColour(backgroundColor);
-  const ground = paper.opacity > 0 ? paper.colour : "#ffffff"; // what is transparent shows the page's white
+  const isTransparent = paper.opacity === 0; // the white of the page is then behind the box
+  const ground = isTransparent ? "#ffffff" : paper.colour;
   const head = headOf(title, lines, inside, plainColour(color).colour);
   const out = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width },
     svg("rect", { width: "100%", height: "100%", fill: ground }), head);
@@ -56,9 +58,10 @@ export async function png({ source, width, height }) {
 
 // The title and the lines, folded to a width in pixels.
 function headOf(title, lines, width, ink) {
-  const large = folded(title, width / BOLD_WIDTH, TITLE["font-size"]).map((text) => ({ text, style: TITLE }));
-  const small = lines.flatMap((line) => folded(line, width, TEXT["font-size"])).map((text) => ({ text, style: TEXT }));
-  return [...large, ...small].map(({ text, style }, n) => {
+  const large = folded(title, width / BOLD_WIDTH, TITLE["font-size"]);
+  const small = lines.flatMap((line) => folded(line, width, TEXT["font-size"]));
+  return [...large, ...small].map((text, n) => {
+    const style = n < large.length ? TITLE : TEXT;
     const baseLine = MARGIN + (n + 0.7) * LINE; // a letter takes about 0.7 of its line above the base line
     return svg("text", { x: MARGIN, y: baseLine, fill: ink, "font-family": FONT, ...style }, text);
   });
@@ -75,9 +78,9 @@ function folded(text, width, size) {
       continue;
     }
     if (line !== "") lines.push(line);
-    const pieces = cut(word, width, size);
-    lines.push(...pieces.slice(0, -1));
-    line = pieces.at(-1);
+    const pieces = cut(word, width, size); // a single piece of a word that fits into a line
+    line = pieces.pop(); // the next word may stand beside it
+    lines.push(...pieces);
   }
   return line === "" ? lines : [...lines, line];
 }
@@ -108,6 +111,8 @@ function styledCopy(figure) {
 
 function takeStyle(element, computed) {
   for (const name of STYLED) element.setAttribute(name, computed.getPropertyValue(name));
+  const isUnderlined = computed.getPropertyValue("text-decoration-line") === "underline";
+  if (isUnderlined) element.setAttribute("text-decoration", "underline"); // no file has the long name of the page
   for (const name of PAINTS) {
     const value = computed.getPropertyValue(name);
     const isColour = value !== "none" && !value.startsWith("url(");

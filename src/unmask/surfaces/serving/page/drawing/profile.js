@@ -5,7 +5,7 @@ import { clipped, direction, wide } from "./text.js";
 
 const TICK = 11; // size of the numbers: those of the scale, and those below the bars
 const GAP = 8; // pixels between the scale and the bars
-const LINE = 14; // pixels above the bars
+const LINE = 14; // pixels above the bars of a line
 const LETTER = 13; // pixels of a residue's column
 const SMALLEST = 0.8; // pixels of a bar that is not 0
 const BESIDE_BAR = 1.5; // pixels of a column that stay free on each side of its bar
@@ -13,7 +13,7 @@ const TOP_OF_GROUND = 12; // pixels above the ground of a column that differs
 const LEADING = 2; // pixels between two lines of text
 const WORD_PADDING = 10; // pixels of a word's column beside its text
 const NUMBERED = 10; // every tenth residue has its number, and the first of a line
-const CLOSE = 8; // from this residue of ten on, a number at the start of a line would run into the tenth's
+const CLOSE = 8; // a line that begins with the 8th or 9th of ten has no number there: it would run into the tenth's
 // In pixels: size of the texts, height of the highest bar, what stays below the texts for the number, and how far below
 // the texts the number stands.
 const LETTERS = { size: 13, highest: 34, margin: 30, toNumber: 15 };
@@ -77,20 +77,21 @@ function scaleLines(largest, { axis, base }, width) {
   ];
 }
 
-// The places of a line of residues that have a number. Numbers are wider than columns: a residue that differs has its
-// number only where it does not run into the one before.
+// The places of a line of residues that have a number. Numbers may be wider than columns: one that would run into the
+// number before it is left out.
 function numbered(line) {
   const places = new Set();
-  let end = -Infinity; // pixels: where the number before ends
+  let before = null; // {middle, half} of the number before, in pixels; from right to left it stands at the right
   line.forEach(({ bar, place, x }, n) => {
     const isTenth = place % NUMBERED === 0;
     const isStart = n === 0 && place % NUMBERED < CLOSE;
     if (!isTenth && !isStart && !bar.differs) return;
     const half = wide(String(place), TICK) / 2;
     const middle = x + LETTER / 2;
-    if (middle - half <= end) return;
+    const runsInto = before !== null && Math.abs(middle - before.middle) <= half + before.half + 1;
+    if (runsInto) return;
     places.add(place);
-    end = middle + half + 1;
+    before = { middle, half };
   });
   return places;
 }

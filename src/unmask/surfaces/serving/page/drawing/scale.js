@@ -9,7 +9,7 @@ const TEXT = 11; // size of all letters here, as the class "axis" has it
 const HEIGHT = 38; // of label, stripes and ticks
 const LINE = 14; // from line to line of the edges
 
-// Pixels that the scale takes, with two lines for the edges, if there are any.
+// Pixels that the scale takes, with two lines for the edges, if there are any: there are then two.
 export function scaleHeight(edges) {
   return edges.length > 0 ? HEIGHT + 2 * LINE : HEIGHT;
 }
@@ -17,7 +17,7 @@ export function scaleHeight(edges) {
 // The scale of a layer, with its upper left corner at (x, y) of a drawing that is `width` pixels wide.
 export function scale(layer, edges, x, y, width) {
   const { left, top, base } = place(layer.scale, x, y, width);
-  const across = Math.min(WIDEST, width - x - 30); // of the stripes; the last number may stand out
+  const across = Math.min(WIDEST, width - x - 30); // width of the stripes together
   const label = svg("text", { class: "axis", x, y: base }, layer.scale);
   const stripes = Array.from({ length: STRIPES }, (_, n) => stripe(n, layer.signed, left, top, across));
   const ticks = layer.ticks.map(([at, text], n) => {
@@ -48,7 +48,7 @@ function stripe(n, signed, left, top, across) {
   });
 }
 
-// The first tick begins at its place, and the last one ends there: both stay above the stripes.
+// The first number begins at its place, and the last one ends there: neither stands out beside the stripes.
 function anchor(n, count) {
   if (n === 0) return "start";
   return n === count - 1 ? "end" : "middle";

@@ -9,7 +9,7 @@ const SIZE = 13; // pixels of a text in a drawing
 const RIGHT_TO_LEFT = /^\P{L}*(?=\p{L})[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u;
 let pen = null; // measures texts
 
-// A token; one of spaces alone is seen as a sign.
+// A token without the spaces around it; a sign in place of one that has nothing else.
 export const shown = (token) => token.trim() || "␣";
 
 // The direction that a text is written in, by its first letter.
@@ -52,10 +52,11 @@ export function wide(text, size = SIZE) {
   return pen.measureText(text).width;
 }
 
-// A text cut to a width in pixels; at least one letter stays.
+// A text cut to a width in pixels; at least one letter stays, and a text of one letter is not cut.
 export function clipped(text, room, size) {
   if (wide(text, size) <= room) return text;
   const points = [...text];
+  if (points.length < 2) return text;
   const first = (count) => `${points.slice(0, count).join("")}…`;
   let fits = 1;
   let tooMany = points.length; // bisection: a sequence may have thousands of letters

@@ -42,10 +42,14 @@ function keepKeyboard(box, focused) {
     follow(box, focused.dataset.key);
     return;
   }
-  const wasMoved = document.activeElement !== focused; // in the page, which takes the keyboard away
-  if (wasMoved) focused.focus({ preventScroll: true });
+  const lostKeyboard = document.activeElement !== focused; // an element that is moved in the page loses it
+  if (lostKeyboard) {
+    focused.focus({ preventScroll: true });
+    return;
+  }
   // `arrows` makes the element with the keyboard the stop of the tab key; the new drawing may have named another one.
-  else focused.dispatchEvent(new FocusEvent("focusin", { bubbles: true }));
+  // It hears of the keyboard by this event, which no browser sends where the keyboard stayed.
+  focused.dispatchEvent(new FocusEvent("focusin", { bubbles: true }));
 }
 
 // Moves the keyboard to the element with this key. If there is none, to the first one of its kind: the kind of
@@ -91,7 +95,7 @@ function place(parent, nodes) {
   }
 }
 
-// The old child that stands for a new node, which no other may have then; undefined if there is none.
+// The old child that stands for a new node, taken out of `waiting`; undefined if there is none.
 function oldOf(node, parent, waiting) {
   const isPlacedAsItIs = node.lasting || node.parentNode === parent;
   if (isPlacedAsItIs) return undefined;
@@ -124,7 +128,7 @@ function takeFrom(node, old) {
     return;
   }
   const names = PROPERTIES.filter((name) => name in old);
-  const wanted = names.map((name) => [name, node[name]]); // read first: a <select> without its options has no value
+  const wanted = names.map((name) => [name, node[name]]); // read first: a <select> loses its value with its options
   place(old, [...node.childNodes]);
   if (isTypedIn(old)) return;
   for (const [name, value] of wanted) if (old[name] !== value) old[name] = value;

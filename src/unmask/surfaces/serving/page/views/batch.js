@@ -19,12 +19,16 @@ export default view({
 
     // ---- the list ----
 
-    const ofExamples = Object.values(about.examples).flatMap((example) => [example.text, example.second ?? ""]);
-    const firstList = [...new Set(ofExamples)].filter((text) => text !== "");
+    const firstList = new Set(); // the texts of the examples, each once
+    for (const { text, second } of Object.values(about.examples)) {
+      if (text) firstList.add(text);
+      if (second) firstList.add(second); // the other text of an example of two
+    }
     const list = h("textarea", {
-      rows: 6, value: firstList.join("\n"), spellcheck: false, dir: "auto",
-      placeholder: `One of the ${noun} per line`, oninput: () => edit(),
+      rows: 6, value: [...firstList].join("\n"), spellcheck: false, dir: "auto",
+      placeholder: `One ${page.text} per line`, oninput: () => edit(),
     });
+    list.addEventListener("beforeinput", () => forgetIfReplaced());
     const choose = h("input", {
       type: "file", accept: about.lists.accept,
       onclick: () => { choose.value = ""; }, // the same file can be chosen again, after it was changed
@@ -36,6 +40,7 @@ export default view({
     readKept();
 
     // The list stays in this tab, for a reload and for the way back from another view: it does not fit in an address.
+    // Each model has its own: `given` is its name, and the bundled one has none.
     function storageKey() { return `unmask:list:${about.given ?? "bundled"}`; }
 
     function keep() {
@@ -65,42 +70,68 @@ export default view({
     // A file that is edited keeps its name and the way it is read; an empty list has no file any more.
     function edit() {
       edited = true;
+      taken = null; // a file that is still read does not take the place of what is typed
       const isEmpty = list.value.trim() === "";
-      if (isEmpty) {
-        file = null;
-        readAs = "";
-        choose.value = "";
-      }
+      if (isEmpty) forgetFile();
       keep();
       page.drawControls();
     }
 
+    // A list that is typed or pasted over all of another one is not of that one's file.
+    function forgetIfReplaced() {
+      const isAllMarked = list.selectionStart === 0 && list.selectionEnd === list.value.length;
+      if (isAllMarked) forgetFile();
+    }
+
+    function forgetFile() {
+      file = null;
+      readAs = "";
+      choose.value = "";
+    }
+
     // ---- a file ----
 
-    let taken = null; // the file that was chosen last, which may still be read
-    const refuse = (line) => question.clear(h("p", { class: "error", role: "alert" }, line));
+    let taken = null; // the file that was chosen last; null once a list was typed, or the view was left
+
+    // Says why a file is not taken. The list stays as it is, and the chooser does not name a file that it has not.
+    function refuse(line) {
+      choose.value = "";
+      question.clear(h("p", { class: "error", role: "alert" }, line));
+    }
 
     async function take(chosen) {
       taken = chosen;
-      if (chosen.size > about.limits.most_batch_bytes) return refuse(about.lists.too_large);
-      let bytes;
-      try {
-        bytes = await chosen.arrayBuffer();
-      } catch { // a folder, or a file that is gone
-        return refuse(`${chosen.name} cannot be read.`);
+      if (chosen.size > about.limits.most_batch_bytes) {
+        refuse(about.lists.too_large);
+        return;
       }
+      const bytes = await bytesOf(chosen);
       const isLatest = taken === chosen;
-      if (!isLatest) return null;
+      if (!isLatest) return;
+      if (bytes === null) {
+        refuse(`${chosen.name} cannot be read.`);
+        return;
+      }
       try {
         list.value = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
       } catch {
-        return refuse(`${chosen.name} is not a text in UTF-8: save it as one.`);
+        refuse(`${chosen.name} is not a text in UTF-8: save it as one.`);
+        return;
       }
       file = chosen.name;
       edited = false;
       readAs = "";
       keep();
-      return page.ask();
+      page.ask();
+    }
+
+    // The bytes of a file; null of a folder, and of a file that is gone.
+    async function bytesOf(chosen) {
+      try {
+        return await chosen.arrayBuffer();
+      } catch {
+        return null;
+      }
     }
 
     // A file can be dropped anywhere on the page; a text that is dragged goes where it is dropped, as everywhere.
@@ -118,7 +149,10 @@ export default view({
       if (!hasFile(event)) return;
       event.preventDefault();
       choose.value = ""; // it named another file
-      take(event.dataTransfer.files[0]);
+      const { files } = event.dataTransfer;
+      if (files.length === 1) take(files[0]);
+      else if (files.length > 1) refuse("A list is one file: drop them one at a time.");
+      // some programs drag a file that is not there
     }
 
     const listeners = { dragover, dragleave: () => mark(false), drop };
@@ -146,15 +180,15 @@ export default view({
     }
 
     function cards(answer) {
-      const { rows: allRows, view: verbs, drawn } = answer;
+      const { rows: allRows, view: said, drawn } = answer;
       const heads = allRows.columns.map((column) => column.head);
       const record = (row) => Object.fromEntries(heads.map((head, n) => [head, row[n]]));
       const files = { rows: () => rowsOf(allRows), data: () => allRows.rows.map(record), part: drawn.part };
       return [card({ title: titleAsked, label: "batch", name: "batch", ...files },
-        verbs.tables.map((table) => drawnTable(table, { label: "of the whole batch" })),
-        sentences([...verbs.verdict, ...verbs.notices], "lead"), // that some rows have no number stands above the rows
+        said.tables.map((table) => drawnTable(table, { label: "of the whole batch" })),
+        sentences([...said.verdict, ...said.notices], "lead"), // a notice may be of rows without a number
         drawnTable(drawn.first, { label: "rows of the batch" }),
-        sentences([...drawn.first.notes, ...verbs.about, drawn.read_as]))];
+        sentences([...drawn.first.notes, ...said.about, drawn.read_as]))];
     }
 
     const label = `${noun.charAt(0).toUpperCase()}${noun.slice(1)}, one per line`;
@@ -171,7 +205,7 @@ export default view({
       ],
       body,
       cards,
-      past: () => null,
+      past: () => null, // a list is not in the address: a link would not ask for it
       leave: () => {
         taken = null; // a file that is still read is not asked about
         for (const [event, act] of Object.entries(listeners)) page.root.removeEventListener(event, act);

@@ -9,7 +9,7 @@ import { view } from "../view.js";
 
 const OF_PAIR = [38, 22]; // pixels of a cell
 const PATIENCE = 220; // milliseconds that the pointer rests on an arc before its pair is shown
-const COLOURS = ["plain", "off"]; // "off": pairs that are far from any joint have arcs of another colour
+const COLOURS = ["plain", "off"]; // "off": arcs of pairs whose conditionals are far from any joint have another colour
 
 export default view({
   name: "dependence",
@@ -27,7 +27,8 @@ export default view({
 
     // ---- the question ----
 
-    // The chosen words, except one in whose place another is pinned: that one is read, and is no blank.
+    // The places of the chosen words that are measured. A chosen word in whose place another is pinned is none of them:
+    // the model reads the pinned word.
     function measured() {
       const pinned = sentence.pinnedWord;
       return sentence.chosen.filter((place) => place !== pinned?.place);
@@ -36,12 +37,13 @@ export default view({
     // Whether only some words are measured, and not every pair of the text.
     const isSome = () => sentence.typed || measured().length >= 2;
 
-    // Some words are named by their positions, and are measured where they stand, all of them masked. If one of them
-    // has no position that can be named, since the model does not know it or a blank was typed, all of them become
-    // blanks of the text.
+    // Of the whole text every pair is measured, and `others` says what stands in the other places. Of some words the
+    // positions are named, where they can be: not of a word that the model does not know, nor where a blank was typed.
+    // All of the words then become blanks of the text.
     function body() {
-      if (!sentence.words.length) return `Write a ${page.text}.`;
-      const { others, ...options } = page.options();
+      if (!sentence.text.trim()) return `Write a ${page.text}.`;
+      if (!sentence.words.length) return { text: sentence.text }; // it was refused: the server says again why
+      const { others, ...options } = page.options(); // `others` is for every pair alone
       if (!isSome()) {
         const given = others === undefined ? {} : { others };
         return { text: sentence.whole, ...given, ...options };
@@ -59,19 +61,29 @@ export default view({
     // ---- the chosen pair ----
 
     // The pair of the address, else the most dependent one.
-    function chosen(answer) {
+    function chosenPair(answer) {
       const { pairs } = answer.drawn;
       return pairs.find((pair) => pair.key === state.pair) ?? pairs[0];
     }
 
+    // reason   "quiet": without a step of the browser's history, as the pair was only pointed at
     function pick(pair, reason = "") {
       clearTimeout(timer);
       page.set({ pair: pair.key }, { reason, ask: false });
     }
 
+    // The pointer comes onto an arc. An arc of an older question chooses nothing: the pair with the same positions in
+    // the next answer would be another one.
     function enter(pair) {
       clearTimeout(timer);
-      timer = setTimeout(() => pick(pair, "quiet"), PATIENCE);
+      const isOld = page.stage.classList.contains("stale");
+      if (isOld) return;
+      const { signal } = page.question;
+      const rested = () => {
+        const isSameQuestion = signal === page.question.signal;
+        if (isSameQuestion) pick(pair, "quiet");
+      };
+      timer = setTimeout(rested, PATIENCE);
     }
 
     function exit() { clearTimeout(timer); }
@@ -89,14 +101,15 @@ export default view({
     }
 
     function information(answer, on) {
-      const { pieces, pairs, width: widthLegend, off: farLegend, drawn: whichPairs } = answer.drawn;
+      const { pieces, pairs } = answer.drawn;
+      const { width: widthLegend, off: offLegend, drawn: whichPairs } = answer.drawn; // sentences below the arcs
       const { about, verdict, notices } = answer.view;
       const isColoured = state.colour === "off";
-      const colours = [["plain", "Dependence"], ["off", "… and incompatibility", farLegend]];
+      const colours = [["plain", "Dependence"], ["off", "… and incompatibility", offLegend]];
       const tools = [choices("colour", state.colour, colours, (colour) => page.set({ colour }, { ask: false }))];
       const legend = h("p", { class: "key" },
         h("span", {}, widthLegend),
-        isColoured ? h("span", { class: "less" }, farLegend) : null,
+        isColoured ? h("span", { class: "less" }, offLegend) : null,
         whichPairs === "" ? null : h("span", { class: "plain" }, whichPairs));
       const isOff = (pair) => isColoured && pair.off;
       const title = "Mutual information";
@@ -123,7 +136,7 @@ export default view({
     }
 
     function cards(answer) {
-      const on = chosen(answer);
+      const on = chosenPair(answer);
       const tables = answer.view.tables.map((table) => card({
         title: "As a table", name: "table", rows: () => rowsOf(table), data: () => answer,
       }, drawnTable(table, { label: "every pair" }), sentences(table.notes)));

@@ -15,13 +15,14 @@ export default view({
   state: () => ({ defaults: { colour: "", cell: "" } }),
   sentence: ({ about }) => {
     const kinds = about.kinds.map((kind) => kind.name);
+    // A blank of a whole word needs tokens that tell where words begin.
     const usable = about.whole_words ? kinds : kinds.filter((name) => name !== "word");
     return { hides: true, kinds: usable }; // the words in the blanks are covered
   },
 
   make(page) {
     const fill = new Fill(page);
-    page.forgotten = { cell: "" }; // the cell of another text, or of other options, is not chosen
+    page.forgotten = { cell: "" }; // with another text, or other options, no cell is chosen
     return {
       body: () => fill.body(),
       ask: (question, body) => fill.ask(question, body),
@@ -32,7 +33,7 @@ export default view({
   },
 });
 
-// compared      the answer that has every construction on some blanks; null before there is one
+// compared      the answer to the last comparison of every construction; null while there is none for these blanks
 // comparedFor   the question that it answers, as JSON
 // readout       the line below the map: the cell that is looked at
 class Fill {
@@ -47,8 +48,14 @@ class Fill {
 
   body() {
     const { sentence, word } = this.page;
-    if (sentence.chosen.length > 0) return this.#request();
+    if (sentence.chosen.length > 0 || this.#isRefused) return this.#request();
     return `Click one ${word} to see what could stand there, or two to see how they depend on each other.`;
+  }
+
+  // Whether the server refused the text, which then has no words. It is asked as it is: the server says again why.
+  get #isRefused() {
+    const { sentence } = this.page;
+    return sentence.words.length === 0 && sentence.text.trim() !== "";
   }
 
   #request() {
@@ -58,9 +65,10 @@ class Fill {
   }
 
   // Where the blanks are words of one token each, the whole text is asked with their positions: the answer then says
-  // what stands there, too.
+  // what stands there, too. Otherwise the text is asked with blanks, of which some take several tokens, or were typed.
   #text() {
     const { sentence } = this.page;
+    if (this.#isRefused) return { text: sentence.text };
     const words = sentence.chosen.map((i) => sentence.words[i]);
     const areTokens = words.every((one) => one.known && one.positions.length === 1);
     if (sentence.several || sentence.typed || !areTokens) return { text: sentence.template() };
@@ -94,19 +102,21 @@ class Fill {
     else await this.#compare(question, comparison);
   }
 
-  // `slowly` raises where the question was stopped or another one was asked: a part is not kept.
+  // A comparison that is stopped has no answer: `slowly` raises, and nothing is kept.
   async #compare(question, comparison) {
+    question.stale(false); // what is drawn is the answer on these blanks
     question.say("comparing constructions …");
     this.compared = await question.slowly("compare", comparison);
     this.comparedFor = JSON.stringify(comparison);
     this.page.draw();
   }
 
-  // Whether a person may ask for a comparison. Two blanks with a map are compared without being asked; of more a
-  // comparison takes as long as the answer. What was found by a search has one construction.
+  // Whether the button is there that asks for a comparison.
   canCompare(answer) {
-    const isCompared = this.compared !== null || answer.drawn.map !== null;
-    return this.page.sentence.chosen.length > 1 && !answer.search && !isCompared;
+    if (this.page.sentence.chosen.length < 2) return false;
+    if (answer.search) return false; // what was found by a search has one construction
+    if (answer.drawn.map) return false; // `ask` compares: for more blanks that takes as long as the answer
+    return this.compared === null;
   }
 
   compare() {
@@ -142,7 +152,7 @@ class Fill {
   // Without the pin: other candidates may not have the pinned word.
   #setCandidates(candidates) { this.#askAnother({ candidates, pin: "" }); }
 
-  // Asks with other values. The words of the cell that was chosen leave the text.
+  // Asks with other values. The words that were put into the blanks leave the text.
   #askAnother(values) {
     const { page } = this;
     const { sentence } = page;
@@ -157,7 +167,7 @@ class Fill {
   // Pins a token in a blank, or takes it away if it is the one that is pinned. All of the answer is then given it.
   // bar   a bar of the blank, or a head of the map: `id` is the token's number, `token` its spelling
   pin(blank, bar) {
-    const { pinned } = this.page.sentence; // {blank, token, word}: here `token` is the number
+    const { pinned } = this.page.sentence; // {blank, token, word}; its `token` is the number, as `bar.id` is
     const isPinned = pinned !== null && pinned.blank === blank && pinned.token === bar.id;
     const pin = isPinned ? "" : `${blank}:${bar.id}:${bar.token}`;
     this.#askAnother({ pin });
@@ -165,8 +175,12 @@ class Fill {
 
   unpin() { this.#askAnother({ pin: "" }); }
 
+  // Whether the answer that is drawn is of an older question: its words are not for these blanks.
+  get #isOld() { return this.page.stage.classList.contains("stale"); }
+
   // Puts the words of a cell into the text.
   choose(grid, i, j) {
+    if (this.#isOld) return;
     const row = grid.rows[i];
     const column = grid.columns[j];
     this.page.sentence.fillIn([row.token, column.token]);
@@ -175,6 +189,7 @@ class Fill {
 
   // Puts the words of a completion into the text; they need not be those of the cell that was chosen.
   put(words) {
+    if (this.#isOld) return;
     this.page.sentence.fillIn(words);
     this.page.set({ cell: "" }, { ask: false });
   }
@@ -200,7 +215,7 @@ class Fill {
 
   // ---- the words that were put into the text ----
 
-  get canKeep() {
+  canKeep() {
     const { sentence } = this.page;
     return sentence.filled.size > 0 && !sentence.typed;
   }
@@ -208,7 +223,7 @@ class Fill {
   keep() {
     const { sentence } = this.page;
     const { filled, words } = sentence;
-    const blank = (word) => filled.get(words.indexOf(word)) ?? word.text;
-    return sentence.set(sentence.template({ blank }));
+    const written = (word) => filled.get(words.indexOf(word)) ?? word.text;
+    return sentence.set(sentence.template({ blank: written }));
   }
 }

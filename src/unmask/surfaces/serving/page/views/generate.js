@@ -56,8 +56,10 @@ export default view({
 
     return {
       body: () => {
-        if (page.sentence.words.length === 0) return `Write a ${page.text}.`;
-        return { template: maskedTemplate(page.sentence), ...page.options() };
+        const { sentence } = page;
+        if (!sentence.text.trim()) return `Write a ${page.text}.`;
+        if (sentence.words.length === 0) return { template: sentence.text }; // it was refused: the server says why
+        return { template: maskedTemplate(sentence), ...page.options() };
       },
       ask,
       controls: () => [

@@ -9,6 +9,9 @@ import { view } from "../view.js";
 
 const OF_SINGLES = { cell: [16, 14], least: 8.5 }; // pixels of a cell
 const OF_DOUBLES = { cell: [24, 18] };
+const COLUMNS = 1; // the axis of the sequence on the map of single changes, as `heatmap` numbers axes
+const HINT_OF_SINGLES = "Point at a cell for its mutant; a click chooses the residue.";
+const HINT_OF_DOUBLES = "Point at a cell for its mutant.";
 
 export default view({
   name: "mutants",
@@ -23,19 +26,24 @@ export default view({
 
   make(page) {
     const mutants = new Mutants(page);
-    page.forgotten = { pair: "" }; // a pair of another sequence is not chosen
+    page.forgotten = { pair: "" }; // another sequence or construction begins with the first pair
     return {
       body: () => mutants.body(),
       ask: (question, body) => mutants.ask(question, body),
       controls: () => [page.option("construction", { label: "Construction" })],
       cards: ({ doubles, singles }) => mutants.cards(doubles, singles),
       tell: ({ doubles, singles }) => (doubles ?? singles)?.drawn.told,
-      past: () => `${mutants.places().join(", ")} of ${page.sentence.text}`,
+      past: () => calledInPast(page.answer),
     };
   },
 });
 
-const newReadout = (text) => lasting(h("p", { class: "readout", "aria-live": "polite" }, text));
+const newReadout = () => lasting(h("p", { class: "readout", "aria-live": "polite" }));
+
+// What the list of past questions calls an answer: the pair that was measured, where there is one, and the sequence.
+function calledInPast({ doubles, singles }) {
+  return doubles === null ? singles.sequence : `${doubles.pair.join(", ")} of ${doubles.sequence}`;
+}
 
 // Records of an answer for a file. All records have the same keys, which are the heads.
 function rowsOfRecords(records) {
@@ -47,7 +55,7 @@ function rowsOfRecords(records) {
 // singles    the answer of every single change of the sequence; null before there is one
 // scanned    the question that `singles` answers, as JSON
 // isWhole    whether it was not stopped on the way
-// ofSingle   the line below the map of single changes: the cell that is looked at
+// ofSingle   the line below the map of single changes: the cell that was looked at last, or what to do
 // ofDouble   the same of double changes
 class Mutants {
   constructor(page) {
@@ -55,18 +63,15 @@ class Mutants {
     this.singles = null;
     this.scanned = "";
     this.isWhole = false;
-    this.ofSingle = newReadout("Point at a cell for its mutant; a click chooses the residue.");
-    this.ofDouble = newReadout("Point at a cell for its mutant.");
+    this.ofSingle = newReadout();
+    this.ofDouble = newReadout();
   }
 
   // ---- the questions ----
 
-  // Places of the residues that are chosen, counted from 1.
-  places() { return this.page.sentence.chosen.map((i) => i + 1); }
-
-  // Each two of them.
+  // Each two of the residues that are chosen, by their places, counted from 1.
   #pairs() {
-    const places = this.places();
+    const places = this.page.sentence.chosen.map((i) => i + 1);
     const pairs = [];
     for (const [n, first] of places.entries()) {
       for (const second of places.slice(n + 1)) pairs.push([first, second]);
@@ -74,8 +79,8 @@ class Mutants {
     return pairs;
   }
 
-  // The pair that is measured: that which the address names, else the first one; null where less than two residues are
-  // chosen.
+  // The pair that is measured: that which the address names, else the first one; null where fewer than two residues
+  // are chosen.
   #pair() {
     const pairs = this.#pairs();
     const named = pairs.find((pair) => addressOf(pair) === this.page.state.pair);
@@ -102,30 +107,33 @@ class Mutants {
   // a sequence and a construction: another pair changes the double mutants alone.
   async ask(question, body) {
     const { page } = this;
-    const scan = this.#bodyOfSingles();
-    const isOfThese = this.scanned === JSON.stringify(scan);
-    if (!isOfThese) this.singles = null;
-    let doubles = null;
+    const pairs = this.#pairs();
     const pair = this.#pair();
+    const scan = this.#bodyOfSingles();
+    const isScanned = this.scanned === JSON.stringify(scan);
+    if (!isScanned) this.singles = null; // they are of another sequence or construction
+    let doubles = null;
     if (pair !== null) {
       const answer = await question.slowly("mutants", body);
-      doubles = { ...answer, pairs: this.#pairs(), pair };
+      doubles = { ...answer, pairs, pair };
+      this.ofDouble.replaceChildren(HINT_OF_DOUBLES);
       page.show({ doubles, singles: this.singles });
+      question.stale(false); // all that is drawn is the answer, also while the single mutants are asked for
     }
-    const isThere = this.singles !== null && this.isWhole;
-    if (!isThere && question.stopped) { // a person who pressed Stop waits for nothing more
+    const isComplete = this.singles !== null && this.isWhole;
+    if (!isComplete && question.stopped) { // a person who pressed Stop waits for nothing more
       question.isPart = true;
       return;
     }
-    if (!isThere) await this.#scan(question, scan);
+    if (!isComplete) await this.#scan(question, scan);
     page.show({ doubles, singles: this.singles });
   }
 
   async #scan(question, scan) {
-    question.job = null; // that of the double mutants has ended: Stop must not name it
     this.singles = await question.slowly("mutants", scan);
     this.scanned = JSON.stringify(scan);
     this.isWhole = this.singles.drawn.part === "";
+    this.ofSingle.replaceChildren(HINT_OF_SINGLES);
   }
 
   // ---- the cards ----
@@ -141,11 +149,11 @@ class Mutants {
     const { page, ofSingle } = this;
     const { title, grid, part } = singles.drawn;
     const { sentence } = page;
-    const layer = layerOf(grid, "");
+    const layer = layerOf(grid, grid.shown); // the only one
     const drawn = heatmap(grid, {
       ...OF_SINGLES,
-      head: (axis, head) => ({ pressed: axis === 1 && sentence.pressed.has(head.id) }),
-      press: (_, column) => this.#pressResidue(column),
+      head: (axis, { id }) => ({ pressed: axis === COLUMNS && sentence.pressed.has(id) }), // `id`: place from 0
+      press: (_, column) => this.#pressResidue(column), // every residue has a column, in the order of the sequence
       look: (i, j) => readOut(ofSingle, grid.cells[i][j]),
     });
     const how = {

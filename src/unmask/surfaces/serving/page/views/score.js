@@ -33,17 +33,17 @@ export default view({
     const other = h("input", {
       type: "text", value: state.second, dir: "auto", spellcheck: false, autocomplete: "off",
       onchange: async () => {
-        const isLatest = await readSecond(other.value);
+        const isLatest = await readSecond(other.value); // it writes `state.second`
         if (isLatest) page.set({});
       },
     });
     // The second field stands below the first one, before its words.
     sentence.list.before(h("label", { class: "field" }, h("span", {}, `Second ${page.text}, if any`), other));
-    readFirst();
+    readSecondOfAddress();
 
-    // The second text of the address. The first question may be asked before it is read: if it is read as another
-    // one, such as capitals, it is asked again.
-    async function readFirst() {
+    // The model may read the second text in another way than it is written, such as in capitals. The question may have
+    // gone out before that is known: it is then asked again.
+    async function readSecondOfAddress() {
       const written = state.second;
       const isLatest = await readSecond(written);
       if (isLatest && state.second !== written) page.set({}, { reason: "quiet" });
@@ -79,7 +79,8 @@ export default view({
     // ---- which scores ----
 
     const isOffered = (name) => offered.some(([known]) => known === name);
-    const requested = () => state.score.split(",").filter(isOffered); // a link may have more than the server takes
+    // The scores of the address, each once. A link may have more than the server takes.
+    const requested = () => [...new Set(state.score.split(","))].filter(isOffered);
     const taken = () => requested().slice(0, most);
 
     const boxes = offered.map(([name, label, meaning]) => {
@@ -109,7 +110,10 @@ export default view({
 
     function limitLine(leftOut, isFull) {
       const limit = `${most} scores at a time`;
-      if (leftOut.length > 0) return `${limit}: ${leftOut.join(", ")} ${leftOut.length > 1 ? "are" : "is"} not shown.`;
+      if (leftOut.length > 0) {
+        const verb = leftOut.length > 1 ? "are" : "is";
+        return `${limit}: ${leftOut.join(", ")} ${verb} not shown.`;
+      }
       return isFull ? `${limit}: leave one out to choose another.` : "";
     }
 
@@ -123,7 +127,8 @@ export default view({
 
     function cards(answer) {
       const { shown, profiles, differences } = answer.drawn;
-      const name = shown.includes(state.show) ? state.show : shown[0]; // undefined if no score has bars
+      if (shown.length === 0) return [wholeTexts(answer)]; // no score has bars
+      const name = shown.includes(state.show) ? state.show : shown[0];
       return [
         wholeTexts(answer),
         name in profiles ? wordByWord(answer, name) : null,
@@ -160,7 +165,7 @@ export default view({
       h("p", { class: "note" }, legend));
     }
 
-    // Two texts token by token, the one below the other, with bars for the one that a token is for.
+    // Two texts token by token, one below the other. The bar of a token says which of them it is for.
     function sideBySide(answer, name) {
       const { aligned } = answer.drawn;
       const { profiles, legend } = answer.drawn.differences[name];
@@ -172,7 +177,7 @@ export default view({
     const texts = () => [sentence.text, state.second].filter((text) => text.trim());
 
     function body() {
-      drawBoxes(); // a link, or a step back, has other scores
+      drawBoxes(); // the scores of the address, or those that were chosen now
       if (!texts().length || !taken().length) return `Write a ${page.text} and choose a score.`;
       return { texts: texts(), score: taken(), ...page.options() };
     }

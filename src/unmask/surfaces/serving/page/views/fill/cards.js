@@ -7,6 +7,9 @@ import { h } from "../../drawing/dom.js";
 import { heatmap, layerOf } from "../../drawing/heatmap.js";
 import { drawnTable, rowsOf, sentences } from "../../result.js";
 
+const ROWS = 0; // of the map: the number of their blank
+const COLUMNS = 1;
+
 // `fill` is the question, with what a person can do; see fill.js.
 export function fillCards(fill, answer) {
   const { map } = answer.drawn;
@@ -37,7 +40,7 @@ function askedCard(fill, answer) {
     sentences(answer.view.verdict),
     fill.canCompare(answer)
       && h("button", { type: "button", "data-key": "compare", onclick: compare }, "Compare every construction"),
-    fill.canKeep
+    fill.canKeep()
       && h("button", { type: "button", class: "main", "data-key": "keep", onclick: keep },
         `Keep these ${fill.page.word}s`));
 }
@@ -50,14 +53,15 @@ function mapCard(fill, answer) {
   const tools = [choices("colour", shown.name, layers, (colour) => page.set({ colour }, { ask: false }))];
   const chosen = fill.chosenCell(grid);
   beginReadout(fill, grid, chosen);
-  const isPinned = (blank, head) => pins.pinned?.blank === blank && pins.pinned?.id === head.id;
+  const { pinned } = pins; // {blank, id} or null
+  const isPinned = (blank, head) => pinned !== null && pinned.blank === blank && pinned.id === head.id;
   const drawn = heatmap(grid, {
     layer: shown.name,
     head: (blank, head) => ({ press: () => fill.pin(blank, head), pressed: isPinned(blank, head) }),
     press: (i, j) => fill.choose(grid, i, j),
     look: (i, j) => readOut(fill, grid.cells[i][j]),
     isChosen: (i, j) => chosen !== null && chosen[0] === i && chosen[1] === j,
-    isHeld: (i, j) => isPinned(0, grid.rows[i]) || isPinned(1, grid.columns[j]),
+    isHeld: (i, j) => isPinned(ROWS, grid.rows[i]) || isPinned(COLUMNS, grid.columns[j]),
   });
   const how = {
     title: "The two blanks together", label: "joint of the two blanks", name: "map", kind: "map", tools,
@@ -106,19 +110,19 @@ function completionsCard(fill, answer) {
   const putButton = (row, content) => h("button", {
     type: "button", class: "put", "data-key": `put:${row}`, onclick: () => fill.put(completions[row].words),
   }, content);
-  // The text of a completion is a button; a mark stands behind it.
+  // A cell of a text column is {text, spans, mark}, or null. Its text becomes a button, and the mark follows it.
   const cell = (row, column, content) => {
     const value = table.rows[row][column];
     const isCompletion = table.columns[column].text && value !== null;
     return isCompletion ? [putButton(row, content), value.mark] : null;
   };
-  const ofFirstColumn = (row) => completions[row].share;
+  const shareOfRow = (row) => completions[row].share;
   const how = {
     title: "Best completions", label: "completions", name: "completions", kind: "best",
     rows: () => rowsOf(table), data: () => answer,
   };
   return card(how,
-    drawnTable(table, { label: "best completions", cell, bars: [ofFirstColumn] }), sentences(table.notes),
+    drawnTable(table, { label: "best completions", cell, bars: [shareOfRow] }), sentences(table.notes),
     others.map((one) => drawnTable(one, { label: "answers" })));
 }
 
