@@ -41,8 +41,7 @@ export default view({
     // positions are named, where they can be: not of a word that the model does not know, nor where a blank was typed.
     // All of the words then become blanks of the text.
     function body() {
-      if (!sentence.text.trim()) return `Write a ${page.text}.`;
-      if (!sentence.words.length) return { text: sentence.text }; // it was refused: the server says again why
+      if (sentence.words.length === 0) return `Write a ${page.text}.`;
       const { others, ...options } = page.options(); // `others` is for every pair alone
       if (!isSome()) {
         const given = others === undefined ? {} : { others };

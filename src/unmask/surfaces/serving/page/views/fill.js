@@ -48,14 +48,8 @@ class Fill {
 
   body() {
     const { sentence, word } = this.page;
-    if (sentence.chosen.length > 0 || this.#isRefused) return this.#request();
+    if (sentence.chosen.length > 0) return this.#request();
     return `Click one ${word} to see what could stand there, or two to see how they depend on each other.`;
-  }
-
-  // Whether the server refused the text, which then has no words. It is asked as it is: the server says again why.
-  get #isRefused() {
-    const { sentence } = this.page;
-    return sentence.words.length === 0 && sentence.text.trim() !== "";
   }
 
   #request() {
@@ -68,7 +62,6 @@ class Fill {
   // what stands there, too. Otherwise the text is asked with blanks, of which some take several tokens, or were typed.
   #text() {
     const { sentence } = this.page;
-    if (this.#isRefused) return { text: sentence.text };
     const words = sentence.chosen.map((i) => sentence.words[i]);
     const areTokens = words.every((one) => one.known && one.positions.length === 1);
     if (sentence.several || sentence.typed || !areTokens) return { text: sentence.template() };

@@ -57,8 +57,7 @@ export default view({
     return {
       body: () => {
         const { sentence } = page;
-        if (!sentence.text.trim()) return `Write a ${page.text}.`;
-        if (sentence.words.length === 0) return { template: sentence.text }; // it was refused: the server says why
+        if (sentence.words.length === 0) return `Write a ${page.text}.`;
         return { template: maskedTemplate(sentence), ...page.options() };
       },
       ask,

@@ -97,8 +97,7 @@ export default view({
     // The request; where something is missing for it, a line that says so.
     function requestOrReason() {
       const { sentence } = page;
-      if (!sentence.text.trim()) return `Write a ${page.text}.`;
-      if (sentence.words.length === 0) return { template: sentence.text }; // it was refused: the server says again why
+      if (sentence.words.length === 0) return `Write a ${page.text}.`;
       const request = { template: maskedTemplate(sentence), ...page.options() };
       const isStart = state.start === "sentence" && !sentence.typed;
       if (isStart) request.start = sentence.whole;
