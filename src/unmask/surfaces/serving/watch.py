@@ -147,7 +147,7 @@ class ChainWatcher:
         marks = []
         for is_proposed, is_changed in zip(proposed, changed, strict=True):
             if is_changed:
-                marks.append("novel")
+                marks.append("changed")
             elif is_proposed:
                 marks.append("refused")
             else:

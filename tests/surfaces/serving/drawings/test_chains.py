@@ -96,7 +96,7 @@ def test_a_log_adds_up_the_groups_of_a_run():
     assert drawn["values"] == {"energies": [4.0, 3.0], "shares": [0.75, 0.25]}
     assert drawn["facts"] == [
         ("accepted", share(0.75)),
-        ("novel", share(0.25)),
+        ("changed", share(0.25)),
         ("mean energy", "3.50"),
     ]
     assert log.done == 0, "a chain has not begun"
@@ -121,7 +121,7 @@ def test_a_log_adds_up_the_groups_of_a_run():
     ]
     assert drawn["told"]["values"] == {
         "accepted": 0.5,
-        "novel": pytest.approx(1 / 6),
+        "changed": pytest.approx(1 / 6),
         "energy of chain 1": 4.0,
         "energy of chain 2": 8.0,
         "energy of chain 3": 3.0,

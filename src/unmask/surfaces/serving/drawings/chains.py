@@ -189,7 +189,7 @@ class GenerateDrawing(TypedDict):
 def sample_legend(noun: str) -> list[Sign]:
     """The signs of the steps of a kernel; a token is called by `noun`."""
     return [
-        {"kind": "novel", "text": f"novel: another {noun} was taken"},
+        {"kind": "changed", "text": f"changed: another {noun} was taken"},
         {"kind": "refused", "text": f"refused: another {noun} was offered"},
         {"kind": "same", "text": f"redrawn, the same {noun}"},
     ]
@@ -208,8 +208,8 @@ SAMPLE_PICTURES: list[Picture] = [
     },
     {
         "name": "shares",
-        "caption": "Share of steps accepted (blue) and novel (orange)",
-        "label": "acceptance and novelty over sweeps",
+        "caption": "Share of steps accepted (blue) and changed (orange)",
+        "label": "shares of steps accepted and changed over sweeps",
     },
 ]
 SHARES: Axis = {"low": 0.0, "high": 1.0, "ticks": [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]}
@@ -329,7 +329,7 @@ class SweepLog:
         self.counts[sweep] = (before[0] + steps, before[1] + accepted, before[2] + changed)
 
     def shares(self, sweep: int) -> tuple[float | None, float | None]:
-        """The shares of steps accepted and novel up to a sweep; None before the first step."""
+        """The shares of steps accepted and changed up to a sweep; None before the first step."""
         steps, accepted, changed = self.counts.get(sweep, (0, 0, 0))
         if steps == 0:
             return None, None
@@ -339,20 +339,20 @@ class SweepLog:
         """The latest sweep of some chains, as it is drawn."""
         energies = [self.energies[chain][sweep] for chain in chains]
         mean = sum(energies) / len(energies)
-        accepted, novel = self.shares(sweep)
+        accepted, changed = self.shares(sweep)
         bounds: list[float] = []
         for chain in chains:
             bounds += self._bounds.get(chain, ())
         facts = [
             ("accepted", _share(accepted)),
-            ("novel", _share(novel)),
+            ("changed", _share(changed)),
             ("mean energy", ENERGY(mean)),
         ]
         return {
             "sweep": sweep,
             "values": {
                 "energies": [_point(energy) for energy in energies],
-                "shares": [accepted, novel],
+                "shares": [accepted, changed],
             },
             "facts": facts,
             "axes": {"energies": axis(bounds), "shares": SHARES},
@@ -365,19 +365,19 @@ class SweepLog:
         columns.append(Column("text", text=True))
         rows: list[list[Any]] = []
         for sweep in range(self.last + 1):
-            accepted, novel = self.shares(sweep)
+            accepted, changed = self.shares(sweep)
             for chain in sorted(self.energies):
                 if sweep > self._sweeps_of(chain):  # its group comes later, or was stopped
                     continue
                 energy = self.energies[chain][sweep]
                 text = self.texts[chain][sweep]
-                rows.append([sweep, chain + 1, energy, accepted, novel, text])
+                rows.append([sweep, chain + 1, energy, accepted, changed, text])
         return Table(columns, rows)
 
     def told(self) -> Told:
         """The numbers of the last sweep; the energy of a chain is that of its own last one."""
-        accepted, novel = self.shares(self.last)
-        values = {"accepted": accepted, "novel": novel}
+        accepted, changed = self.shares(self.last)
+        values = {"accepted": accepted, "changed": changed}
         for chain in sorted(self.energies):
             values[f"energy of chain {chain + 1}"] = self.energies[chain][-1]
         return {"by": "the last sweep", "values": values}
