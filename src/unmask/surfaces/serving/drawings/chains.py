@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, floor, isfinite, log10
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from typing_extensions import TypedDict  # pydantic makes no schema of typing's in Python 3.11
 
 from unmask.common.formats import count, how_many, in_form, number, share
 from unmask.common.result_tables import Column, Table
+from unmask.models.text.vocabulary import CONTINUES
 from unmask.surfaces.serving.drawings.shapes import (
     SavedTable,
     Told,
@@ -33,14 +34,17 @@ Confidence = tuple[float, str]
 """The model's probability of a token when it was chosen, and this in words."""
 Tick = tuple[float, str]
 """A place on an axis from 0 to 1, and the text there."""
-TICKS = 4  # steps between the ticks of an axis, at most: one tick less than it may have
+MOST_STEPS = 4  # from tick to tick along an axis
 FLAT = 1e-9  # numbers that differ by less are drawn as equal ones
 FLAT_OF_SIZE = 1e-12  # or by less than this part of their size, where floats have few digits left
-ROUNDING = 1e-9  # steps by which a tick may miss an end of its axis, as quotients are rounded
+MARGIN = 1.0  # on both sides of equal numbers
+MARGIN_OF_SIZE = 1e-9  # at least this part of their size: 1e16 + 1 is 1e16 again
+ROUNDING = 1e-9
+"""The part of a step by which a tick may lie beyond an end of its axis: 0.7 / 0.1 is less than 7."""
 SPACE = "␣"  # a token of spaces alone
 BLANK = "▁"
 
-ENERGY = in_form(".2f")  # as the tables of `sample` write it
+written_energy = in_form(".2f")  # as the tables of `sample` write it
 REJECTED = "drafted, and rejected"
 
 
@@ -82,7 +86,7 @@ class Sweep(TypedDict):
     values   a point of each curve, by picture; None where there is none
     facts    names and texts of the numbers so far
     axes     the vertical axis of each picture, by its name: wide enough for this sweep and all
-             before it, of the same chains
+             before it, of the same chains. It is so of their latest sweep alone.
     """
 
     sweep: int
@@ -92,11 +96,12 @@ class Sweep(TypedDict):
 
 
 class Move(TypedDict):
-    """What a step did to one text: a list for each fact of the positions that it wrote.
+    """What a step did to one text. `tokens`, `marks` and a decoder's `confidence` have an item for
+    each of `positions`.
 
     positions    those that it wrote
     tokens       what stands there now
-    marks        the kind of the sign of each
+    marks        the kind of the sign of each, never ""
     confidence   of a decoder: that of each token; None where it is blank again. Of a kernel: empty
     rejected     of a decoder: position and token of each draft that it rejected. Of a kernel: empty
     """
@@ -121,9 +126,9 @@ class Begun(TypedDict):
     frame      what the first frame is called
     names      of the texts
     tokens     of each text
-    free       positions that are drawn
+    free       the positions whose tokens the chains or the decoder choose
     legend     the signs of tokens
-    rejected   what a rejected draft is; "" where there are no drafts
+    rejected   what is said of a rejected draft; "" where there are no drafts
     pictures   the pictures of curves; none of a decoder
     starts     the starts as a sweep; None of a decoder
     ends       the horizontal axis of the curves; of a decoder nothing is drawn on it
@@ -236,8 +241,9 @@ def tokens_at(model: MaskedLM, ids: Sequence[int]) -> list[Token]:
 def _token(model: MaskedLM, token_id: int, name: str) -> Token:
     if token_id == model.mask_id:
         return BLANK, "blank"
-    if name.startswith("##"):  # WordPiece
-        return name[2:], "piece"
+    is_word_piece = not model.words.spaces_in_tokens  # other tokens may begin with "##", too
+    if is_word_piece and name.startswith(CONTINUES) and name != CONTINUES:
+        return name.removeprefix(CONTINUES), "piece"
     spelled = name.strip() or SPACE
     return spelled, ""
 
@@ -346,7 +352,7 @@ class SweepLog:
         facts = [
             ("accepted", _share(accepted)),
             ("changed", _share(changed)),
-            ("mean energy", ENERGY(mean)),
+            ("mean energy", written_energy(mean)),
         ]
         return {
             "sweep": sweep,
@@ -442,28 +448,37 @@ def axis(values: Sequence[float]) -> Axis:
     high = max(finite, default=1.0)
     size = max(abs(low), abs(high))
     if high - low < max(FLAT, FLAT_OF_SIZE * size):
-        margin = max(1.0, 1000 * FLAT_OF_SIZE * size)  # to 1e16, say, nothing is added by 1
+        margin = max(MARGIN, MARGIN_OF_SIZE * size)
         low -= margin
         high += margin
-    step, decimals = _step(high - low)
-    first = ceil(low / step - ROUNDING)
-    last = floor(high / step + ROUNDING)
+    step, decimals = _step(high - low, MOST_STEPS)
+    multiples = _multiples(low, high, step)
+    if len(multiples) < 2:  # no scale can be read off one tick, such as 5 from 1 to 9.1
+        step, decimals = _step(high - low, MOST_STEPS + 1)
+        multiples = _multiples(low, high, step)
     ticks: list[Tick] = []
-    for multiple in range(first, last + 1):
+    for multiple in multiples:
         place = (multiple * step - low) / (high - low)
         inside = min(max(place, 0.0), 1.0)
         ticks.append((inside, f"{multiple * step:,.{decimals}f}"))
     return {"low": low, "high": high, "ticks": ticks}
 
 
-def _step(extent: float) -> tuple[float, int]:
-    """The smallest step of 1, 2 or 5 times a power of ten that fits at most TICKS times into an
+def _step(extent: float, most: int) -> tuple[float, int]:
+    """The smallest step of 1, 2 or 5 times a power of ten that fits at most `most` times into an
     extent, and its decimals.
     """
-    power = floor(log10(extent / TICKS))  # 10**power may be a little too small
+    power = floor(log10(extent / most))
     for digit in (1, 2, 5):
         step = digit * 10.0**power
-        if extent / step <= TICKS:
+        if extent / step <= most:
             return step, max(0, -power)
     larger = power + 1
     return 10.0**larger, max(0, -larger)
+
+
+def _multiples(low: float, high: float, step: float) -> range:
+    """The whole numbers n for which n times the step lies on an axis."""
+    first = ceil(low / step - ROUNDING)
+    last = floor(high / step + ROUNDING)
+    return range(first, last + 1)
