@@ -9,6 +9,7 @@ import unmask
 from unmask.common.formats import share
 from unmask.surfaces.serving.drawings.chains import (
     MOST_STEPS,
+    Counts,
     SweepLog,
     axis,
     ends_at,
@@ -93,7 +94,7 @@ def test_a_log_adds_up_the_groups_of_a_run():
     log = SweepLog(chains=3, sweeps=2)
     log.add([0, 2], [5.0, inf], ["a", "b"], passes=[1, 1])
     log.add([0, 2], [4.0, 3.0], ["c", "d"], passes=[3, 4])
-    log.count(1, steps=4, accepted=3, changed=1)
+    log.add_counts([0, 2], 1, Counts(steps=4, accepted=3, changed=1))
     assert log.sweep([0, 2], 0)["values"] == {"energies": [5.0, None], "shares": [None, None]}
     drawn = log.sweep([0, 2], 1)
     assert drawn["values"] == {"energies": [4.0, 3.0], "shares": [0.75, 0.25]}
@@ -107,7 +108,7 @@ def test_a_log_adds_up_the_groups_of_a_run():
 
     log.add([1], [9.0], ["e"], passes=[0])
     log.add([1], [8.0], ["f"], passes=[2])
-    log.count(1, steps=2, accepted=0, changed=0)
+    log.add_counts([1], 1, Counts(steps=2, accepted=0, changed=0))
     assert log.shares(1) == (0.5, pytest.approx(1 / 6))
     assert log.done == 1
     drawn = log.drawn(is_last=True)
@@ -129,6 +130,11 @@ def test_a_log_adds_up_the_groups_of_a_run():
         "energy of chain 2": 8.0,
         "energy of chain 3": 3.0,
     }
+    log.add([0, 2], [4.0, 3.0], ["c", "d"], passes=[5, 6])
+    log.add_counts([0, 2], 2, Counts(steps=8, accepted=6, changed=2))
+    told = log.told()["values"]  # the second group was stopped after a sweep
+    assert (told["accepted"], told["changed"]) == (0.6, 0.2)
+
     so_far = log.drawn(is_last=False)
     assert (so_far["heading"], so_far["part"], so_far["ends"]) == ("So far", "", ends_at(2))
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from typing_extensions import TypedDict  # pydantic makes no schema of typing's in Python 3.11
 
-from unmask.common.formats import count, how_many, in_form, number, share
-from unmask.common.result_tables import Column, Table
+from unmask.common.formats import count, how_many, in_form, share
+from unmask.common.result_tables import NO_VALUE, Column, Table
 from unmask.models.text.vocabulary import CONTINUES
 from unmask.surfaces.serving.drawings.shapes import (
     SavedTable,
@@ -86,7 +86,7 @@ class Sweep(TypedDict):
     values   a point of each curve, by picture; None where there is none
     facts    names and texts of the numbers so far
     axes     the vertical axis of each picture, by its name: wide enough for this sweep and all
-             before it, of the same chains. It is so of their latest sweep alone.
+             before it, of the same chains
     """
 
     sweep: int
@@ -268,14 +268,38 @@ def ends_at(sweep: int) -> Ends:
     return {"last": sweep, "texts": ("0", how_many(sweep, "sweep"))}
 
 
+class Counts(NamedTuple):
+    """Steps of chains from their starts on, and how many of these were accepted, and changed a
+    token.
+    """
+
+    steps: int = 0
+    accepted: int = 0
+    changed: int = 0
+
+    def plus(self, others: Counts) -> Counts:
+        """The counts of these chains and others."""
+        return Counts(
+            steps=self.steps + others.steps,
+            accepted=self.accepted + others.accepted,
+            changed=self.changed + others.changed,
+        )
+
+    def shares(self) -> tuple[float | None, float | None]:
+        """The shares of steps accepted and changed; None before the first step."""
+        if self.steps == 0:
+            return None, None
+        return self.accepted / self.steps, self.changed / self.steps
+
+
 class SweepLog:
-    """The sweeps of a run so far, of all of its chains.
+    """The sweeps of a run so far, of all of its chains. Groups of chains run one after the other.
 
     chains     how many there will be
     sweeps     those that are asked for, of each chain
     energies   of each chain by its number, first at its start
     texts      of each chain, first at its start
-    counts     (steps, accepted, changed) of all chains so far, by sweep
+    counts     up to a sweep, of all chains that have done it, by sweep
     passes     of each chain so far
     """
 
@@ -284,8 +308,9 @@ class SweepLog:
         self.sweeps = sweeps
         self.energies: dict[int, list[float]] = {}
         self.texts: dict[int, list[str]] = {}
-        self.counts: dict[int, tuple[int, int, int]] = {}
+        self.counts: dict[int, Counts] = {}
         self.passes: dict[int, int] = {}
+        self._latest_counts: dict[int, Counts] = {}  # of each group, by its first chain
         self._bounds: dict[int, tuple[float, float]] = {}
         # By chain, the least and the largest finite energy so far, for the axis: a look at all
         # energies at each sweep would take a time that is quadratic in the sweeps.
@@ -327,28 +352,39 @@ class SweepLog:
         low, high = self._bounds.get(chain, (energy, energy))
         self._bounds[chain] = (min(low, energy), max(high, energy))
 
-    def count(self, sweep: int, steps: int, accepted: int, changed: int) -> None:
-        """Add the counts of a group of chains, from its start up to `sweep`, to those of the
-        groups before it. Each group gives them once for a sweep.
+    def add_counts(self, chains: Sequence[int], sweep: int, counts: Counts) -> None:
+        """Add what a group of chains has counted from its start to the end of `sweep`. Each group
+        gives its counts once for a sweep.
         """
-        before = self.counts.get(sweep, (0, 0, 0))
-        self.counts[sweep] = (before[0] + steps, before[1] + accepted, before[2] + changed)
+        self.counts[sweep] = self.counts.get(sweep, Counts()).plus(counts)
+        self._latest_counts[chains[0]] = counts
 
     def shares(self, sweep: int) -> tuple[float | None, float | None]:
-        """The shares of steps accepted and changed up to a sweep; None before the first step."""
-        steps, accepted, changed = self.counts.get(sweep, (0, 0, 0))
-        if steps == 0:
-            return None, None
-        return accepted / steps, changed / steps
+        """The shares of steps accepted and changed up to a sweep, of all chains that have done it;
+        None before the first step.
+        """
+        return self.counts.get(sweep, Counts()).shares()
+
+    def _latest_shares(self) -> tuple[float | None, float | None]:
+        """The shares of all steps so far; a group that was stopped has done fewer sweeps."""
+        of_all = Counts()
+        for of_group in self._latest_counts.values():
+            of_all = of_all.plus(of_group)
+        return of_all.shares()
 
     def sweep(self, chains: Sequence[int], sweep: int) -> Sweep:
-        """The latest sweep of some chains, as it is drawn."""
+        """A sweep of a group of chains, as it is drawn. The energies are those of these chains, the
+        shares those of all that have done the sweep.
+
+        sweep   the latest of these chains, for whose energies the axis is wide enough
+        """
         energies = [self.energies[chain][sweep] for chain in chains]
         mean = sum(energies) / len(energies)
         accepted, changed = self.shares(sweep)
         bounds: list[float] = []
         for chain in chains:
-            bounds += self._bounds.get(chain, ())
+            if chain in self._bounds:  # not if all its energies are infinite
+                bounds += self._bounds[chain]
         facts = [
             ("accepted", _share(accepted)),
             ("changed", _share(changed)),
@@ -381,8 +417,8 @@ class SweepLog:
         return Table(columns, rows)
 
     def told(self) -> Told:
-        """The numbers of the last sweep; the energy of a chain is that of its own last one."""
-        accepted, changed = self.shares(self.last)
+        """The numbers of the last sweep; each chain counts up to its own last one."""
+        accepted, changed = self._latest_shares()
         values = {"accepted": accepted, "changed": changed}
         for chain in sorted(self.energies):
             values[f"energy of chain {chain + 1}"] = self.energies[chain][-1]
@@ -414,8 +450,8 @@ class SweepLog:
 def generate_drawing(generation: Generation) -> GenerateDrawing:
     """What is drawn of the texts of a decoder."""
     values = {}
-    for text, row in enumerate(generation.rows, 1):
-        values[f"text {text}"] = row["log_prob"]
+    for n, row in enumerate(generation.rows, 1):
+        values[f"text {n}"] = row["log_prob"]
     return {
         "passes": passes_in_words(generation.passes),
         "told": {"by": "log-probability of each text", "values": values},
@@ -435,7 +471,7 @@ def _point(value: float) -> float | None:
 def _share(value: float | None) -> str:
     """A share in words; a dash before the first step."""
     if value is None:
-        return number(None)
+        return NO_VALUE
     return share(value)
 
 
