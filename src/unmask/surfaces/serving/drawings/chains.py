@@ -40,7 +40,9 @@ FLAT_OF_SIZE = 1e-12  # or by less than this part of their size, where floats ha
 MARGIN = 1.0  # on both sides of equal numbers
 MARGIN_OF_SIZE = 1e-9  # at least this part of their size: 1e16 + 1 is 1e16 again
 ROUNDING = 1e-9
-"""The part of a step by which a tick may lie beyond an end of its axis: 0.7 / 0.1 is less than 7."""
+"""The part of a step by which a tick may lie beyond an end of its axis: quotients are rounded, and
+0.7 / 0.1 is less than 7.
+"""
 SPACE = "␣"  # a token of spaces alone
 BLANK = "▁"
 
