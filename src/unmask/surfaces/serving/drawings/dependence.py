@@ -298,7 +298,7 @@ class _Drawer:
         ids = self.tokens.ids
         standing = (ids[self.places[i]], ids[self.places[j]])
         gold = None if self.model.mask_id in standing else standing
-        # The colours are of the joint alone; the choice of tokens and the words of a cell are of both.
+        # Only the joint is a layer; both laws choose the tokens, and are in the words of a cell.
         product = derived(joint.tables, named(INDEPENDENT))
         drawn = pair_map(joint, product, cells=cells_of(self.model, PAIR_CELLS), gold=gold)
         names = (self.pieces[i]["name"], self.pieces[j]["name"])
