@@ -35,7 +35,7 @@ MUTANT_NUMBERS = {
 """The numbers of a mutant that the page colours, and what they are."""
 SHOWN_OF_DOUBLES = "epistasis"
 SHOWN_OF_SINGLES = "effect"
-NAMED = 4  # residues that a title names, instead of their number
+MOST_NAMED = 4  # residues that a title names; of more it says how many there are
 NUMBERED = 10  # the first residue has its number, and each tenth one
 TOLD_DECIMALS = 6
 """Decimals of the effects that are told to the table beside another model.
@@ -50,9 +50,10 @@ class MutantsDrawing(TypedDict):
     """What is drawn of mutants.
 
     title      what the map shows
-    grid       of single changes: a row for each new residue, a column for each residue of the
-               sequence. Of changes of two residues: rows and columns are their new residues. Of
-               two changes among more residues: rows and columns are these residues.
+    grid       its rows and columns are
+               of single changes: new residues, and the residues of the sequence;
+               of two changes at two residues: the new residues of one, and of the other;
+               of two changes among more residues: these residues, and again these
     residues   the residues of the sequence with their places, such as A24
     part       how many sets of residues are measured, where that is not all of them; else ""
     told       effects of the mutants, largest first
@@ -105,7 +106,9 @@ class _Scan:
         return f"{self.wild_type[place - 1]}{place}"
 
     def value(self, changes: Changes, kind: str) -> float | None:
-        """A number of a mutant; None of what was not measured, and of the sequence itself."""
+        """A number of a mutant; None of what was not measured, and of the sequence itself, which
+        has no changes and is no mutant.
+        """
         numbers = self.by_changes.get(changes)
         return None if numbers is None else numbers[kind]
 
@@ -113,7 +116,7 @@ class _Scan:
 def drawn_mutants(mutants: Mutants, positions: Sequence[int], changes: int) -> MutantsDrawing:
     """What the page draws of the mutants of a scan.
 
-    positions   the places of the residues that were asked for
+    positions   the places of the residues that were asked for, as many as `changes` or more
     changes     how many of them change together: 1 or 2
     """
     scan = _Scan.of(mutants)
@@ -139,7 +142,7 @@ def drawn_mutants(mutants: Mutants, positions: Sequence[int], changes: int) -> M
 def _title_of_singles(scan: _Scan, places: Sequence[int]) -> str:
     if len(places) == len(scan.wild_type):
         return "Every single mutant"
-    if len(places) <= NAMED:
+    if len(places) <= MOST_NAMED:
         return f"Single mutants of {_joined(scan, places)}"
     return f"Single mutants of {len(places)} residues"
 
@@ -183,7 +186,7 @@ def _grid_of_singles(mutants: Mutants, scan: _Scan) -> Grid:
         cells_of_row: list[Cell] = []
         for place in places:
             made = scan.changes_to((place, token))
-            name = f"{scan.residue(place)}{token}"
+            name = f"{scan.residue(place)}{token}"  # A24A, too, where nothing changes
             changes_of_row.append(made)
             cells_of_row.append(_cell(scan, made, name, [SHOWN_OF_SINGLES]))
         changes.append(changes_of_row)
@@ -193,7 +196,7 @@ def _grid_of_singles(mutants: Mutants, scan: _Scan) -> Grid:
         is_numbered = place == 1 or place % NUMBERED == 0
         number = str(place) if is_numbered else ""
         token = mutants.wild_type[place - 1]
-        id_of_column = place - 1  # addresses count residues from 0, as words
+        id_of_column = place - 1  # addresses count residues from 0
         columns.append(head(id_of_column, token, title=scan.residue(place), number=number))
     return {
         "label": "effects of single changes",
@@ -271,7 +274,9 @@ def _grid_of_pairs(scan: _Scan, places: Sequence[int]) -> Grid:
 
 
 def _farthest_from_0(scan: _Scan) -> dict[tuple[int, int], Changes]:
-    """By two places, the double mutant whose epistasis is farthest from 0."""
+    """By two places, the double mutant whose epistasis is farthest from 0. One without a number,
+    NaN, is there if no other of these places has one.
+    """
     found: dict[tuple[int, int], Changes] = {}
     sizes: dict[tuple[int, int], float] = {}
     for changes, numbers in scan.by_changes.items():
@@ -279,7 +284,9 @@ def _farthest_from_0(scan: _Scan) -> dict[tuple[int, int], Changes]:
             continue
         (first, _), (second, _) = changes
         size = abs(numbers[SHOWN_OF_DOUBLES])
-        if size > sizes.get((first, second), -1.0):
+        if isnan(size):
+            size = -1.0  # below that of any number
+        if (first, second) not in found or size > sizes[first, second]:
             sizes[first, second] = size
             found[first, second] = changes
     return found
