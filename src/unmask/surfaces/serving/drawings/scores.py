@@ -302,8 +302,8 @@ def _side_by_side(score: Score, scores: Scores, rows: Rows, table: Table) -> Pro
         tokens = [row["first_token"], row["second_token"]]
         texts = [_written_token(token) for token in tokens]
         difference = row[column]  # first minus second, of a gap, too
-        # The bar says which text the token is for, the number is the difference as the table has it:
-        # `better` is 1 if a higher score is better, else -1.
+        # `better` is 1 if a higher score is better, else -1. It turns the bar, which says which
+        # text the token is for, and not the number, which is as in the table.
         for_the_first = score.better * difference
         number = DIFFERENCE(difference)
         bar = Bar(

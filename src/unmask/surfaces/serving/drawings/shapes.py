@@ -164,15 +164,15 @@ def saved_table(table: Table) -> SavedTable:
 
 
 def percent_of(probability: float) -> str:
-    """A probability as a percentage, as `percent` writes its logarithm."""
+    """A probability as a percentage: `percent` writes all of them, and takes the logarithm."""
     if probability <= 0:
         return percent(-inf)
     return percent(log(probability))
 
 
 def part_of(value: float, largest: float) -> Share:
-    """A value as a part of the `largest_size` of its like: 0 where all are 0, 1 or -1 for infinities.
-    The value is not NaN: a share is a number of JSON.
+    """A value as a part of the `largest_size` of the values drawn with it: 0 where all are 0, 1 or
+    -1 for infinities. The value is not NaN: a share is a number of JSON.
     """
     if isinf(value):
         return copysign(1.0, value)
