@@ -355,7 +355,8 @@ def _bars(tokens: _Tokens, pinned: int | None = None) -> list[Bar]:
 
     The longest bar has the largest probability of these, now or before.
     """
-    shown = list(range(min(BARS, len(tokens.ids))))  # their numbers in `tokens`
+    n_likeliest = min(BARS, len(tokens.ids))
+    shown = list(range(n_likeliest))  # the numbers in `tokens` of those with a bar
     if pinned is not None:
         n_of_pinned = tokens.ids.index(pinned)
         if n_of_pinned not in shown:

@@ -82,7 +82,10 @@ def _table(rows: Sequence[dict[str, Any]]) -> Table:
     for name in names:
         has_texts = any(isinstance(row.get(name), str) for row in rows)
         columns.append(Column(name, text=has_texts))
-    return Table(columns, [[row.get(name) for name in names] for row in rows])
+    cells = []
+    for row in rows:
+        cells.append([row.get(name) for name in names])
+    return Table(columns, cells)
 
 
 def _names(rows: Sequence[dict[str, Any]]) -> list[str]:

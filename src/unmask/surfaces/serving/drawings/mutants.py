@@ -179,7 +179,7 @@ def _told(mutants: Mutants) -> Told:
 
 def _grid_of_singles(mutants: Mutants, scan: _Scan) -> Grid:
     places = range(1, len(mutants.wild_type) + 1)
-    changes: list[list[Changes]] = []
+    changes_of_cells: list[list[Changes]] = []
     cells: list[list[Cell]] = []
     for token in mutants.alphabet:
         changes_of_row: list[Changes] = []
@@ -189,7 +189,7 @@ def _grid_of_singles(mutants: Mutants, scan: _Scan) -> Grid:
             name = f"{scan.residue(place)}{token}"  # A24A, too, where nothing changes
             changes_of_row.append(made)
             cells_of_row.append(_cell(scan, made, name, [SHOWN_OF_SINGLES]))
-        changes.append(changes_of_row)
+        changes_of_cells.append(changes_of_row)
         cells.append(cells_of_row)
     columns: list[Head] = []
     for place in places:
@@ -203,7 +203,7 @@ def _grid_of_singles(mutants: Mutants, scan: _Scan) -> Grid:
         "corner": ("new residue", "residue of the sequence"),
         "rows": _heads_of_alphabet(mutants.alphabet),
         "columns": columns,
-        "layers": [_layer_of_changes(SHOWN_OF_SINGLES, scan, changes)],
+        "layers": [_layer_of_changes(SHOWN_OF_SINGLES, scan, changes_of_cells)],
         "shown": SHOWN_OF_SINGLES,
         "cells": cells,
         "edges": [],
@@ -213,7 +213,7 @@ def _grid_of_singles(mutants: Mutants, scan: _Scan) -> Grid:
 def _grid_of_pair(mutants: Mutants, scan: _Scan, places: Sequence[int]) -> Grid:
     """All changes of two residues: rows and columns are what they become."""
     first, second = places
-    changes: list[list[Changes]] = []
+    changes_of_cells: list[list[Changes]] = []
     cells: list[list[Cell]] = []
     for token in mutants.alphabet:
         changes_of_row: list[Changes] = []
@@ -222,14 +222,14 @@ def _grid_of_pair(mutants: Mutants, scan: _Scan, places: Sequence[int]) -> Grid:
             made = scan.changes_to((first, token), (second, other))
             changes_of_row.append(made)
             cells_of_row.append(_cell(scan, made, scan.name(made), MUTANT_NUMBERS))
-        changes.append(changes_of_row)
+        changes_of_cells.append(changes_of_row)
         cells.append(cells_of_row)
     return {
         "label": "map of double mutants",
         "corner": (f"{scan.residue(first)} becomes", f"{scan.residue(second)} becomes"),
         "rows": _heads_of_alphabet(mutants.alphabet),
         "columns": _heads_of_alphabet(mutants.alphabet),
-        "layers": [_layer_of_changes(kind, scan, changes) for kind in MUTANT_NUMBERS],
+        "layers": [_layer_of_changes(kind, scan, changes_of_cells) for kind in MUTANT_NUMBERS],
         "shown": SHOWN_OF_DOUBLES,
         "cells": cells,
         "edges": [],
@@ -307,10 +307,10 @@ def _cell(scan: _Scan, changes: Changes, name: str, kinds: Iterable[str]) -> Cel
     return {"name": name, "numbers": f"{', '.join(written)} nats"}
 
 
-def _layer_of_changes(kind: str, scan: _Scan, changes: list[list[Changes]]) -> Layer:
+def _layer_of_changes(kind: str, scan: _Scan, changes_of_cells: list[list[Changes]]) -> Layer:
     """A number of the mutant in each cell."""
     values: list[list[float | None]] = []
-    for changes_of_row in changes:
+    for changes_of_row in changes_of_cells:
         values.append([scan.value(made, kind) for made in changes_of_row])
     return _layer(kind, f"{kind}: {MUTANT_NUMBERS[kind]}.", values)
 

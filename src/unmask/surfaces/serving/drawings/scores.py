@@ -203,7 +203,7 @@ def _profiles(
     for place, row in enumerate(scores.rows):
         if not units[place]:
             continue
-        bars = _bars(score, scores, units, place, scale, nouns)
+        bars = _bars(score, scores, units, text=place, scale=scale, nouns=nouns)
         label = f"{score.name} of {nouns.text} {place + 1}, {nouns.unit} by {nouns.unit}"
         profile = Profile(label=label, text=row["text"], bars=bars, scale=nats(scale.end))
         profiles.append(profile)

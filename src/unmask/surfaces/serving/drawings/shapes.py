@@ -58,7 +58,8 @@ def head(
 
     bar   the share of its bar, and that of the line on the bar; None without a bar
     """
-    share, mark = None, None
+    share = None
+    mark = None
     if bar is not None:
         share, mark = bar
     return Head(
