@@ -395,6 +395,8 @@ def test_curves_and_facts_are_those_of_the_server(page):
     page.tab.get_by_label("step of the chain").fill("6")
     run = unmask.sample("The [MASK] [MASK] slept.", chains=2, sweeps=3)
     last = [row["energy"] for row in run.rows if row["sweep"] == 3]
+    names = page.tab.locator("dl.facts dt").all_inner_texts()
+    assert names == ["accepted", "changed", "mean energy"], "the command's names"
     facts = page.tab.locator("dl.facts dd").all_inner_texts()
     accepted, changed = run.diagnosis.acceptance, run.diagnosis.novelty
     assert facts == [f"{accepted:.1%}", f"{changed:.1%}", f"{sum(last) / 2:.2f}"]
@@ -419,6 +421,25 @@ def test_curves_and_facts_are_those_of_the_server(page):
     assert {(int(row["sweep"]), int(row["chain"]) - 1, row["text"]) for row in of_sweeps} == {
         (row["sweep"], row["chain"], row["text"]) for row in run.rows
     }
+
+
+def test_a_token_that_changed_looks_as_the_legend_says(page):
+    page.open("#/sample?text=The+old+man+slept.&blanks=1,2&chains=4&sweeps=3&speed=240&at=0")
+    page.until("document.querySelector('.stack[data-passes]')")
+    sign = page.tab.locator(".key > .changed")
+    assert sign.inner_text() == "changed: another word was taken"
+    of_sign = sign.evaluate("(sign) => getComputedStyle(sign, '::before').backgroundColor")
+    frames = page.tab.get_by_label("step of the chain")
+    changed = page.tab.locator(".chain span.changed")
+    for step in range(1, int(frames.get_attribute("max")) + 1):
+        frames.fill(str(step))
+        page.until(f"document.querySelector('output').innerText.startsWith('step {step} of')")
+        if changed.count():
+            break
+    colours = changed.evaluate_all(
+        "(all) => all.map((one) => getComputedStyle(one).backgroundColor)"
+    )
+    assert set(colours) == {of_sign}
 
 
 def test_what_stands_there_is_underlined_on_the_map(page):

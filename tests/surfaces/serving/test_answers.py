@@ -538,7 +538,7 @@ def test_a_chain_is_the_one_of_unmask_sample(client, tiny, events, kernel):
         assert sweep["values"]["energies"] == pytest.approx(rows["energy"].tolist())
     rates = run.diagnosis.acceptance, run.diagnosis.novelty
     assert sweeps[-1]["values"]["shares"] == pytest.approx(rates)
-    assert sweeps[-1]["facts"][:2] == [["accepted", share(rates[0])], ["novel", share(rates[1])]]
+    assert sweeps[-1]["facts"][:2] == [["accepted", share(rates[0])], ["changed", share(rates[1])]]
 
     assert last == "answer"
     assert answer["view"] == run.view(in_request)
@@ -569,7 +569,7 @@ def test_what_a_kernel_did_to_a_token_is_its_mark(client, tiny, events):
         for line, move in zip(tokens, value["moves"], strict=True):
             marked = zip(move["positions"], move["tokens"], move["marks"], strict=True)
             for position, token, mark in marked:
-                assert (line[position] != token) == (mark == "novel")
+                assert (line[position] != token) == (mark == "changed")
                 line[position] = token
                 seen.add(mark)
     assert seen == set(signs)

@@ -23,6 +23,7 @@ from unmask.surfaces.serving.drawings.chains import (
     SAMPLE_PICTURES,
     Begun,
     Confidence,
+    Counts,
     Move,
     Stepped,
     SweepLog,
@@ -119,13 +120,11 @@ class ChainWatcher:
         assert rows.energies is not None  # those of chains are
         self._add(run, rows.energies.tolist())
         of_all_sites = run.counts.sum(1).tolist()  # `run.counts` has a row for each of COUNTS
-        counts = dict(zip(COUNTS, of_all_sites, strict=True))
-        self.log.count(
-            run.done,
-            steps=counts["steps"],
-            accepted=counts["accepted"],
-            changed=counts["changed"],
+        by_name = dict(zip(COUNTS, of_all_sites, strict=True))
+        counts = Counts(
+            steps=by_name["steps"], accepted=by_name["accepted"], changed=by_name["changed"]
         )
+        self.log.add_counts(run.group.chains, run.done, counts)
         if self.on_event is not None:
             self.on_event({"kind": "swept", "swept": self.log.sweep(run.group.chains, run.done)})
 
@@ -153,7 +152,7 @@ class ChainWatcher:
         marks = []
         for is_proposed, is_changed in zip(proposed, changed, strict=True):
             if is_changed:
-                marks.append("novel")
+                marks.append("changed")
             elif is_proposed:
                 marks.append("refused")
             else:

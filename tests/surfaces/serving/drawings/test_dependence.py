@@ -1,6 +1,7 @@
 """Arcs, lists and sentences of a dependence against its matrix and the joints of its pairs."""
 
 from itertools import combinations
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,7 +49,17 @@ def test_arcs_are_as_wide_as_the_numbers_of_their_pairs(tiny, others, monkeypatc
         assert pair["key"] == f"{i + 1},{j + 1}"
     assert {pair["off"] for pair in pairs} == {True, False}
     assert any(pair["share"] < 1 for pair in pairs)
-    assert figure["width"].endswith(f"up to {nats(found.pairs()[0][2])} nats here")
+
+
+def test_the_legend_says_where_the_width_of_arcs_ends(tiny, monkeypatch):
+    found, figure, _ = drawn(tiny)
+    _, _, most = found.pairs()[0]
+    assert most < drawings.WIDEST
+    width = f"the wider, the more mutual information: up to {nats(most)} nats here"
+    assert figure["width"] == width
+    monkeypatch.setattr(drawings, "WIDEST", most / 2)
+    _, figure, _ = drawn(tiny)
+    assert figure["width"] == f"{width} (full width from {nats(most / 2)} nats)"
 
 
 def test_the_list_and_the_file_are_tables_of_the_result(tiny):
@@ -84,6 +95,20 @@ def test_the_strongest_pairs_alone_have_an_arc_and_it_says_so(tiny, monkeypatch)
     assert figure["part"] == ""
     _, figure, _ = drawn(tiny, text="the [MASK] sat [MASK] .")
     assert figure["drawn"] == ""
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["in order", "turned"])
+def test_of_pairs_with_one_number_the_first_of_the_list_have_an_arc(turned, monkeypatch):
+    """A row of the list stands for the pair of the same number; below 0 are rounding errors."""
+    monkeypatch.setattr(drawings, "DRAWN_PAIRS", 3)
+    pairs = list(combinations(range(4), 2))
+    numbers = [0.0, -1e-17, 0.0, 1e-17, 0.0, -1e-18]
+    strongest = StrongestJoints()
+    looked_at = list(zip(pairs, numbers, strict=True))
+    for (i, j), number in reversed(looked_at) if turned else looked_at:
+        joint = SimpleNamespace(mutual_information=lambda number=number: number)
+        strongest.look(i, j, joint)
+    assert set(strongest.joints) == {(0, 1), (0, 2), (1, 2)}
 
 
 def test_what_is_measured_so_far_is_a_part(tiny):

@@ -61,6 +61,10 @@ def test_infinities_are_words_in_json():
     table = table_of({"a": "-Infinity", "b": "-Infinity"}, {"a": 0.0, "b": "-Infinity"})
     assert table["shown"] == [["a", "-inf", "0.000", "-inf"], ["b", "-inf", "-inf", "-"]]
     assert table["notes"] == [MINUS, LEGEND_OF_INFINITIES]
+    assert LEGEND_OF_INFINITIES == "two equal infinities have no difference"
+    opposite = table_of({"a": "Infinity"}, {"a": "-Infinity"})
+    assert opposite["shown"] == [["a", "inf", "-inf", "inf"]]
+    assert opposite["notes"] == [MINUS]
 
 
 def test_the_interface_answers_with_the_table(client):

@@ -129,6 +129,27 @@ def test_two_changes_among_three_residues_are_the_largest_epistasis_of_each_two(
                 assert layer["shares"][row][column] == share
 
 
+def test_a_pair_whose_epistasis_is_no_number_was_measured(tiny):
+    """If no double mutant of two residues has a number, one of them is written with its NaN."""
+    mutants = unmask.mutants(SEQUENCE, positions=[2, 3, 6], changes=2, model=tiny)
+    epistasis = list(mutants.numbers["epistasis"])
+    of_one_pair = [n for n, made in enumerate(mutants.changes) if [at for at, _ in made] == [2, 3]]
+    for n in of_one_pair:
+        epistasis[n] = nan
+    of_other_pair = [
+        n for n, made in enumerate(mutants.changes) if [at for at, _ in made] == [2, 6]
+    ]
+    epistasis[of_other_pair[0]] = nan  # the others of this pair have numbers
+    without = replace(mutants, numbers={**mutants.numbers, "epistasis": epistasis})
+    grid = drawn_mutants(without, [2, 3, 6], changes=2)["grid"]
+    assert grid["cells"][0][1]["name"] == mutants.names[of_one_pair[0]]
+    assert "epistasis nan" in grid["cells"][0][1]["numbers"]
+    assert grid["cells"][0][2]["name"] != mutants.names[of_other_pair[0]]
+    (layer,) = grid["layers"]
+    assert layer["shares"][0][1] is None
+    assert layer["shares"][0][2] is not None
+
+
 def test_single_mutants_of_some_residues_are_not_called_every_one(tiny):
     mutants = unmask.mutants(SEQUENCE, positions=[2, 3], model=tiny)
     drawn = drawn_mutants(mutants, [2, 3], changes=1)

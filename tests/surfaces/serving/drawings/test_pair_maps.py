@@ -122,7 +122,18 @@ def test_every_cell_and_head_says_its_numbers(pair):
             assert head["stands"] == (head["id"] == [2, 3][t])
 
 
+@pytest.mark.parametrize(
+    ("product", "times"),
+    [(0.1, "5"), (0.04, "12"), (1e-5, "50,000"), (1e-28, "5e+27")],
+)
+def test_a_ratio_has_the_digits_that_its_probabilities_have(pair, product, times):
+    drawn = replace(pair_map(*pair, cells=1), joint=[[0.5]], product=[[product]])
+    ((cell,),) = drawn.grid()["cells"]
+    assert cell["numbers"].endswith(f"({times} times)")
+
+
 def test_a_map_without_edges_has_no_bars_and_the_layers_asked_for(pair):
+    assert pair_map(*pair, cells=3).grid(layers=["difference", "joint"])["shown"] == "difference"
     grid = pair_map(*pair, cells=3).grid(layers=["joint"], has_edges=False)
     assert [layer["name"] for layer in grid["layers"]] == ["joint"]
     assert grid["edges"] == []

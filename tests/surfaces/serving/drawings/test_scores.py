@@ -147,6 +147,17 @@ def test_an_infinite_number_is_a_bar_of_full_height(tiny):
     assert max(bar["share"] for bar in drawn["bars"]) == 1.0
 
 
+def test_infinite_numbers_alone_end_their_scale(tiny):
+    """Their bars have full height, which is not the height of 0."""
+    scores = nested([CAT], "pll", tiny)
+    for word in scores.rows[0]["words"]:
+        word["pll_surprisal"] = math.inf
+    drawn = drawn_scores(scores, SENTENCE)["profiles"]["pll"]
+    assert {share for text in heights(drawn) for share in text} == {1.0}
+    assert drawn["profiles"][0]["scale"] == "inf"
+    assert "(up to inf)" in drawn["legend"]
+
+
 def test_a_stopped_question_says_how_many_scores_there_are(tiny):
     scores = nested([CAT, DOG], ["pll", "any_order"], tiny)
     for row in scores.rows:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, floor, isfinite, log10
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from typing_extensions import TypedDict  # pydantic makes no schema of typing's in Python 3.11
 
-from unmask.common.formats import count, how_many, in_form, number, share
-from unmask.common.result_tables import Column, Table
+from unmask.common.formats import count, how_many, in_form, share
+from unmask.common.result_tables import NO_VALUE, Column, Table
+from unmask.models.text.vocabulary import CONTINUES
 from unmask.surfaces.serving.drawings.shapes import (
     SavedTable,
     Told,
@@ -33,14 +34,19 @@ Confidence = tuple[float, str]
 """The model's probability of a token when it was chosen, and this in words."""
 Tick = tuple[float, str]
 """A place on an axis from 0 to 1, and the text there."""
-TICKS = 4  # steps between the ticks of an axis, at most: one tick less than it may have
+MOST_STEPS = 4  # from tick to tick along an axis
 FLAT = 1e-9  # numbers that differ by less are drawn as equal ones
 FLAT_OF_SIZE = 1e-12  # or by less than this part of their size, where floats have few digits left
-ROUNDING = 1e-9  # steps by which a tick may miss an end of its axis, as quotients are rounded
+MARGIN = 1.0  # on both sides of equal numbers
+MARGIN_OF_SIZE = 1e-9  # at least this part of their size: 1e16 + 1 is 1e16 again
+ROUNDING = 1e-9
+"""The part of a step by which a tick may lie beyond an end of its axis: quotients are rounded, and
+0.7 / 0.1 is less than 7.
+"""
 SPACE = "␣"  # a token of spaces alone
 BLANK = "▁"
 
-ENERGY = in_form(".2f")  # as the tables of `sample` write it
+written_energy = in_form(".2f")  # as the tables of `sample` write it
 REJECTED = "drafted, and rejected"
 
 
@@ -92,11 +98,12 @@ class Sweep(TypedDict):
 
 
 class Move(TypedDict):
-    """What a step did to one text: a list for each fact of the positions that it wrote.
+    """What a step did to one text. `tokens`, `marks` and a decoder's `confidence` have an item for
+    each of `positions`.
 
     positions    those that it wrote
     tokens       what stands there now
-    marks        the kind of the sign of each
+    marks        the kind of the sign of each, never ""
     confidence   of a decoder: that of each token; None where it is blank again. Of a kernel: empty
     rejected     of a decoder: position and token of each draft that it rejected. Of a kernel: empty
     """
@@ -121,9 +128,9 @@ class Begun(TypedDict):
     frame      what the first frame is called
     names      of the texts
     tokens     of each text
-    free       positions that are drawn
+    free       the positions whose tokens the chains or the decoder choose
     legend     the signs of tokens
-    rejected   what a rejected draft is; "" where there are no drafts
+    rejected   what is said of a rejected draft; "" where there are no drafts
     pictures   the pictures of curves; none of a decoder
     starts     the starts as a sweep; None of a decoder
     ends       the horizontal axis of the curves; of a decoder nothing is drawn on it
@@ -189,7 +196,7 @@ class GenerateDrawing(TypedDict):
 def sample_legend(noun: str) -> list[Sign]:
     """The signs of the steps of a kernel; a token is called by `noun`."""
     return [
-        {"kind": "novel", "text": f"novel: another {noun} was taken"},
+        {"kind": "changed", "text": f"changed: another {noun} was taken"},
         {"kind": "refused", "text": f"refused: another {noun} was offered"},
         {"kind": "same", "text": f"redrawn, the same {noun}"},
     ]
@@ -208,8 +215,8 @@ SAMPLE_PICTURES: list[Picture] = [
     },
     {
         "name": "shares",
-        "caption": "Share of steps accepted (blue) and novel (orange)",
-        "label": "acceptance and novelty over sweeps",
+        "caption": "Share of steps accepted (blue) and changed (orange)",
+        "label": "shares of steps accepted and changed over sweeps",
     },
 ]
 SHARES: Axis = {"low": 0.0, "high": 1.0, "ticks": [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]}
@@ -236,8 +243,9 @@ def tokens_at(model: MaskedLM, ids: Sequence[int]) -> list[Token]:
 def _token(model: MaskedLM, token_id: int, name: str) -> Token:
     if token_id == model.mask_id:
         return BLANK, "blank"
-    if name.startswith("##"):  # WordPiece
-        return name[2:], "piece"
+    is_word_piece = not model.words.spaces_in_tokens  # other tokens may begin with "##", too
+    if is_word_piece and name.startswith(CONTINUES) and name != CONTINUES:
+        return name.removeprefix(CONTINUES), "piece"
     spelled = name.strip() or SPACE
     return spelled, ""
 
@@ -262,14 +270,38 @@ def ends_at(sweep: int) -> Ends:
     return {"last": sweep, "texts": ("0", how_many(sweep, "sweep"))}
 
 
+class Counts(NamedTuple):
+    """Steps of chains from their starts on, and how many of these were accepted, and changed a
+    token.
+    """
+
+    steps: int = 0
+    accepted: int = 0
+    changed: int = 0
+
+    def plus(self, others: Counts) -> Counts:
+        """The counts of these chains and others."""
+        return Counts(
+            steps=self.steps + others.steps,
+            accepted=self.accepted + others.accepted,
+            changed=self.changed + others.changed,
+        )
+
+    def shares(self) -> tuple[float | None, float | None]:
+        """The shares of steps accepted and changed; None before the first step."""
+        if self.steps == 0:
+            return None, None
+        return self.accepted / self.steps, self.changed / self.steps
+
+
 class SweepLog:
-    """The sweeps of a run so far, of all of its chains.
+    """The sweeps of a run so far, of all of its chains. Groups of chains run one after the other.
 
     chains     how many there will be
     sweeps     those that are asked for, of each chain
     energies   of each chain by its number, first at its start
     texts      of each chain, first at its start
-    counts     (steps, accepted, changed) of all chains so far, by sweep
+    counts     up to a sweep, of all chains that have done it, by sweep
     passes     of each chain so far
     """
 
@@ -278,8 +310,9 @@ class SweepLog:
         self.sweeps = sweeps
         self.energies: dict[int, list[float]] = {}
         self.texts: dict[int, list[str]] = {}
-        self.counts: dict[int, tuple[int, int, int]] = {}
+        self.counts: dict[int, Counts] = {}
         self.passes: dict[int, int] = {}
+        self._latest_counts: dict[int, Counts] = {}  # of each group, by its first chain
         self._bounds: dict[int, tuple[float, float]] = {}
         # By chain, the least and the largest finite energy so far, for the axis: a look at all
         # energies at each sweep would take a time that is quadratic in the sweeps.
@@ -321,38 +354,49 @@ class SweepLog:
         low, high = self._bounds.get(chain, (energy, energy))
         self._bounds[chain] = (min(low, energy), max(high, energy))
 
-    def count(self, sweep: int, steps: int, accepted: int, changed: int) -> None:
-        """Add the counts of a group of chains, from its start up to `sweep`, to those of the
-        groups before it. Each group gives them once for a sweep.
+    def add_counts(self, chains: Sequence[int], sweep: int, counts: Counts) -> None:
+        """Add what a group of chains has counted from its start to the end of `sweep`. Each group
+        gives its counts once for a sweep.
         """
-        before = self.counts.get(sweep, (0, 0, 0))
-        self.counts[sweep] = (before[0] + steps, before[1] + accepted, before[2] + changed)
+        self.counts[sweep] = self.counts.get(sweep, Counts()).plus(counts)
+        self._latest_counts[chains[0]] = counts
 
     def shares(self, sweep: int) -> tuple[float | None, float | None]:
-        """The shares of steps accepted and novel up to a sweep; None before the first step."""
-        steps, accepted, changed = self.counts.get(sweep, (0, 0, 0))
-        if steps == 0:
-            return None, None
-        return accepted / steps, changed / steps
+        """The shares of steps accepted and changed up to a sweep, of all chains that have done it;
+        None before the first step.
+        """
+        return self.counts.get(sweep, Counts()).shares()
+
+    def _latest_shares(self) -> tuple[float | None, float | None]:
+        """The shares of all steps so far; a group that was stopped has done fewer sweeps."""
+        of_all = Counts()
+        for of_group in self._latest_counts.values():
+            of_all = of_all.plus(of_group)
+        return of_all.shares()
 
     def sweep(self, chains: Sequence[int], sweep: int) -> Sweep:
-        """The latest sweep of some chains, as it is drawn."""
+        """A sweep of a group of chains, as it is drawn. The energies are those of these chains, the
+        shares those of all that have done the sweep.
+
+        sweep   the latest of these chains, for whose energies the axis is wide enough
+        """
         energies = [self.energies[chain][sweep] for chain in chains]
         mean = sum(energies) / len(energies)
-        accepted, novel = self.shares(sweep)
+        accepted, changed = self.shares(sweep)
         bounds: list[float] = []
         for chain in chains:
-            bounds += self._bounds.get(chain, ())
+            if chain in self._bounds:  # not if all its energies are infinite
+                bounds += self._bounds[chain]
         facts = [
             ("accepted", _share(accepted)),
-            ("novel", _share(novel)),
-            ("mean energy", ENERGY(mean)),
+            ("changed", _share(changed)),
+            ("mean energy", written_energy(mean)),
         ]
         return {
             "sweep": sweep,
             "values": {
                 "energies": [_point(energy) for energy in energies],
-                "shares": [accepted, novel],
+                "shares": [accepted, changed],
             },
             "facts": facts,
             "axes": {"energies": axis(bounds), "shares": SHARES},
@@ -365,19 +409,19 @@ class SweepLog:
         columns.append(Column("text", text=True))
         rows: list[list[Any]] = []
         for sweep in range(self.last + 1):
-            accepted, novel = self.shares(sweep)
+            accepted, changed = self.shares(sweep)
             for chain in sorted(self.energies):
                 if sweep > self._sweeps_of(chain):  # its group comes later, or was stopped
                     continue
                 energy = self.energies[chain][sweep]
                 text = self.texts[chain][sweep]
-                rows.append([sweep, chain + 1, energy, accepted, novel, text])
+                rows.append([sweep, chain + 1, energy, accepted, changed, text])
         return Table(columns, rows)
 
     def told(self) -> Told:
-        """The numbers of the last sweep; the energy of a chain is that of its own last one."""
-        accepted, novel = self.shares(self.last)
-        values = {"accepted": accepted, "novel": novel}
+        """The numbers of the last sweep; each chain counts up to its own last one."""
+        accepted, changed = self._latest_shares()
+        values = {"accepted": accepted, "changed": changed}
         for chain in sorted(self.energies):
             values[f"energy of chain {chain + 1}"] = self.energies[chain][-1]
         return {"by": "the last sweep", "values": values}
@@ -408,8 +452,8 @@ class SweepLog:
 def generate_drawing(generation: Generation) -> GenerateDrawing:
     """What is drawn of the texts of a decoder."""
     values = {}
-    for text, row in enumerate(generation.rows, 1):
-        values[f"text {text}"] = row["log_prob"]
+    for n, row in enumerate(generation.rows, 1):
+        values[f"text {n}"] = row["log_prob"]
     return {
         "passes": passes_in_words(generation.passes),
         "told": {"by": "log-probability of each text", "values": values},
@@ -429,7 +473,7 @@ def _point(value: float) -> float | None:
 def _share(value: float | None) -> str:
     """A share in words; a dash before the first step."""
     if value is None:
-        return number(None)
+        return NO_VALUE
     return share(value)
 
 
@@ -442,28 +486,37 @@ def axis(values: Sequence[float]) -> Axis:
     high = max(finite, default=1.0)
     size = max(abs(low), abs(high))
     if high - low < max(FLAT, FLAT_OF_SIZE * size):
-        margin = max(1.0, 1000 * FLAT_OF_SIZE * size)  # to 1e16, say, nothing is added by 1
+        margin = max(MARGIN, MARGIN_OF_SIZE * size)
         low -= margin
         high += margin
-    step, decimals = _step(high - low)
-    first = ceil(low / step - ROUNDING)
-    last = floor(high / step + ROUNDING)
+    step, decimals = _step(high - low, MOST_STEPS)
+    multiples = _multiples(low, high, step)
+    if len(multiples) < 2:  # no scale can be read off one tick, such as 5 from 1 to 9.1
+        step, decimals = _step(high - low, MOST_STEPS + 1)
+        multiples = _multiples(low, high, step)
     ticks: list[Tick] = []
-    for multiple in range(first, last + 1):
+    for multiple in multiples:
         place = (multiple * step - low) / (high - low)
         inside = min(max(place, 0.0), 1.0)
         ticks.append((inside, f"{multiple * step:,.{decimals}f}"))
     return {"low": low, "high": high, "ticks": ticks}
 
 
-def _step(extent: float) -> tuple[float, int]:
-    """The smallest step of 1, 2 or 5 times a power of ten that fits at most TICKS times into an
+def _step(extent: float, most: int) -> tuple[float, int]:
+    """The smallest step of 1, 2 or 5 times a power of ten that fits at most `most` times into an
     extent, and its decimals.
     """
-    power = floor(log10(extent / TICKS))  # 10**power may be a little too small
+    power = floor(log10(extent / most))
     for digit in (1, 2, 5):
         step = digit * 10.0**power
-        if extent / step <= TICKS:
+        if extent / step <= most:
             return step, max(0, -power)
     larger = power + 1
     return 10.0**larger, max(0, -larger)
+
+
+def _multiples(low: float, high: float, step: float) -> range:
+    """The whole numbers n for which n times the step lies on an axis."""
+    first = ceil(low / step - ROUNDING)
+    last = floor(high / step + ROUNDING)
+    return range(first, last + 1)

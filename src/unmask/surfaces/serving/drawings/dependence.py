@@ -29,9 +29,9 @@ DRAWN_PAIRS = 40  # as many of the strongest pairs have an arc and a map
 LISTED_PAIRS = 10  # as many of the strongest pairs are in the list
 WIDEST = 1.5  # nats from which on an arc has the full width
 FAR = 1.4
-"""The conditionals of a pair are called far from any joint if they are more than these nats (root
-mean square) from it. Of 40 pairs of blanks in sentences of English Web Treebank, 39 are called so,
-or not, as they were by the number that was used before this one.
+"""A pair is `off` if its conditionals are more than this many nats (root mean square) from any
+joint. Of 40 pairs of blanks in sentences of English Web Treebank, the number that was used before
+this one decides alike for 39.
 """
 OFF = f"conditionals more than {FAR} nats (root mean square) from any joint"
 
@@ -57,7 +57,7 @@ class Pair(TypedDict):
     name      of both
     title     the name and the number
     caption   the number, and how much of the mass the candidates hold
-    share     the width of the arc, of that of an arc of WIDEST nats or more: from 0 to 1
+    share     the width of the arc from 0 to 1: the full width has an arc of WIDEST nats or more
     off       whether the conditionals are more than FAR from any joint
     map       of the joint that the number is of
     """
@@ -83,7 +83,7 @@ class DependenceDrawing(TypedDict):
     measured    how many pairs are measured, of `count`
     part        "12 of 78 pairs" if not all are measured, else ""
     width       what the width of an arc is
-    off         what the pairs are that are `off`
+    off         what it means that a pair is `off`
     drawn       which pairs have an arc, if not all measured ones have; else ""
     told        the mutual information of every measured pair
     """
@@ -109,16 +109,26 @@ class StrongestJoints:
 
     def __init__(self) -> None:
         self.joints: dict[tuple[int, int], Joint] = {}
-        self._information: dict[tuple[int, int], float] = {}  # in nats, of the same pairs
+        self._strengths: dict[tuple[int, int], tuple[float, int, int]] = {}  # of the same pairs
 
     def look(self, i: int, j: int, joint: Joint) -> None:
         """Keep the joint of the pieces i and j, if it is one of the strongest so far."""
-        self._information[i, j] = joint.mutual_information()
+        self._strengths[i, j] = _strength(i, j, joint)
         self.joints[i, j] = joint
         if len(self.joints) > DRAWN_PAIRS:
-            weakest = min(self._information, key=self._information.__getitem__)
+            weakest = min(self._strengths, key=self._strengths.__getitem__)
             del self.joints[weakest]
-            del self._information[weakest]
+            del self._strengths[weakest]
+
+
+def _strength(i: int, j: int, joint: Joint) -> tuple[float, int, int]:
+    """The larger, the earlier `Dependence.pairs` has the pair: the pairs with an arc are its first.
+
+    A mutual information below 0 is a rounding error. Of pairs with the same number, the earlier
+    in the text comes first.
+    """
+    nats_of_pair = max(joint.mutual_information(), 0.0)
+    return nats_of_pair, -i, -j
 
 
 def drawn_dependence(
@@ -149,7 +159,7 @@ class _Drawer:
         n_measured = len(self.measured)
         n_pairs = comb(len(self.places), 2)
         pairs = []
-        values: dict[str, float | None] = {}
+        values: dict[str, float] = {}
         for i, j, value in self.measured:
             values[self._both(i, j)] = value
             joint = joints.joints.get((i, j))
@@ -161,7 +171,6 @@ class _Drawer:
         drawn = ""
         if len(pairs) < n_measured:
             drawn = f"the {len(pairs)} strongest of {count(n_measured)} pairs"
-        _, _, most = self.measured[0]  # the verb raises if it measured no pair
         return DependenceDrawing(
             pieces=self.pieces,
             pairs=pairs,
@@ -170,11 +179,19 @@ class _Drawer:
             measured=n_measured,
             count=n_pairs,
             part=part,
-            width=f"the wider, the more mutual information: up to {nats(most)} nats here",
+            width=self._legend_of_width(),
             off=OFF,
             drawn=drawn,
             told=Told(by="mutual information, in nats", values=values),
         )
+
+    def _legend_of_width(self) -> str:
+        """What the width of an arc is; above WIDEST nats it does not tell how many there are."""
+        _, _, most = self.measured[0]  # the verb raises if it measured no pair
+        full_width = ""
+        if most > WIDEST:
+            full_width = f" (full width from {nats(WIDEST)} nats)"
+        return f"the wider, the more mutual information: up to {nats(most)} nats here{full_width}"
 
     @cached_property
     def measured(self) -> list[tuple[int, int, float]]:
@@ -212,8 +229,8 @@ class _Drawer:
 
     @cached_property
     def _words_of_places(self) -> dict[int, list[int]]:
-        """By the place of a token, the places of all tokens of its word; of single letters, each
-        is a word of its own, and nothing is here.
+        """By the place of a token, the places of all tokens of its word. Empty for a text of single
+        letters, each of which is a word of its own.
         """
         words: dict[int, list[int]] = {}
         if self.nouns.by_character:
@@ -281,6 +298,7 @@ class _Drawer:
         ids = self.tokens.ids
         standing = (ids[self.places[i]], ids[self.places[j]])
         gold = None if self.model.mask_id in standing else standing
+        # Only the joint is a layer; both laws choose the tokens, and are in the words of a cell.
         product = derived(joint.tables, named(INDEPENDENT))
         drawn = pair_map(joint, product, cells=cells_of(self.model, PAIR_CELLS), gold=gold)
         names = (self.pieces[i]["name"], self.pieces[j]["name"])

@@ -10,12 +10,12 @@ from typing_extensions import TypedDict
 
 from unmask.common.errors import InputError
 from unmask.common.formats import nats
-from unmask.common.result_tables import Column, Table
+from unmask.common.result_tables import NO_VALUE, Column, Table
 from unmask.surfaces.serving.drawings.shapes import JsonNumber, TableDrawing, Told
 
 LISTED = 25  # rows
 LEGEND_OF_DASH = "a dash: the answer of this model has no such number"
-LEGEND_OF_INFINITIES = "two infinities have no difference"
+LEGEND_OF_INFINITIES = "two equal infinities have no difference"
 
 
 class DifferencesAnswer(TypedDict):
@@ -30,11 +30,12 @@ def differences(models: Sequence[str], told: Sequence[Told]) -> DifferencesAnswe
     The rows are in the order of the first model; after them come those that the second model alone
     told. The first LISTED of all these rows are in the table, and a note says how many there are.
     """
-    told_by_first, told_by_second = told
-    if told_by_first["by"] != told_by_second["by"]:
+    told_by_first, told_by_second = told  # the request has two models, and what each told
+    quantity = told_by_first["by"]
+    other_quantity = told_by_second["by"]
+    if quantity != other_quantity:
         raise InputError(
-            f"the models told different numbers, {told_by_first['by']} and"
-            f" {told_by_second['by']}: ask both the same"
+            f"the models told different numbers, {quantity} and {other_quantity}: ask both the same"
         )
     of_first = _numbers(told_by_first["values"])
     of_second = _numbers(told_by_second["values"])
@@ -55,12 +56,12 @@ def differences(models: Sequence[str], told: Sequence[Told]) -> DifferencesAnswe
         Column(models[1], _nats),
         Column("difference", _nats),
     ]
-    table = Table(columns, rows, title=f"Differences: {told_by_first['by']}", notes=notes)
+    table = Table(columns, rows, title=f"Differences: {quantity}", notes=notes)
     return {"table": cast(TableDrawing, table.to_dict())}
 
 
 def _difference(first: float | None, second: float | None) -> float | None:
-    """The first minus the second; None where one of them is missing, NaN of two infinities."""
+    """The first minus the second; None where one of them is missing, NaN of equal infinities."""
     if first is None or second is None:
         return None
     return first - second
@@ -69,16 +70,16 @@ def _difference(first: float | None, second: float | None) -> float | None:
 def _legends(rows: Sequence[Sequence[object]]) -> list[str]:
     """What the dashes of these rows mean, if there are any."""
     has_gap = False
-    has_two_infinities = False
+    has_equal_infinities = False
     for _, first, second, difference in rows:
         if first is None or second is None:
             has_gap = True
         elif isinstance(difference, float) and isnan(difference):
-            has_two_infinities = True
+            has_equal_infinities = True
     legends: list[str] = []
     if has_gap:
         legends.append(LEGEND_OF_DASH)
-    if has_two_infinities:
+    if has_equal_infinities:
         legends.append(LEGEND_OF_INFINITIES)
     return legends
 
@@ -95,5 +96,7 @@ def _numbers(values: Mapping[str, JsonNumber | None]) -> dict[str, float | None]
 
 
 def _nats(value: float) -> str:
-    """Three decimals; a dash for NaN, the difference of two equal infinities."""
-    return "-" if isnan(value) else nats(value)
+    """Three decimals; a dash for NaN, the difference of two equal infinities. The table itself
+    writes a dash for None.
+    """
+    return NO_VALUE if isnan(value) else nats(value)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
     from unmask.verbs.fill import Filling
 
-BARS = 8  # tokens of a blank that have a bar; the pinned word has one besides
+BARS = 8  # tokens of a blank that have a bar; the pinned word has one besides, if not among them
 PIN_NOTE = "The likeliest {noun}s of the map: pin one, and watch the other blank change."
 PINNED_NOTE = "“{word}” in {name} changes the other one; a mark is where it was before."
 WITHOUT_PIN = "The map is without the pin."
@@ -65,7 +65,9 @@ class Bar(TypedDict):
 
 
 class BlankBars(TypedDict):
-    """The likeliest tokens of a blank; `blank` counts from 0, `title` names it."""
+    """Bars of a blank: its likeliest tokens and the pinned one; `blank` counts from 0, `title`
+    names it.
+    """
 
     blank: int
     title: str
@@ -85,8 +87,9 @@ class Pins(TypedDict):
     pinned   the pinned word; None without one
     note     what the bars are
     blanks   the bars of each blank
-    table    without a pin the probabilities of all tokens of the map; with one those of the other
-             blank's likeliest tokens
+    table    without a pin: the tokens of the map, and their marginals under joint and product.
+             With a pin: the likeliest tokens of the other blank, given the pin, and their
+             probabilities with the pin, without it, and by the model itself
     """
 
     pinned: Pin | None
@@ -98,6 +101,7 @@ class Pins(TypedDict):
 class DrawnMap(TypedDict):
     """The map of two blanks.
 
+    grid    its cells
     notes   sentences below it
     table   the probabilities of its cells
     pins    the bars beside it
@@ -203,11 +207,11 @@ def _drawn_map(filling: Filling, model: MaskedLM, noun: str, cells: int) -> Draw
     if pin is None:
         pins = _pins_without_pin(drawn, names, noun)
     else:
-        pins = _pins(filling.joint, drawn, names, pin, cells=along_edge)
+        pins = _pins_with_pin(filling.joint, drawn, names, pin, cells=along_edge)
     return {
         "grid": drawn.grid(names),
         "notes": notes,
-        "table": _in_json(drawn.table()),
+        "table": _drawn_table(drawn.table()),
         "pins": pins,
     }
 
@@ -228,9 +232,9 @@ def _pin(filling: Filling) -> Pin | None:
     """
     if not filling.given or not filling.completions:
         return None
-    (number,) = filling.given  # `fill` refuses words for every blank
+    (number,) = filling.given.keys()  # of one blank: `fill` refuses words for both
     blank = number - 1
-    best = filling.completions[0]  # every completion has the given word there
+    best = filling.completions[0]  # every completion has the token of the given word there
     return Pin(blank=blank, id=best.ids[blank])
 
 
@@ -254,32 +258,41 @@ def _pins_without_pin(drawn: PairMap, names: tuple[str, str], noun: str) -> Pins
         "pinned": None,
         "note": PIN_NOTE.format(noun=noun),
         "blanks": blanks,
-        "table": _in_json(Table(columns, rows)),
+        "table": _drawn_table(Table(columns, rows)),
     }
 
 
-def _pins(joint: Joint, drawn: PairMap, names: tuple[str, str], pin: Pin, cells: int) -> Pins:
+def _pins_with_pin(
+    joint: Joint, drawn: PairMap, names: tuple[str, str], pin: Pin, cells: int
+) -> Pins:
     """The tokens of the blank with the pin as they were, and those of the other blank given it."""
     pinned_blank = pin["blank"]
     other = 1 - pinned_blank
     word = shown_token(joint.tables.spelled(pinned_blank, pin["id"]))
     probabilities = conditional(joint, other, [pin["id"]])
-    places = probabilities.topk(min(cells, len(probabilities))).indices
-    of_other = _given_pin(joint, pin, places, now=probabilities[places])
-    of_pinned = _with_pinned(_of_axis(drawn.axes[pinned_blank]), joint, pin)
-    bars = {pinned_blank: _bars(of_pinned, pinned=pin["id"]), other: _bars(of_other)}
-    titles = {pinned_blank: names[pinned_blank], other: f"{names[other]}, given “{word}”"}
+    places = probabilities.topk(min(cells, len(probabilities))).indices  # among the candidates
+    of_other = _tokens_given_pin(joint, pin, places, now=probabilities[places])
+    of_pinned = _with_pinned_token(_of_axis(drawn.axes[pinned_blank]), joint, pin)
+    title_of_other = f"{names[other]}, given “{word}”"
+    blanks = [
+        _blank_bars(pinned_blank, names[pinned_blank], _bars(of_pinned, pinned=pin["id"])),
+        _blank_bars(other, title_of_other, _bars(of_other)),
+    ]
+    if pinned_blank == 1:
+        blanks.reverse()  # the first blank comes first
     return {
         "pinned": pin,
         "note": PINNED_NOTE.format(word=word, name=names[pinned_blank]),
-        "blanks": [_blank_bars(blank, titles[blank], bars[blank]) for blank in (0, 1)],
-        "table": _table_given_pin(of_other, by_model=_of_model(joint, pin, places)),
+        "blanks": blanks,
+        "table": _table_given_pin(of_other, by_model=_by_model(joint, pin, places)),
     }
 
 
-def _given_pin(joint: Joint, pin: Pin, places: Tensor, now: Tensor) -> _Tokens:
-    """The other blank's tokens at these places of its candidates: mu(y | x) `now`, and mu(y)
-    before, where x is the pinned token and y one of theirs.
+def _tokens_given_pin(joint: Joint, pin: Pin, places: Tensor, now: Tensor) -> _Tokens:
+    """Tokens of the blank without the pin, and as `before` their probabilities mu(y) without it.
+
+    places   of the tokens y among the blank's candidates
+    now      their probabilities mu(y | x), where x is the pinned token
     """
     other = 1 - pin["blank"]
     candidates = joint.tables.candidates[other]
@@ -292,12 +305,11 @@ def _given_pin(joint: Joint, pin: Pin, places: Tensor, now: Tensor) -> _Tokens:
     )
 
 
-def _of_model(joint: Joint, pin: Pin, places: Tensor) -> list[float]:
-    """The model's own q(y | x) of the other blank's tokens at these places, x being pinned."""
-    # log_q has an axis for each blank: of that of the pin, the row of the pinned token.
-    row = _place_of_pin(joint, pin)
-    log_q = joint.tables.log_q[1 - pin["blank"]]
-    return log_q.select(dim=pin["blank"], index=row).exp()[places].tolist()
+def _by_model(joint: Joint, pin: Pin, places: Tensor) -> list[float]:
+    """The model's own q(y | x) of the same tokens y, given the pinned token x."""
+    log_q_of_other = joint.tables.log_q[1 - pin["blank"]]  # by the tokens of both blanks
+    log_q_given_pin = log_q_of_other.select(dim=pin["blank"], index=_place_of_pin(joint, pin))
+    return log_q_given_pin.exp()[places].tolist()
 
 
 def _place_of_pin(joint: Joint, pin: Pin) -> int:
@@ -309,7 +321,7 @@ def _of_axis(axis: Axis) -> _Tokens:
     return _Tokens(ids=axis.ids, tokens=axis.tokens, now=axis.marginal)
 
 
-def _with_pinned(tokens: _Tokens, joint: Joint, pin: Pin) -> _Tokens:
+def _with_pinned_token(tokens: _Tokens, joint: Joint, pin: Pin) -> _Tokens:
     """The tokens of the blank with the pin, and after them the pinned one if it is not there."""
     if pin["id"] in tokens.ids:
         return tokens
@@ -331,7 +343,7 @@ def _table_given_pin(tokens: _Tokens, by_model: list[float]) -> TableDrawing:
         Column("model", percent_of),
     ]
     rows = list(zip(tokens.tokens, tokens.now, tokens.before, by_model, strict=True))
-    return _in_json(Table(columns, rows))
+    return _drawn_table(Table(columns, rows))
 
 
 def _blank_bars(blank: int, title: str, bars: list[Bar]) -> BlankBars:
@@ -343,34 +355,34 @@ def _bars(tokens: _Tokens, pinned: int | None = None) -> list[Bar]:
 
     The longest bar has the largest probability of these, now or before.
     """
-    count = min(BARS, len(tokens.ids))
-    places = list(range(count))
+    n_likeliest = min(BARS, len(tokens.ids))
+    shown = list(range(n_likeliest))  # the numbers in `tokens` of those with a bar
     if pinned is not None:
-        place_of_pinned = tokens.ids.index(pinned)
-        if place_of_pinned not in places:
-            places.append(place_of_pinned)
-    probabilities = [tokens.now[place] for place in places]
+        n_of_pinned = tokens.ids.index(pinned)
+        if n_of_pinned not in shown:
+            shown.append(n_of_pinned)
+    probabilities = [tokens.now[n] for n in shown]
     if tokens.before is not None:
-        probabilities += [tokens.before[place] for place in places]
+        probabilities += [tokens.before[n] for n in shown]
     longest = max(probabilities)
     bars: list[Bar] = []
-    for place in places:
+    for n in shown:
         before = None
         if tokens.before is not None:
-            before = part_of(tokens.before[place], longest)
+            before = part_of(tokens.before[n], longest)
         bars.append(
             {
-                "id": tokens.ids[place],
-                "token": tokens.tokens[place],
-                "label": shown_token(tokens.tokens[place]),
-                "now": part_of(tokens.now[place], longest),
+                "id": tokens.ids[n],
+                "token": tokens.tokens[n],
+                "label": shown_token(tokens.tokens[n]),
+                "now": part_of(tokens.now[n], longest),
                 "before": before,
-                "text": percent_of(tokens.now[place]),
-                "pinned": tokens.ids[place] == pinned,
+                "text": percent_of(tokens.now[n]),
+                "pinned": tokens.ids[n] == pinned,
             }
         )
     return bars
 
 
-def _in_json(table: Table) -> TableDrawing:
+def _drawn_table(table: Table) -> TableDrawing:
     return cast(TableDrawing, table.to_dict())

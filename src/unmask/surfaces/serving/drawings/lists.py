@@ -22,7 +22,7 @@ class BatchDrawing(TypedDict):
 
     first     the table of the first rows, with a note if there are more
     read_as   how the list was read, in a sentence
-    part      "12 of 300 rows" if the work was stopped; "" if it was not
+    part      "12 of 300 rows" if the work was stopped: those that it came to; else ""
     """
 
     first: dict[str, Any]
@@ -34,7 +34,7 @@ class BatchAnswer(TypedDict):
     """The answer to a list.
 
     rows    the table of all rows
-    view    what a person sees of the verb's result; of a list that is filled, nothing
+    view    what a person sees of the verb's result; it has no sentence if all texts were filled
     drawn   what the page draws
     """
 
@@ -48,7 +48,7 @@ def batch_answer(
 ) -> BatchAnswer:
     """The answer with these rows.
 
-    read_as   how the list was read, in words
+    read_as   how the list was read, in words that follow "Read as"
     """
     table = _table(rows)
     notes = []
@@ -68,8 +68,11 @@ def batch_answer(
 
 
 def _was_stopped(row: dict[str, Any]) -> bool:
-    """Whether a row lacks a number because the work was stopped."""
-    return STOPPED in (row.get(REASON) or "")
+    """Whether a row lacks a number because the work was stopped: a reason of several sentences
+    may have this one among them.
+    """
+    reason = row.get(REASON) or ""  # None of a row that lacks nothing
+    return STOPPED in reason
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> Table:
@@ -79,7 +82,10 @@ def _table(rows: Sequence[dict[str, Any]]) -> Table:
     for name in names:
         has_texts = any(isinstance(row.get(name), str) for row in rows)
         columns.append(Column(name, text=has_texts))
-    return Table(columns, [[row.get(name) for name in names] for row in rows])
+    cells = []
+    for row in rows:
+        cells.append([row.get(name) for name in names])
+    return Table(columns, cells)
 
 
 def _names(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -35,7 +35,7 @@ MUTANT_NUMBERS = {
 """The numbers of a mutant that the page colours, and what they are."""
 SHOWN_OF_DOUBLES = "epistasis"
 SHOWN_OF_SINGLES = "effect"
-NAMED = 4  # residues that a title names, instead of their number
+MOST_NAMED = 4  # residues that a title names; of more it says how many there are
 NUMBERED = 10  # the first residue has its number, and each tenth one
 TOLD_DECIMALS = 6
 """Decimals of the effects that are told to the table beside another model.
@@ -50,9 +50,10 @@ class MutantsDrawing(TypedDict):
     """What is drawn of mutants.
 
     title      what the map shows
-    grid       of single changes: a row for each new residue, a column for each residue of the
-               sequence. Of changes of two residues: rows and columns are their new residues. Of
-               two changes among more residues: rows and columns are these residues.
+    grid       its rows and columns are
+               of single changes: new residues, and the residues of the sequence;
+               of two changes at two residues: the new residues of one, and of the other;
+               of two changes among more residues: these residues, and again these
     residues   the residues of the sequence with their places, such as A24
     part       how many sets of residues are measured, where that is not all of them; else ""
     told       effects of the mutants, largest first
@@ -105,7 +106,9 @@ class _Scan:
         return f"{self.wild_type[place - 1]}{place}"
 
     def value(self, changes: Changes, kind: str) -> float | None:
-        """A number of a mutant; None of what was not measured, and of the sequence itself."""
+        """A number of a mutant; None of what was not measured, and of the sequence itself, which
+        has no changes and is no mutant.
+        """
         numbers = self.by_changes.get(changes)
         return None if numbers is None else numbers[kind]
 
@@ -113,7 +116,7 @@ class _Scan:
 def drawn_mutants(mutants: Mutants, positions: Sequence[int], changes: int) -> MutantsDrawing:
     """What the page draws of the mutants of a scan.
 
-    positions   the places of the residues that were asked for
+    positions   the places of the residues that were asked for, as many as `changes` or more
     changes     how many of them change together: 1 or 2
     """
     scan = _Scan.of(mutants)
@@ -139,7 +142,7 @@ def drawn_mutants(mutants: Mutants, positions: Sequence[int], changes: int) -> M
 def _title_of_singles(scan: _Scan, places: Sequence[int]) -> str:
     if len(places) == len(scan.wild_type):
         return "Every single mutant"
-    if len(places) <= NAMED:
+    if len(places) <= MOST_NAMED:
         return f"Single mutants of {_joined(scan, places)}"
     return f"Single mutants of {len(places)} residues"
 
@@ -176,31 +179,31 @@ def _told(mutants: Mutants) -> Told:
 
 def _grid_of_singles(mutants: Mutants, scan: _Scan) -> Grid:
     places = range(1, len(mutants.wild_type) + 1)
-    changes: list[list[Changes]] = []
+    changes_of_cells: list[list[Changes]] = []
     cells: list[list[Cell]] = []
     for token in mutants.alphabet:
         changes_of_row: list[Changes] = []
         cells_of_row: list[Cell] = []
         for place in places:
             made = scan.changes_to((place, token))
-            name = f"{scan.residue(place)}{token}"
+            name = f"{scan.residue(place)}{token}"  # A24A, too, where nothing changes
             changes_of_row.append(made)
             cells_of_row.append(_cell(scan, made, name, [SHOWN_OF_SINGLES]))
-        changes.append(changes_of_row)
+        changes_of_cells.append(changes_of_row)
         cells.append(cells_of_row)
     columns: list[Head] = []
     for place in places:
         is_numbered = place == 1 or place % NUMBERED == 0
         number = str(place) if is_numbered else ""
         token = mutants.wild_type[place - 1]
-        id_of_column = place - 1  # addresses count residues from 0, as words
+        id_of_column = place - 1  # addresses count residues from 0
         columns.append(head(id_of_column, token, title=scan.residue(place), number=number))
     return {
         "label": "effects of single changes",
         "corner": ("new residue", "residue of the sequence"),
         "rows": _heads_of_alphabet(mutants.alphabet),
         "columns": columns,
-        "layers": [_layer_of_changes(SHOWN_OF_SINGLES, scan, changes)],
+        "layers": [_layer_of_changes(SHOWN_OF_SINGLES, scan, changes_of_cells)],
         "shown": SHOWN_OF_SINGLES,
         "cells": cells,
         "edges": [],
@@ -210,7 +213,7 @@ def _grid_of_singles(mutants: Mutants, scan: _Scan) -> Grid:
 def _grid_of_pair(mutants: Mutants, scan: _Scan, places: Sequence[int]) -> Grid:
     """All changes of two residues: rows and columns are what they become."""
     first, second = places
-    changes: list[list[Changes]] = []
+    changes_of_cells: list[list[Changes]] = []
     cells: list[list[Cell]] = []
     for token in mutants.alphabet:
         changes_of_row: list[Changes] = []
@@ -219,14 +222,14 @@ def _grid_of_pair(mutants: Mutants, scan: _Scan, places: Sequence[int]) -> Grid:
             made = scan.changes_to((first, token), (second, other))
             changes_of_row.append(made)
             cells_of_row.append(_cell(scan, made, scan.name(made), MUTANT_NUMBERS))
-        changes.append(changes_of_row)
+        changes_of_cells.append(changes_of_row)
         cells.append(cells_of_row)
     return {
         "label": "map of double mutants",
         "corner": (f"{scan.residue(first)} becomes", f"{scan.residue(second)} becomes"),
         "rows": _heads_of_alphabet(mutants.alphabet),
         "columns": _heads_of_alphabet(mutants.alphabet),
-        "layers": [_layer_of_changes(kind, scan, changes) for kind in MUTANT_NUMBERS],
+        "layers": [_layer_of_changes(kind, scan, changes_of_cells) for kind in MUTANT_NUMBERS],
         "shown": SHOWN_OF_DOUBLES,
         "cells": cells,
         "edges": [],
@@ -271,7 +274,9 @@ def _grid_of_pairs(scan: _Scan, places: Sequence[int]) -> Grid:
 
 
 def _farthest_from_0(scan: _Scan) -> dict[tuple[int, int], Changes]:
-    """By two places, the double mutant whose epistasis is farthest from 0."""
+    """By two places, the double mutant whose epistasis is farthest from 0. One without a number,
+    NaN, is there if no other of these places has one.
+    """
     found: dict[tuple[int, int], Changes] = {}
     sizes: dict[tuple[int, int], float] = {}
     for changes, numbers in scan.by_changes.items():
@@ -279,7 +284,9 @@ def _farthest_from_0(scan: _Scan) -> dict[tuple[int, int], Changes]:
             continue
         (first, _), (second, _) = changes
         size = abs(numbers[SHOWN_OF_DOUBLES])
-        if size > sizes.get((first, second), -1.0):
+        if isnan(size):
+            size = -1.0  # below that of any number
+        if (first, second) not in found or size > sizes[first, second]:
             sizes[first, second] = size
             found[first, second] = changes
     return found
@@ -300,10 +307,10 @@ def _cell(scan: _Scan, changes: Changes, name: str, kinds: Iterable[str]) -> Cel
     return {"name": name, "numbers": f"{', '.join(written)} nats"}
 
 
-def _layer_of_changes(kind: str, scan: _Scan, changes: list[list[Changes]]) -> Layer:
+def _layer_of_changes(kind: str, scan: _Scan, changes_of_cells: list[list[Changes]]) -> Layer:
     """A number of the mutant in each cell."""
     values: list[list[float | None]] = []
-    for changes_of_row in changes:
+    for changes_of_row in changes_of_cells:
         values.append([scan.value(made, kind) for made in changes_of_row])
     return _layer(kind, f"{kind}: {MUTANT_NUMBERS[kind]}.", values)
 

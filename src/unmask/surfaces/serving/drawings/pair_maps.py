@@ -1,5 +1,5 @@
-"""The map of two blanks: their joint beside the product, the joint of independent blanks, over the
-same candidates.
+"""The map of two blanks: the probability of each pair of tokens under their joint, and under the
+product, by which the blanks are independent.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class PairMap:
         """The map as coloured cells.
 
         names       of the two blanks
-        layers      the layers that it has, of joint, product and difference
+        layers      the layers that it has, of joint, product and difference; the first is shown
         has_edges   whether bars along the edges show the probabilities of each blank alone
         """
         rows, columns = self.axes
@@ -101,7 +101,7 @@ class PairMap:
             "rows": _heads(rows, names[0], longest),
             "columns": _heads(columns, names[1], longest),
             "layers": [self._layer(name) for name in layers],
-            "shown": JOINT,
+            "shown": layers[0],
             "cells": self._cells(),
             "edges": EDGES if has_edges else [],
         }
@@ -213,7 +213,9 @@ class PairMap:
 
 
 def cells_of(model: MaskedLM, cells: int) -> int:
-    """How many tokens stand along each edge of a map: `cells`, or all of a small vocabulary."""
+    """How many cells lie along each edge of a map: `cells`, or all of a small vocabulary. Each is
+    that of a token.
+    """
     vocabulary = len(model.regular_ids)
     return vocabulary if vocabulary <= SMALL else cells
 
@@ -221,10 +223,10 @@ def cells_of(model: MaskedLM, cells: int) -> int:
 def pair_map(
     joint: Joint, product: Joint, cells: int, gold: Sequence[int] | None = None
 ) -> PairMap:
-    """The map of two blanks under a joint, beside the product over the same candidates.
+    """The map of two blanks under a joint, and under the product of the same tables.
 
-    cells    how many tokens stand along each edge: those with the highest marginal of the joint
-             and of the product on average
+    cells    how many cells lie along each edge: their tokens are those with the highest marginal of
+             the joint and of the product on average
     gold     the ids of the two tokens that stood there: they are shown, however unlikely, if they
              are candidates
     """
@@ -232,17 +234,18 @@ def pair_map(
     second = _axis(joint, product, blank=1, cells=cells, gold=gold)
     fillings = torch.cartesian_prod(torch.tensor(first.ids), torch.tensor(second.ids))
     size = (len(first.ids), len(second.ids))
+    is_whole = size == tuple(joint.shape)
     return PairMap(
         law=joint.name,
         axes=(first, second),
         joint=joint.log_prob(fillings).reshape(size).exp().tolist(),
         product=product.log_prob(fillings).reshape(size).exp().tolist(),
-        is_whole=size == tuple(joint.shape),
+        is_whole=is_whole,
     )
 
 
 def shown_token(token: str) -> str:
-    """A token without the spaces around it; of spaces alone, a sign for them."""
+    """A token without the spaces around it; a sign if nothing else is in it."""
     return token.strip() or SPACE
 
 
@@ -256,11 +259,11 @@ def _axis(
     gold_of_blank = None
     if gold is not None:
         gold_of_blank = gold[blank]
-        stands = candidates == gold_of_blank
-        weight = weight.masked_fill(stands.to(weight.device), torch.inf)  # always shown
-    shown = weight.topk(min(cells, joint.shape[blank])).indices
-    likeliest_first = marginal[shown].argsort(descending=True)
-    places = shown[likeliest_first]
+        is_gold = (candidates == gold_of_blank).to(weight.device)
+        weight = weight.masked_fill(is_gold, torch.inf)  # it is among the chosen, however unlikely
+    chosen = weight.topk(min(cells, joint.shape[blank])).indices  # places among the candidates
+    likeliest_first = marginal[chosen].argsort(descending=True)
+    places = chosen[likeliest_first]
     ids = candidates[places.to(candidates.device)].tolist()
     return Axis(
         ids=ids,
@@ -293,8 +296,7 @@ def _heads(axis: Axis, name: str, longest: float | None) -> list[Head]:
 def _layer_of_probabilities(
     probabilities: Rows, largest: float, *, name: str, label: str, meaning: str, scale: str
 ) -> Layer:
-    # Shares are roots of parts: at the middle of the scale, the root of a quarter, a probability is
-    # a quarter of the largest.
+    # A share is the root of p / largest: 0.5, the middle of the scale, is that of a quarter.
     middle = percent_of(largest / 4)
     return {
         "name": name,
@@ -309,7 +311,7 @@ def _layer_of_probabilities(
 
 def _root_shares(values: Rows, largest: float) -> list[list[float | None]]:
     """sign(v) sqrt(|v| / largest) of each value v. By the root small values are seen, too."""
-    shares: list[list[float | None]] = []
+    shares: list[list[float | None]] = []  # as a layer has them: here no cell is empty
     for row in values:
         of_row: list[float | None] = []
         for value in row:
@@ -320,7 +322,7 @@ def _root_shares(values: Rows, largest: float) -> list[list[float | None]]:
 
 
 def _times(ratio: float) -> str:
-    """A ratio in two digits; above ten as a whole number."""
-    if ratio >= 10:
+    """A ratio in two digits; from ten to a million as a whole number."""
+    if 10 <= ratio < 1e6:
         return count(round(ratio))
     return number(ratio, ".2g")

@@ -1,10 +1,10 @@
-"""Scores as bars: each word's share of a score, and of two texts which of them a token is for."""
+"""Scores as bars: each word's share of a score, and of two texts which one a token speaks for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import copysign, isfinite, isinf, isnan
+from math import copysign, isinf, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typing_extensions import TypedDict
@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from unmask.common.formats import count, in_form, nats
 from unmask.common.result_tables import NO_VALUE, Column, Table
 from unmask.scoring.scored_batch import STOPPED
-from unmask.surfaces.serving.drawings.shapes import SavedTable, Told, saved_table
+from unmask.surfaces.serving.drawings.shapes import SavedTable, Told, largest_size, saved_table
 from unmask.surfaces.serving.texts import Nouns, visible
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ class Bar(TypedDict):
     """A word, a residue or two aligned tokens, with a bar.
 
     texts     what is written below the bar, a line for each text
-    share     its height, of the bar of the largest finite number, from -1 to 1. A bar below 0 goes
-              down; None is no bar, of what has no number
+    share     its height from -1 to 1: 1 is that of the largest finite number. A bar below 0 goes
+              down. Without a number there is no bar: None
     number    the number of the bar
-    title     all of its numbers, in words
+    title     what it is, with its number; of a word each token with its number
     differs   whether the texts differ here
     """
 
@@ -110,7 +110,8 @@ class Unit(NamedTuple):
 class _Scale:
     """How high the bars of some numbers are.
 
-    end   the largest finite number, signs aside: its bar has full height
+    end   the largest finite number, signs aside: its bar has full height. Infinity if only
+          infinities have a bar
     """
 
     end: float
@@ -118,8 +119,7 @@ class _Scale:
     @classmethod
     def of(cls, values: Sequence[float | None]) -> _Scale:
         """The scale of some numbers."""
-        sizes = [abs(value) for value in values if value is not None and isfinite(value)]
-        return cls(max(sizes, default=0.0))
+        return cls(largest_size([values]))
 
     def share(self, value: float | None) -> float | None:
         """The height of a bar from -1 to 1; None without a number."""
@@ -141,17 +141,18 @@ def drawn_scores(scores: Scores, nouns: Nouns) -> ScoreDrawing:
     units = [_units(row, nouns) for row in scores.rows]
     differences, aligned = _differences(scores)
     profiles = {}
-    has_words = any(units)  # no text may have one
-    if has_words:
+    is_any_scored = any(units)  # a text that was not scored has no words
+    if is_any_scored:
         profiles = {score.name: _profiles(score, scores, units, nouns) for score in shown}
-    n_of_differences = 0 if aligned is None else 1
+    n_tables = len(scores.tables())
+    n_tables_of_texts = n_tables if aligned is None else n_tables - 1  # the last is `aligned`
     return ScoreDrawing(
         shown=[score.name for score in shown],
         profiles=profiles,
         differences=differences,
         words=_words_table(shown, units, nouns),
         aligned=aligned,
-        of_texts=len(scores.tables()) - n_of_differences,
+        of_texts=n_tables_of_texts,
         failed=[f"“{row['text']}”: {row['reason']}." for row in scores.rows if row["reason"]],
         part=_part(scores),
         told=_told(scores, nouns),
@@ -159,9 +160,7 @@ def drawn_scores(scores: Scores, nouns: Nouns) -> ScoreDrawing:
 
 
 def _part(scores: Scores) -> str:
-    """How many scores of how many there are, those of each text counted, if the work was stopped
-    before the rest; else "".
-    """
+    """ "2 of 6 scores" if the work was stopped, else "". Three scores of two texts count as six."""
     was_stopped = any(STOPPED in (row["reason"] or "") for row in scores.rows)
     if not was_stopped:
         return ""
@@ -204,7 +203,7 @@ def _profiles(
     for place, row in enumerate(scores.rows):
         if not units[place]:
             continue
-        bars = _bars(score, scores, units, place, scale, nouns)
+        bars = _bars(score, scores, units, text=place, scale=scale, nouns=nouns)
         label = f"{score.name} of {nouns.text} {place + 1}, {nouns.unit} by {nouns.unit}"
         profile = Profile(label=label, text=row["text"], bars=bars, scale=nats(scale.end))
         profiles.append(profile)
@@ -227,7 +226,7 @@ def _bars(
 ) -> list[Bar]:
     """The bars of a text.
 
-    units   of each text
+    units   of each text: residues are compared with those of the other text
     text    the number of the text, from 0
     """
     bars = []
@@ -302,9 +301,11 @@ def _side_by_side(score: Score, scores: Scores, rows: Rows, table: Table) -> Pro
     for row in rows:
         tokens = [row["first_token"], row["second_token"]]
         texts = [_written_token(token) for token in tokens]
-        # A difference is first minus second; `better` is 1 if a higher score is better, else -1.
-        for_the_first = score.better * row[column]
-        number = DIFFERENCE(row[column])
+        difference = row[column]  # first minus second, of a gap, too
+        # `better` is 1 if a higher score is better, else -1. It turns the bar, which says which
+        # text the token is for, and not the number, which is as in the table.
+        for_the_first = score.better * difference
+        number = DIFFERENCE(difference)
         bar = Bar(
             texts=texts,
             share=scale.share(for_the_first),
@@ -326,10 +327,10 @@ def _written_token(token: str | None) -> str:
 
 
 def _words_table(
-    scores: Sequence[Score], units: Sequence[Sequence[Unit]], nouns: Nouns
+    shown: Sequence[Score], units: Sequence[Sequence[Unit]], nouns: Nouns
 ) -> SavedTable:
     """A row for each word of each text, with its share of every score."""
-    shares = [score.share_column for score in scores]
+    shares = [score.share_column for score in shown]
     columns = [Column(nouns.text), Column(nouns.unit, text=True)]
     columns += [Column(name) for name in shares]
     rows = []

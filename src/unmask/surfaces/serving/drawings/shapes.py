@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import copysign, inf, isfinite, isinf, log
+from math import copysign, inf, isfinite, isinf, isnan, log
 from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import TypedDict
@@ -25,14 +25,14 @@ JsonNumber = float | Literal["Infinity", "-Infinity", "NaN"]
 class Head(TypedDict):
     """A row or a column of a grid.
 
-    id       what it is called in addresses
+    id       the number by which addresses name it
     label    what is written
     title    what pointers show and readers of screens say
     token    the token that a click puts in a blank; "" where a click puts none
     number   a number beside the label; "" without one
     share    of the bar at the edge, from 0 to 1; None without bars
     mark     where the bar has a line, from 0 to 1; None without bars
-    stands   whether it is what stands in the text
+    stands   whether it is the token that stands in the text
     """
 
     id: int
@@ -58,7 +58,10 @@ def head(
 
     bar   the share of its bar, and that of the line on the bar; None without a bar
     """
-    share, mark = (None, None) if bar is None else bar
+    share = None
+    mark = None
+    if bar is not None:
+        share, mark = bar
     return Head(
         id=id,
         label=label,
@@ -137,7 +140,7 @@ class Told(TypedDict):
 class SavedTable(TypedDict):
     """A table for a file: heads and values, without how the values are shown.
 
-    columns   {"head", "text"} of each
+    columns   of each its "head", and as "text" whether its values are texts
     """
 
     columns: list[dict[str, Any]]
@@ -162,14 +165,16 @@ def saved_table(table: Table) -> SavedTable:
 
 
 def percent_of(probability: float) -> str:
-    """A probability as a percentage, written as all parts of unmask write a log-probability."""
+    """A probability as a percentage: `percent` writes all of them, and takes the logarithm."""
     if probability <= 0:
         return percent(-inf)
     return percent(log(probability))
 
 
 def part_of(value: float, largest: float) -> Share:
-    """`value` as a part of the largest finite one: 0 where all are 0, 1 or -1 for infinities."""
+    """A value as a part of the `largest_size` of the values drawn with it: 0 where all are 0, 1 or
+    -1 for infinities. The value is not NaN: a share is a number of JSON.
+    """
     if isinf(value):
         return copysign(1.0, value)
     if largest == 0:
@@ -178,9 +183,13 @@ def part_of(value: float, largest: float) -> Share:
 
 
 def largest_size(rows: Sequence[Sequence[float | None]]) -> float:
-    """The largest finite absolute value of some rows; 0 without any."""
-    largest = 0.0
+    """The largest finite absolute value of some rows, at which a scale ends. Infinity if they have
+    infinities, and no other numbers but 0; 0 if they have none at all.
+    """
+    sizes = []
     for row in rows:
-        sizes = [abs(value) for value in row if value is not None and isfinite(value)]
-        largest = max([largest, *sizes])
+        sizes += [abs(value) for value in row if value is not None and not isnan(value)]
+    largest = max(filter(isfinite, sizes), default=0.0)
+    if largest == 0 and inf in sizes:
+        return inf
     return largest
