@@ -246,10 +246,11 @@ def sample(
     >>> len(run.to_frame())
     6
     """
-    # `checked` has turned a name or a function into an object: an `Energy`, which may have terms of
-    # the user, or the energy of a model alone, which becomes an `Energy` without terms. `trusted`
-    # does not check it once more.
-    whole = energy if isinstance(energy, Energy) else trusted(Energy, kind=energy)
+    # `checked` has turned a name or a function into an object.
+    if isinstance(energy, Energy):
+        whole = energy  # it may have terms of the user
+    else:  # the energy of a model, which has been checked: an `Energy` without terms
+        whole = trusted(Energy, kind=energy)
     starts = starts_of(start)  # the texts themselves, or one of the names in STARTS
     tokens = () if alphabet is None else tokens_of_alphabet(alphabet)
     if length is not None and starts not in STARTS:

@@ -282,6 +282,20 @@ def test_a_defect_ends_a_stream_with_a_line(client, events, monkeypatch, caplog)
     assert "ZeroDivisionError" in caplog.text
 
 
+def test_a_stream_ends_where_the_reason_of_a_failure_cannot_be_said(
+    client, events, monkeypatch, caplog
+):
+    """Else its reader would wait for ever: the job is under way no more."""
+
+    def fails(error, write):
+        return 1 // 0
+
+    monkeypatch.setattr("unmask.common.errors.UnmaskError.written", fails)
+    answer = client.post("/api/fill/events", json={"text": "no blank ."})
+    assert events(answer.text) == []  # neither an answer nor an error, and an end
+    assert "ZeroDivisionError" in caplog.text
+
+
 class PanicException(BaseException):
     """As a panic of a Rust library, such as tokenizers: it is no `Exception`."""
 

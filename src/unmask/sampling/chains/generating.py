@@ -1,5 +1,5 @@
-"""Texts by a decoder, which are independent of each other. They are drawn as a run of chains is:
-each text is a chain, and the run has one sweep.
+"""Texts by a decoder. They are independent of each other, and drawn as a run of chains: each text
+is a chain, and the run has one sweep.
 
 With a folder, the same call goes on where an earlier one stopped. Beyond what every run leaves,
 the folder of `unmask generate` has parts and checkpoints, as that of `sample`, and
@@ -65,27 +65,25 @@ def draw_texts(
     watcher   sees each step of the decoder, in this process
     shared    the workers that decode, instead of this process
     """
-    groups: Sequence[int] | int | None = at_once
+    sizes_or_most: Sequence[int] | int | None = at_once
     if out is not None:
-        # The checkpoints of a run are of the groups that it began with.
-        groups = stored_sizes(user_path(out, "out"), GenerateFolder) or at_once
+        # A run that goes on keeps the sizes of its groups, whatever `at_once` is: its checkpoints
+        # are of these groups. A new one has none stored.
+        sizes_or_most = stored_sizes(user_path(out, "out"), GenerateFolder) or at_once
     settings_of_run = settings.run
     runs = group_runs(
         settings_of_run,
         model,
-        groups,
+        sizes_or_most,
         workers=None if shared is None else shared.workers,
     )
 
     def report(done: int, total: int, what: str = "") -> None:
-        """Report texts, in the place of the sweeps of all groups that the run reports."""
-        if progress is None:
-            return
-        texts_done = 0
-        for size, sweeps in zip(whole_run.sizes, whole_run.sweeps_done, strict=True):
-            if sweeps > 0:  # the one sweep of a group draws all of its texts
-                texts_done += size
-        progress(texts_done, settings.n_texts, "texts")
+        """Report texts. The run, which is made below, calls this while it advances, and counts
+        sweeps: they are not used.
+        """
+        if progress is not None:
+            progress(_texts_done(whole_run), settings.n_texts, "texts")
 
     whole_run = WholeRun(
         settings_of_run, runs, SECONDS_BETWEEN_CHECKPOINTS, report, watcher=watcher
@@ -115,11 +113,18 @@ def draw_texts(
                 f" {str(folder.path)!r}: delete its checkpoints and give the command of the run"
                 " again; they are drawn again, and are the same"
             )
-        # The columns of a Draw, as the parts have them.
+        # The columns of a Draw, with the types that they have in the parts; a table without rows
+        # can select them by name.
         columns = sample_columns().empty_table().select(list(Draw._fields)).schema
         rows_of_draws = [draw._asdict() for draw in draws]
         write_table(folder.path / "texts.parquet", rows_of_draws, columns)
     return draws
+
+
+def _texts_done(run: WholeRun) -> int:
+    """How many texts are drawn: the one sweep of a group draws all of its texts."""
+    groups = zip(run.sizes, run.sweeps_done, strict=True)
+    return sum(size for size, sweeps in groups if sweeps > 0)
 
 
 def refuse_seed_without_effect(settings: GenerateSettings, model: MaskedLM) -> None:
@@ -166,7 +171,7 @@ def _draw_of_row(row: dict[str, object]) -> Draw:
 
 
 def _in_order(numbered: list[tuple[int, Draw]]) -> list[Draw]:
-    """The texts in the order of their numbers. Groups do not have it: each has the texts of one
-    length, which texts take in turn.
+    """The texts in the order of their numbers. Groups come in another order: each holds the texts
+    of one length, and texts that follow each other may differ in length.
     """
     return [draw for _, draw in sorted(numbered, key=lambda pair: pair[0])]

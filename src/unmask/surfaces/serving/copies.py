@@ -54,15 +54,16 @@ class Copies:
         """Lines that print the sentences and the numbers of the answer."""
         values = dict(values)
         if verb == "score":
-            # With words and tokens. The command prints them of typed texts without an option.
+            # The answer then has words and tokens, too. The command needs no option for them: it
+            # always prints those of typed texts.
             values["rows"] = "nested"
         if _starts_from_a_text(verb, values):
             values["start"] = [values["start"]]  # a bare text would be the name of a file
         function = getattr(unmask, verb)
         first = options(function)[0].name
         text = values.get(first)
-        takes_one_or_many = hasattr(function, "of_text")
-        is_in_list = takes_one_or_many and isinstance(text, str) and _taken_for_a_file(text)
+        opens_files = hasattr(function, "of_text")  # such a verb takes a text, a file or a list
+        is_in_list = opens_files and isinstance(text, str) and _taken_for_a_file(text)
         if is_in_list:  # by itself it would be opened as a file
             values[first] = [text]
         placed, named = _placed_and_named(verb, arguments(function, values))
@@ -84,12 +85,12 @@ class Copies:
 
     def _command(self, verb: str, values: Values) -> str:
         """The command line; a text that chains start from comes from standard input."""
-        line = shlex.join(self.words(verb, values))
-        if _starts_from_a_text(verb, values):
-            lines = [line.strip() for line in values["start"].splitlines()]
-            start = " ".join(line for line in lines if line)  # two lines would be two starts
-            return f"printf '%s\\n' {shlex.quote(start)} | {line}"
-        return line
+        command = shlex.join(self.words(verb, values))
+        if not _starts_from_a_text(verb, values):
+            return command
+        lines = [line.strip() for line in values["start"].splitlines()]
+        start = " ".join(line for line in lines if line)  # two lines would be two starts
+        return f"printf '%s\\n' {shlex.quote(start)} | {command}"
 
     def words(self, verb: str, values: Values) -> list[str]:
         """The words of the command."""
@@ -105,8 +106,8 @@ class Copies:
                 texts.append(value)
         of_model = {"model": self.name} if self.name else {}
         named_words: list[str] = []
-        for given in (named, of_model, self.load_options):
-            for name, value in given.items():
+        for group in (named, of_model, self.load_options):
+            for name, value in group.items():
                 named_words += _option(name, value)
         is_template = verb in WITH_TEMPLATES
         if is_template and texts[0].startswith("-"):  # what follows -- is no option
@@ -163,7 +164,9 @@ def _refuse_code(verb: str, given: Values) -> None:
         methods = [value] if isinstance(value, str) else value
         for method in methods:
             if names_code(method):
-                with without_own_code():  # in it `refuse_in_requests` always raises
+                # `refuse_in_requests` raises where own code is switched off, and only there. This
+                # block is for its error: no code runs in it.
+                with without_own_code():
                     refuse_in_requests(name, method)
 
 
@@ -230,5 +233,5 @@ def _in_python(value: Any) -> str:
         pairs = [f"{_in_python(key)}: {_in_python(part)}" for key, part in value.items()]
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, str):
-        return dumps(value, ensure_ascii=False)
+        return dumps(value, ensure_ascii=False)  # a text of JSON is one of Python
     return str(value)

@@ -49,8 +49,9 @@ Result = TypeVar("Result")
 Emit = Callable[[str, Any], None]
 """Sends an event: its name, and a value for JSON."""
 HandOver = Callable[[], None]
-"""Hands over what a job ended with. It does not raise. At the end of a stream it waits until the
-reader has left room for it.
+"""Tells who waits for a job how it ended. A task returns it, and `Jobs._run` calls it when the job
+has given up its place. It does not raise. That of a stream waits until there is room for one more
+event.
 """
 LOOK_AFTER = 0.25
 """Seconds between two looks: `Jobs.answer` looks whether its client is still there, and
@@ -115,8 +116,8 @@ class FairLock:
     again past a waiting one.
 
     `threading.Lock` promises no order. `anyio.CapacityLimiter(1)` does, but threads take it
-    through the thread of the event loop. In an idle process a turn of it costs 9 times what it
-    costs here. Where three other threads compute in Python, it costs 90 ms
+    through the thread of the event loop. There a turn costs 9 times what a turn of this lock costs
+    in an idle process, and 90 ms where three other threads compute in Python
     (`python bench/serve_queue.py`).
     """
 
@@ -202,7 +203,7 @@ class Jobs:
         # `waiting.cancel()` below does not cancel an outcome that is running: the thread, which
         # may still work then, can always set it.
         outcome.set_running_or_notify_cancel()
-        job = self._start(lambda job: _outcome_of(ask, outcome))
+        job = self._start(lambda _: _asked(ask, outcome))
         waiting = asyncio.wrap_future(outcome)
         try:
             while not waiting.done():
@@ -230,13 +231,18 @@ class Jobs:
             def emit(name: str, value: Any) -> None:
                 events.put(job, _event(name, value))
 
-            with suppress(Cancelled):  # nobody reads the events: there is nothing to say
+            try:
                 emit("job", {"id": job.id})
                 _ask_or_say_why(ask, emit)
+            except Cancelled:
+                pass  # nobody reads the events: there is nothing to say
+            except BaseException:  # nor could the reason be said: the stream ends without it
+                logger.exception("a request failed")
             return partial(events.end, job)
 
         job = self._start(emit_all)
-        # `close` does not cancel a job that has ended; its reader may be AHEAD events behind.
+        # `job.cancelled` does not say that the server ends: `close` cancels only jobs under way,
+        # and of a job that has ended up to AHEAD events may still have to be sent.
         on_the_wire = events.on_the_wire(job, is_ending=lambda: self.closing)
         return EventResponse(on_the_wire, job)
 
@@ -323,8 +329,10 @@ class Events:
             if event is None:
                 return
             yield event
-        was_all = not self._queue.empty() and self._queue.get_nowait() is None
-        if not was_all:
+        only_the_end_is_left = False
+        if not self._queue.empty():
+            only_the_end_is_left = self._queue.get_nowait() is None
+        if not only_the_end_is_left:
             yield _event("error", {"error": ENDING})
 
 
@@ -344,8 +352,8 @@ class EventResponse(StreamingResponse):
             self.job.cancelled = True
 
 
-def _outcome_of(ask: Callable[[], Result], outcome: Future[Result]) -> HandOver:
-    """Ask; what it returns or raises is handed over to `outcome`."""
+def _asked(ask: Callable[[], Result], outcome: Future[Result]) -> HandOver:
+    """Ask. Returns a function that gives `outcome` what was returned or raised."""
     try:
         result = ask()
     except Exception as error:

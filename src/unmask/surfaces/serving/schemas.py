@@ -4,6 +4,7 @@ sees.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import fields
 from inspect import getdoc, unwrap
@@ -98,8 +99,8 @@ def answer_schema(name: str) -> Schema:
 
 
 def _of_record(record: type) -> Schema:
-    """The schema of a TypedDict, whole: a part of OpenAPI's document cannot refer to its own
-    definitions.
+    """The schema of a TypedDict, with every `$ref` written out: a part of OpenAPI's document
+    cannot refer to definitions of its own.
     """
     schema = TypeAdapter(record).json_schema()
     definitions = schema.pop("$defs", {})
@@ -113,26 +114,32 @@ def _of_record(record: type) -> Schema:
             name = part["$ref"].rpartition("/")[2]
             return inlined(definitions[name])
         whole = {key: inlined(one) for key, one in part.items()}
-        if "prefixItems" in whole:  # of a tuple; many readers of OpenAPI do not know it
-            members = whole.pop("prefixItems")
-            different: list[Any] = []
-            for member in members:
-                if member not in different:
-                    different.append(member)
-            whole["items"] = different[0] if len(different) == 1 else {"anyOf": different}
+        if "prefixItems" in whole:
+            whole["items"] = _any_of(whole.pop("prefixItems"))
         return whole
 
     whole_schema: Schema = inlined(schema)
     return whole_schema
 
 
+def _any_of(members: list[Schema]) -> Schema:
+    """One schema for all members of a tuple, in the place of `prefixItems`, which many readers of
+    OpenAPI do not know. Which member stands where is lost.
+    """
+    different: list[Schema] = []
+    for member in members:
+        if member not in different:  # not a set: it takes no dict
+            different.append(member)
+    return different[0] if len(different) == 1 else {"anyOf": different}
+
+
 def _result_of(verb: Any) -> type[Result]:
-    """The class of a verb's result. A verb that answers text by text returns an Iterator of a
-    class: then that class, since the server asks for one text.
+    """The class of a verb's result. Of an iterator, with a result for each text, it is the class of
+    the items: the server asks for one text.
     """
     returned = get_type_hints(unwrap(verb))["return"]
-    iterated = get_args(returned)
-    result: type[Result] = iterated[0] if iterated else returned
+    is_iterator = get_origin(returned) is Iterator
+    result: type[Result] = get_args(returned)[0] if is_iterator else returned
     return result
 
 
@@ -162,7 +169,8 @@ def _hints_that_resolve(owner: Any) -> dict[str, Any]:
     for one in classes:
         names = vars(modules[one.__module__])
         for name, annotation in getattr(one, "__annotations__", {}).items():
-            # `get_type_hints` resolves all annotations of an object or none: each gets an object.
+            # `get_type_hints` fails as a whole where one annotation does not resolve: it gets an
+            # object that has this annotation alone.
             holder = SimpleNamespace(__annotations__={name: annotation})
             # NameError: the class is not imported. TypeError: a ClassVar, which only a class has.
             with suppress(NameError, TypeError):
@@ -171,8 +179,8 @@ def _hints_that_resolve(owner: Any) -> dict[str, Any]:
 
 
 def _of_type(annotation: Any) -> Schema:
-    """The schema of an annotation; ANYTHING if it, or a member of a union, is neither a simple one
-    nor a list or tuple.
+    """The schema of an annotation. Simple types, list[...], tuple[...] and unions of them have one;
+    all others are ANYTHING.
     """
     members = kinds(annotation)
     schemas = [_of_simple_type(member) for member in members]
