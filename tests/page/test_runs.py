@@ -251,7 +251,7 @@ def test_curves_of_a_run_without_a_sweep_with_gaps_and_alone(page):
 
 
 def test_another_run_has_another_seed_where_there_is_no_larger_one(page):
-    largest = 2**53
+    largest = 2**53 - 1
     page.open(f"{SAMPLE}&seed={largest}")
     page.until(DONE)
     page.tab.get_by_role("button", name="Run another").click()
