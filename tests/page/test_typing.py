@@ -304,3 +304,12 @@ def test_a_refused_text_is_still_refused_with_another_option(page, view):
     page.tab.wait_for_selector(".error:has-text('3,000 characters')")
     assert page.tab.locator(".empty").count() == 0
     page.console[:] = [line for line in page.console if "422" not in line]
+
+
+def test_a_pin_without_a_word_is_none(open_page, protein_address):
+    """As in a link that was cut off: the residue would be taken out of the sequence."""
+    page = open_page(protein_address)
+    page.open("#/dependence?text=EVQLVESGGG&blanks=2,4&pin=0:5:")
+    page.settled("[aria-label='pairs by mutual information'] tbody tr")
+    assert page.tab.locator(".words .pinned").count() == 0
+    assert page.tab.get_by_text("is pinned in place of").count() == 0

@@ -9,8 +9,8 @@ import { kindButton, unknownLine, wordItem } from "./words.js";
 
 const WAIT = 350; // milliseconds after the last letter before the text is read
 // What is pinned, as the address has it: the number of the blank, the first or the second; the id of the token; and its
-// word, which may be missing. "0:2003:cat" is the token 2003, "cat", in the first blank.
-const PIN = /^(?<blank>[01]):(?<token>\d+)(?::(?<word>.*))?$/s;
+// word, which may be missing, but not empty. "0:2003:cat" is the token 2003, "cat", in the first blank.
+const PIN = /^(?<blank>[01]):(?<token>\d+)(?::(?<word>.+))?$/s;
 
 // The fields that views read, besides the methods below:
 //
