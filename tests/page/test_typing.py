@@ -306,6 +306,49 @@ def test_a_refused_text_is_still_refused_with_another_option(page, view):
     page.console[:] = [line for line in page.console if "422" not in line]
 
 
+def test_a_paste_stands_in_the_field_while_the_server_is_away(open_page, protein_address):
+    """A letter typed after it is added to it."""
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLV&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    box = page.tab.locator(".sentence input").first
+    page.tab.route("**/api/*", lambda route: route.abort())
+    pasted(page, ">one\nGGG\nAS\n")
+    page.tab.wait_for_selector(".error button:text-is('Retry')")
+    assert box.input_value() == "GGGAS"
+    page.tab.unroute_all()
+    box.press("End")
+    box.press("L")
+    page.until("document.querySelectorAll('.words button.word').length === 6", seconds=20)
+    assert box.input_value() == "GGGASL"
+    page.console.clear()
+
+
+def test_a_record_that_is_refused_can_be_corrected(open_page, protein_address):
+    """Its header is not joined with its first line: the whole line would be a header."""
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLV&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    box = page.tab.locator(".sentence input").first
+    pasted(page, ">one\nGGG\nASB\n")
+    page.tab.wait_for_selector(".slot .error")
+    assert box.input_value() == "GGGASB"
+    box.press("End")
+    box.press("Backspace")
+    page.until("document.querySelectorAll('.words button.word').length === 5", seconds=20)
+    assert box.input_value() == "GGGAS"
+    page.console[:] = [line for line in page.console if "422" not in line]
+
+
+def test_two_records_are_refused_as_they_were_pasted(open_page, protein_address):
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLV&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    pasted(page, ">one\nGGG\n>two\nAS\n")
+    page.tab.wait_for_selector(".slot .error:has-text('2 records')")
+    page.console[:] = [line for line in page.console if "422" not in line]
+
+
 def test_a_pin_without_a_word_is_none(open_page, protein_address):
     """As in a link that was cut off: the residue would be taken out of the sequence."""
     page = open_page(protein_address)

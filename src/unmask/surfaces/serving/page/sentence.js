@@ -94,16 +94,20 @@ export class Sentence {
   // paste of several lines, or of a header, is taken as it is, and is read in place of what is marked in the field.
   async #paste(event) {
     const pasted = event.clipboardData.getData("text").trimStart(); // a header is one at the start of its line
-    const hasLines = /[\n>]/.test(pasted);
-    if (!this.letters || !hasLines) return;
+    const hasLinesOrHeader = /[\n>]/.test(pasted);
+    if (!this.letters || !hasLinesOrHeader) return;
     event.preventDefault();
     const { value, selectionStart, selectionEnd } = this.input;
     const before = value.slice(0, selectionStart);
     const after = value.slice(selectionEnd);
-    const isRecord = pasted.startsWith(">"); // it replaces the whole sequence
+    const isRecord = pasted.startsWith(">");
+    const text = isRecord ? withoutOnlyHeader(pasted) : before + pasted + after;
     this.input.readOnly = true; // a letter typed now would be one of the text before, and the paste would be lost
-    await this.#read(isRecord ? pasted : before + pasted + after, "typing");
-    this.input.readOnly = false;
+    try {
+      await this.#read(text, "typing");
+    } finally {
+      this.input.readOnly = false;
+    }
   }
 
   #later() {
@@ -150,7 +154,8 @@ export class Sentence {
     } catch (error) {
       if (error.name === "AbortError") throw error;
       this.unread = error.message;
-      if (!error.away) this.#haveNoWords(text, reason); // while the server is away, those of the text before stay
+      this.#write(text); // what was pasted is not in the field yet
+      if (!error.away) this.#haveNoWords(text, reason); // while the server is away, the words of the text before stay
       throw error;
     }
     this.#take(read, this.#pressedIn(read.words, reason, pressed));
@@ -402,3 +407,11 @@ export function maskedTemplate(sentence) {
   const isChosen = (i) => sentence.pressed.size === 0 || sentence.pressed.has(i);
   return sentence.masked(isChosen);
 }
+// A record without its header, as the server reads it: the field can have this in one line. Several records stay as they
+// are: the server refuses them. Lines end as Python's splitlines() has it.
+function withoutOnlyHeader(record) {
+  const [, ...lines] = record.split(/\r\n|[\r\n\v\f\x85\u2028\u2029]/);
+  const hasOtherHeader = lines.some((line) => line.startsWith(">"));
+  return hasOtherHeader ? record : lines.join("\n");
+}
+
