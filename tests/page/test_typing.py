@@ -349,6 +349,36 @@ def test_two_records_are_refused_as_they_were_pasted(open_page, protein_address)
     page.console[:] = [line for line in page.console if "422" not in line]
 
 
+def test_the_address_of_a_refused_text_has_no_blanks_of_the_text_before(open_page, protein_address):
+    """They count in its words, and another model may read the refused text."""
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLVESGGG&blanks=2,4&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    box = page.tab.locator(".sentence input").first
+    box.press("Home")
+    box.press("B")
+    page.until("location.hash.includes('text=BEVQLVESGGG')", seconds=20)
+    assert "blanks=" not in page.tab.evaluate("location.hash")
+    box.press("Backspace")
+    page.until("location.hash.includes('text=EVQLVESGGG')", seconds=20)
+    assert "blanks=2%2C4" in page.tab.evaluate("location.hash")
+    page.console[:] = [line for line in page.console if "422" not in line]
+
+
+def test_letters_typed_before_the_first_text_is_read_keep_its_blanks(page):
+    held = []
+    page.tab.route("**/api/words", lambda route: route.continue_() if held else held.append(route))
+    page.open("#/score?text=A+man+is+here&blanks=1,3&second=&score=pll")
+    wait_for(page, held, 1)
+    box = page.tab.locator(".sentence input").first
+    box.press("Home")
+    box.press_sequentially("Now ")
+    page.until("document.querySelectorAll('.words button.word').length === 5", seconds=20)
+    chosen = page.tab.locator(".words button.word[aria-pressed=true]").all_inner_texts()
+    assert chosen == ["man", "here"]
+    assert "blanks=2%2C4" in page.tab.evaluate("location.hash")
+
+
 def test_a_pin_without_a_word_is_none(open_page, protein_address):
     """As in a link that was cut off: the residue would be taken out of the sequence."""
     page = open_page(protein_address)

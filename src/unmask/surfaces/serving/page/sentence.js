@@ -55,7 +55,7 @@ export class Sentence {
     this.pressed = parsed(blanks, about.kinds);
     this.words = [];
     this.unread = "The text has not been read yet.";
-    this.lastWords = []; // of the last text that was not refused: `pressed` counts in these
+    this.lastWords = null; // of the last text that was not refused: `pressed` counts in these; null until one is read
     this.unknownSentence = ""; // of the server: what happens to unknown words
     this.filled = new Map();
     this.timer = null; // runs while letters are typed that are not read yet
@@ -91,7 +91,8 @@ export class Sentence {
   // ---- the text ----
 
   // A field of one line joins the lines of what is pasted: a header of FASTA would become part of the sequence. So a
-  // paste of several lines, or of a header, is taken as it is, and is read in place of what is marked in the field.
+  // paste of several lines, or of a header, is read in place of what is marked in the field. A record, which begins with
+  // a header, is read in place of the whole sequence.
   async #paste(event) {
     const pasted = event.clipboardData.getData("text").trimStart(); // a header is one at the start of its line
     const hasLinesOrHeader = /[\n>]/.test(pasted);
@@ -148,9 +149,11 @@ export class Sentence {
     this.timer = null;
     this.controller?.abort();
     this.controller = new AbortController();
+    const signal = AbortSignal.any([this.controller.signal, ...signals]);
     let read;
     try {
-      read = await this.#asked(text, AbortSignal.any([this.controller.signal, ...signals]));
+      if (reason === "typing") await this.#knowLastWords(signal);
+      read = await this.#asked(text, signal);
     } catch (error) {
       if (error.name === "AbortError") throw error;
       this.unread = error.message;
@@ -162,6 +165,20 @@ export class Sentence {
     if (reason !== "begin") this.pin = "";
     this.draw();
     this.change(reason);
+  }
+
+  // Asks for the words of the address's text if letters were typed before it was read: the blanks of the address count
+  // in them.
+  async #knowLastWords(signal) {
+    if (this.lastWords !== null) return;
+    try {
+      const { words } = await this.#asked(this.text, signal);
+      this.lastWords = words;
+    } catch (error) {
+      const isRefusedText = error instanceof Refused && !error.away;
+      if (!isRefusedText) throw error;
+      this.lastWords = []; // its blanks are of no words, and none is pressed in the text that was typed
+    }
   }
 
   // The words of a new text that are pressed: those that came with it, or those of the text before that are still
@@ -199,7 +216,7 @@ export class Sentence {
   #haveNoWords(text, reason) {
     this.text = text;
     this.words = [];
-    this.#write(text);
+    this.lastWords ??= []; // the text of the address is refused: its blanks are of no words
     this.draw();
     this.change(reason);
   }
@@ -259,9 +276,11 @@ export class Sentence {
   // Whether a blank was typed.
   get typed() { return this.words.some((word) => word.blank); }
 
-  // The blanks that were made by clicking, as the address has them.
+  // The blanks that were made by clicking, as the address has them. A text that was refused has none: `pressed` counts in
+  // the words of the text before, and a model that does not refuse the text would have other words at these places.
   get blanks() {
-    const isClicked = (i) => !this.lastWords[i]?.blank; // while the first text is read there are no last words yet
+    if (this.words.length === 0) return "";
+    const isClicked = (i) => !this.words[i].blank;
     const written = (i) => `${i}${this.known[this.pressed.get(i)].sign}`;
     return this.chosen.filter(isClicked).map(written).join(",");
   }
@@ -402,11 +421,6 @@ export class Sentence {
   }
 }
 
-// The template of a sampler: [MASK] for every token of the chosen words, or of all words where none is chosen.
-export function maskedTemplate(sentence) {
-  const isChosen = (i) => sentence.pressed.size === 0 || sentence.pressed.has(i);
-  return sentence.masked(isChosen);
-}
 // A record without its header, as the server reads it: the field can have this in one line. Several records stay as they
 // are: the server refuses them. Lines end as Python's splitlines() has it.
 function withoutOnlyHeader(record) {
@@ -415,3 +429,8 @@ function withoutOnlyHeader(record) {
   return hasOtherHeader ? record : lines.join("\n");
 }
 
+// The template of a sampler: [MASK] for every token of the chosen words, or of all words where none is chosen.
+export function maskedTemplate(sentence) {
+  const isChosen = (i) => sentence.pressed.size === 0 || sentence.pressed.has(i);
+  return sentence.masked(isChosen);
+}
