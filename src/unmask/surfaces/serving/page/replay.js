@@ -141,7 +141,7 @@ export class Replay {
     const { state, known } = this.page;
     const { default: first, range } = known.seed;
     const seed = Number(state.seed);
-    const hasNext = Number.isInteger(seed) && seed < range.max; // an address may give anything
+    const hasNext = Number.isInteger(seed) && seed >= range.min && seed < range.max; // an address may give anything
     return hasNext ? seed + 1 : first;
   }
 
@@ -178,11 +178,15 @@ export class Replay {
   #remember(at) {
     this.goal = null;
     this.page.state.at = at;
+    if (this.#isOld) return;
     this.page.address.save("quiet");
   }
 
   draw() {
     const { frame, player } = this;
+  // Whether the frames are of an older question than the one that was asked last.
+  get #isOld() { return this.page.stage.classList.contains("stale"); }
+
     if (!frame) return;
     this.play.textContent = player.playing ? "❚❚ Pause" : "▶ Play";
     this.play.setAttribute("aria-label", player.playing ? "Pause" : "Play");
