@@ -91,8 +91,8 @@ export class Sentence {
   // ---- the text ----
 
   // A field of one line joins the lines of what is pasted: a header of FASTA would become part of the sequence. So a
-  // paste of several lines, or of a header, is read in place of what is marked in the field. A record, which begins with
-  // a header, is read in place of the whole sequence.
+  // paste of several lines, or of a header, is read in place of what is marked in the field. A record, which begins
+  // with a header, is read in place of the whole sequence.
   async #paste(event) {
     const pasted = event.clipboardData.getData("text").trimStart(); // a header is one at the start of its line
     const hasLinesOrHeader = /[\n>]/.test(pasted);
@@ -276,8 +276,8 @@ export class Sentence {
   // Whether a blank was typed.
   get typed() { return this.words.some((word) => word.blank); }
 
-  // The blanks that were made by clicking, as the address has them. A text that was refused has none: `pressed` counts in
-  // the words of the text before, and a model that does not refuse the text would have other words at these places.
+  // The blanks that were made by clicking, as the address has them. A text that was refused has none: `pressed` counts
+  // in the words of the text before. A model that does not refuse the text may have other words at these places.
   get blanks() {
     if (this.words.length === 0) return "";
     const isClicked = (i) => !this.words[i].blank;
@@ -421,8 +421,8 @@ export class Sentence {
   }
 }
 
-// A record without its header, as the server reads it: the field can have this in one line. Several records stay as they
-// are: the server refuses them. Lines end as Python's splitlines() has it.
+// A record without its header, as the server reads it: the field can have this in one line. Several records stay as
+// they are: the server refuses them. Lines end where they end for Python's splitlines().
 function withoutOnlyHeader(record) {
   const [, ...lines] = record.split(/\r\n|[\r\n\v\f\x85\u2028\u2029]/);
   const hasOtherHeader = lines.some((line) => line.startsWith(">"));
