@@ -15,11 +15,11 @@ const PIN = /^(?<blank>[01]):(?<token>\d+)(?::(?<word>.+))?$/s;
 // The fields that views read, besides the methods below:
 //
 // text      the text that was read last; the field may have later letters
-// unread    a line that says why `words` are not those of the latest text: it is the first one and not read yet, it was
-//           refused, or the server is away; "" if they are. Nothing is asked then.
+// unread    "" if `words` are those of the latest text. Otherwise nothing is asked, and this line says why: the first
+//           text is not read yet, the latest text was refused, or the server is away.
 // words     as the server cuts it: {text, start, end, pieces, positions, blank, ...} each; none if it was refused
-// pressed   by the place of a word, the kind of its blank
-// filled    by the place of a word, what is shown in its place
+// pressed   a map from the place of a pressed word to the kind of its blank
+// filled    a map from the place of a pressed word to what is shown there
 // pin       as the address has it, see PIN
 export class Sentence {
   // about      what the server says of the model
@@ -130,16 +130,16 @@ export class Sentence {
     }
   }
 
-  // Reads a text that could not be read, as the work of a question, which shows an error and can be stopped. A later
-  // text has its own reading, and this one is then left.
-  // number   of its reading
+  // "Retry" of a text that could not be read. The question runs it: it shows an error that is thrown here, and its
+  // signal ends the request. If a later text was typed or read, nothing is read here and no error is thrown.
+  // number   what `readings` was at the reading that failed
   async #readAgain({ signal }, number, text, reason, pressed) {
-    const isLeft = () => number !== this.readings || this.timer !== null;
-    if (isLeft()) return;
+    const isOutdated = () => number !== this.readings || this.timer !== null;
+    if (isOutdated()) return;
     try {
       await this.#readNow(text, reason, pressed, [signal]);
     } catch (error) {
-      if (!isLeft()) throw error;
+      if (!isOutdated()) throw error;
     }
   }
 
@@ -181,9 +181,11 @@ export class Sentence {
     }
   }
 
-  // The words of a new text that are pressed: those that came with it, or those of the text before that are still
-  // there; and blanks that were typed.
-  // given   those that came with it; null: those of the text before, or of the address
+  // The words of a new text that are pressed, and the blanks that were typed into it. The pressed words are, by reason,
+  //
+  //   begin    those of the address
+  //   set      `given`
+  //   typing   those of the text before that are still there
   #pressedIn(words, reason, given) {
     const before = given ?? this.pressed;
     const pressed = reason === "typing" ? carried(before, this.lastWords, words) : before;
@@ -250,14 +252,16 @@ export class Sentence {
 
   // Makes a blank the next kind of blank; one that was typed is written anew.
   #turn(i) {
-    const turn = this.kinds.indexOf(this.pressed.get(i)) + 1;
-    const next = this.kinds[turn % this.kinds.length];
-    if (!this.words[i].blank) {
+    const place = this.kinds.indexOf(this.pressed.get(i)); // -1: a kind that cannot be made by clicking
+    const next = this.kinds[(place + 1) % this.kinds.length]; // after the last one, and after -1, the first
+    const isTyped = Boolean(this.words[i].blank);
+    if (isTyped) {
+      const text = this.#withInstead(i, this.known[next].text);
+      this.#readInstead(text, this.pressed);
+    } else {
       this.pressed.set(i, next);
       this.#changed();
-      return;
     }
-    this.#readInstead(this.#withInstead(i, this.known[next].text), this.pressed);
   }
 
   #changed() {
@@ -323,7 +327,8 @@ export class Sentence {
       if (i === pin?.place) return pin.text;
       if (word.blank === "token") return "[MASK]"; // however it was typed
       if (word.blank) return word.text;
-      return blank(word, this.pressed.get(i) ?? "token");
+      const kind = this.pressed.get(i) ?? "token"; // `isChosen` may choose words that are not pressed
+      return blank(word, kind);
     };
     const points = [...this.text]; // the server counts characters as these are counted, not as `slice` of a text does
     let out = "";
@@ -355,8 +360,8 @@ export class Sentence {
     return points.slice(0, start).join("") + text + points.slice(end).join("");
   }
 
-  // Positions of the tokens of a word in `whole`. A pinned word is one token there, however many the word in its place
-  // has, and the words behind it move by the difference.
+  // Positions of the tokens of a word in `whole`; not of the word in whose place another is pinned. The pinned word is
+  // one token there, however many the word in its place has, and the words behind it move by the difference.
   positions(i) {
     const pin = this.pinnedWord;
     const isBehindPin = pin !== null && i > pin.place;
