@@ -140,6 +140,27 @@ def test_a_run_is_paused_where_another_is_asked_for(page):
     assert page.tab.get_by_role("button", name="Play", exact=True).count() == 1
 
 
+def test_a_frame_of_an_older_run_is_not_one_of_the_next(page):
+    """Its number would hold the next run at that frame."""
+    page.open(SAMPLE)
+    page.until(DONE)
+    page.until("document.querySelector('output').textContent === 'step 4 of 4, sweep 2'")
+    held = []
+    page.tab.route("**/sample/events", lambda route: held.append(route))
+    page.tab.get_by_role("button", name="Run another").click()
+    page.tab.wait_for_selector(".stack.stale")
+    page.tab.get_by_role("button", name="Back one step").click()
+    assert page.tab.locator("output").inner_text() == "step 3 of 4, sweep 2"
+    assert "at=" not in page.tab.evaluate("location.hash")
+    while not held:
+        page.tab.wait_for_timeout(50)
+    held.pop().continue_()
+    page.until(DONE)
+    page.until("document.querySelector('output').textContent === 'step 4 of 4, sweep 2'")
+    page.tab.get_by_role("button", name="Back one step").click()
+    page.until("location.hash.includes('at=3')")
+
+
 @pytest.mark.parametrize("at", ["x", "-1", "2.5"])
 def test_an_address_without_a_frame_plays(page, at):
     page.open(f"{SAMPLE}&at={at}")
@@ -248,6 +269,15 @@ def test_curves_of_a_run_without_a_sweep_with_gaps_and_alone(page):
     )
     assert line == "46", "the left end"
     assert paths == ["M46 166h0", "M46 166L132 12M304 166L390 12", "M390 12h0", ""]
+
+
+def test_another_run_has_a_seed_that_there_is_after_a_negative_one(page):
+    page.open(f"{SAMPLE}&seed=-5")
+    page.tab.wait_for_selector(".slot .error")
+    page.tab.get_by_role("button", name="Run another").click()
+    page.until(DONE, seconds=20)
+    assert "seed=" not in page.tab.evaluate("location.hash")
+    page.console[:] = [line for line in page.console if "422" not in line]
 
 
 def test_another_run_has_another_seed_where_there_is_no_larger_one(page):

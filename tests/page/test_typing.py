@@ -304,3 +304,85 @@ def test_a_refused_text_is_still_refused_with_another_option(page, view):
     page.tab.wait_for_selector(".error:has-text('3,000 characters')")
     assert page.tab.locator(".empty").count() == 0
     page.console[:] = [line for line in page.console if "422" not in line]
+
+
+def test_a_paste_stands_in_the_field_while_the_server_is_away(open_page, protein_address):
+    """A letter typed after it is added to it."""
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLV&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    box = page.tab.locator(".sentence input").first
+    page.tab.route("**/api/*", lambda route: route.abort())
+    pasted(page, ">one\nGGG\nAS\n")
+    page.tab.wait_for_selector(".error button:text-is('Retry')")
+    assert box.input_value() == "GGGAS"
+    page.tab.unroute_all()
+    box.press("End")
+    box.press("L")
+    page.until("document.querySelectorAll('.words button.word').length === 6", seconds=20)
+    assert box.input_value() == "GGGASL"
+    page.console.clear()
+
+
+def test_a_record_that_is_refused_can_be_corrected(open_page, protein_address):
+    """Its header is not joined with its first line: the whole line would be a header."""
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLV&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    box = page.tab.locator(".sentence input").first
+    pasted(page, ">one\nGGG\nASB\n")
+    page.tab.wait_for_selector(".slot .error")
+    assert box.input_value() == "GGGASB"
+    box.press("End")
+    box.press("Backspace")
+    page.until("document.querySelectorAll('.words button.word').length === 5", seconds=20)
+    assert box.input_value() == "GGGAS"
+    page.console[:] = [line for line in page.console if "422" not in line]
+
+
+def test_two_records_are_refused_as_they_were_pasted(open_page, protein_address):
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLV&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    pasted(page, ">one\nGGG\n>two\nAS\n")
+    page.tab.wait_for_selector(".slot .error:has-text('2 records')")
+    page.console[:] = [line for line in page.console if "422" not in line]
+
+
+def test_the_address_of_a_refused_text_has_no_blanks_of_the_text_before(open_page, protein_address):
+    """They count in its words, and another model may read the refused text."""
+    page = open_page(protein_address)
+    page.open("#/score?text=EVQLVESGGG&blanks=2,4&second=&score=pll")
+    page.tab.wait_for_selector(".scored")
+    box = page.tab.locator(".sentence input").first
+    box.press("Home")
+    box.press("B")
+    page.until("location.hash.includes('text=BEVQLVESGGG')", seconds=20)
+    assert "blanks=" not in page.tab.evaluate("location.hash")
+    box.press("Backspace")
+    page.until("location.hash.includes('text=EVQLVESGGG')", seconds=20)
+    assert "blanks=2%2C4" in page.tab.evaluate("location.hash")
+    page.console[:] = [line for line in page.console if "422" not in line]
+
+
+def test_letters_typed_before_the_first_text_is_read_keep_its_blanks(page):
+    held = []
+    page.tab.route("**/api/words", lambda route: route.continue_() if held else held.append(route))
+    page.open("#/score?text=A+man+is+here&blanks=1,3&second=&score=pll")
+    wait_for(page, held, 1)
+    box = page.tab.locator(".sentence input").first
+    box.press("Home")
+    box.press_sequentially("Now ")
+    page.until("document.querySelectorAll('.words button.word').length === 5", seconds=20)
+    chosen = page.tab.locator(".words button.word[aria-pressed=true]").all_inner_texts()
+    assert chosen == ["man", "here"]
+    assert "blanks=2%2C4" in page.tab.evaluate("location.hash")
+
+
+def test_a_pin_without_a_word_is_none(open_page, protein_address):
+    """As in a link that was cut off: the residue would be taken out of the sequence."""
+    page = open_page(protein_address)
+    page.open("#/dependence?text=EVQLVESGGG&blanks=2,4&pin=0:5:")
+    page.settled("[aria-label='pairs by mutual information'] tbody tr")
+    assert page.tab.locator(".words .pinned").count() == 0
+    assert page.tab.get_by_text("is pinned in place of").count() == 0

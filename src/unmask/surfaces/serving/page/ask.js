@@ -1,7 +1,9 @@
 // Questions to a model: requests, progress, Stop, what is stale, and what to do when the server is away.
 import { h } from "./drawing/dom.js";
 
-const AGAIN = 1500; // milliseconds until the page looks whether the server is back; they double with each try
+// Milliseconds until the page looks whether the server is back. They double each time that the question was asked again
+// by itself, and not with each look.
+const AGAIN = 1500;
 const MOST_TRIES = 3; // how often a question that a person asked is asked again by itself
 const STOPPED = "Stopped.";
 const ROOT = new URL("../", import.meta.url);
@@ -93,7 +95,7 @@ export class Api {
   }
 }
 
-// Events one after the other: those before an `error`, which is raised, count.
+// Events one after the other. An `error` is raised when its turn comes: the events before it are taken first.
 function * eventsOf(texts) {
   for (const text of texts) {
     const event = eventOf(text);
@@ -105,8 +107,9 @@ function * eventsOf(texts) {
 function eventOf(text) {
   const fields = {};
   for (const line of text.split("\n")) {
-    const end = line.indexOf(":"); // a comment begins with it
-    if (end > 0) fields[line.slice(0, end)] = line.slice(end + 1).trimStart();
+    const end = line.indexOf(":");
+    const isField = end > 0; // at 0 it begins a comment
+    if (isField) fields[line.slice(0, end)] = line.slice(end + 1).trimStart();
   }
   if (!fields.event) return null;
   const value = JSON.parse(fields.data);
@@ -133,9 +136,11 @@ const isCutOff = ({ drawn, search }) => Boolean(drawn?.part) || search?.stopped 
 // Its own:
 // work        what `run` was given last
 // controller  ends the requests of the latest question
-// signal      of the latest question, so one that finds another signal here is not the latest; null if that was left
+// signal      the abort signal of the latest question; null if it was left. A question whose own signal is another one
+//             is not the latest
 // job         the server's name of the job that runs; null before it is known
-// wait        the timer that looks whether the server is back
+// wait        the latest timer that looks whether the server is back, also after it has fired, so that a look can tell
+//             whether it is the latest; null if the question was left
 // tries       how often the question was asked again by itself since a person asked it
 // act         what the button does
 export class Question {
@@ -199,7 +204,7 @@ export class Question {
     }
     if (signal !== this.signal) return;
     this.stale(false);
-    if (this.isPart) { // not wherever Stop was pressed: the answer may have been whole by then
+    if (this.isPart) { // and not `stopped`: the answer may have been whole when Stop was pressed
       this.say(STOPPED);
       this.#offerAgain();
     } else {
@@ -244,7 +249,7 @@ export class Question {
     throw new Refused("The answer broke off.", true);
   }
 
-  // Shows why nothing can be asked, such as of a text that the server refused, and leaves what is asked.
+  // Shows why nothing can be asked, for example of a text that the server refused. What is being asked is ended.
   // work   as of `run`, for "Retry"
   fail(error, work) {
     this.leave();
@@ -264,7 +269,7 @@ export class Question {
       return;
     }
     this.box.ariaBusy = "false";
-    const hasTriesLeft = this.tries < MOST_TRIES; // the server may be there and fail at this question
+    const hasTriesLeft = this.tries < MOST_TRIES; // the server may be there and always fail at this question
     if (hasTriesLeft) this.#askWhenBack();
   }
 
@@ -279,8 +284,8 @@ export class Question {
   // timer   that of this look
   async #look(timer) {
     const isBack = await this.api.ask("about").then(() => true, () => false);
-    const isLeft = timer !== this.wait; // while the server was asked
-    if (isLeft) return;
+    const isLatest = timer === this.wait; // another question may have begun while the server was asked
+    if (!isLatest) return;
     if (!isBack) {
       this.#askWhenBack();
       return;
@@ -321,7 +326,8 @@ export class Question {
     this.act = act;
   }
 
-  // The server is asked to stop a job that has a name, which then answers with what it has; any other is left.
+  // Stops the question. If the name of its job is known, the server is asked to stop that, and the job answers with
+  // what it has. If not, or if no such answer comes, the request is aborted.
   async #stop() {
     const { controller, job } = this; // of this question, also if another one begins meanwhile
     this.stopped = true;

@@ -25,6 +25,7 @@ function aboutModel(number) {
   return abouts.get(number);
 }
 
+// number   of the model, as text: as the address has it
 async function askAbout(number) {
   const api = new Api(Number(number));
   const answer = await api.ask("about");
@@ -37,7 +38,7 @@ async function show() {
   const own = turn;
   const { view: named, values, model, beside } = read();
   leaveView();
-  leaveView = () => {};
+  leaveView = () => {}; // if no view is opened below, the next call has none to leave
   try {
     const about = await aboutModel("0"); // its server names all models
     if (own !== turn) return;
@@ -75,7 +76,7 @@ function open(named, first, second, values) {
   nameOfView = view.name;
 }
 
-// Takes the numbers of the models in the address, as far as there are so many models.
+// Sets `models` to what the address names. The first model stands for one that there is not; no model is beside itself.
 function chooseModels({ model, beside }, count) {
   const numbers = Array.from({ length: count }, (_, number) => String(number));
   models.model = numbers.includes(model) ? model : "0";

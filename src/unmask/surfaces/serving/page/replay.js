@@ -25,7 +25,8 @@ function frameOf(at) {
 // How the legend shows some kinds of mark; of the others the kind is the class.
 const SIGNS = { refused: "ring", new: "box", draft: "struck" };
 
-// signs: [{kind, text}], what the marks of tokens mean; of the kind "" is the colour that all tokens have
+// signs: [{kind, text}], what the marks of tokens mean. The kind "" stands for the colour: every token has one, so it
+// has no class of its own.
 export function legend(signs) {
   const items = signs.map(({ kind, text }) => h("span", { class: SIGNS[kind] ?? kind }, text));
   return h("p", { class: "key" }, items);
@@ -33,7 +34,7 @@ export function legend(signs) {
 
 const firstToken = ([text, kind]) => ({ text, kind, confidence: null });
 
-// The text after a move {positions, tokens, confidence, ...}. The lists are parallel, but for a kernel, which has no
+// The text after a move {positions, tokens, confidence, ...}. The lists are parallel, except that a kernel has no
 // confidence: its list is empty.
 function written(line, move) {
   if (move.positions.length === 0) return line; // frames share the texts that do not change
@@ -46,14 +47,14 @@ function written(line, move) {
 }
 
 export class Replay {
-  // frameShown  (frame) => called when a frame is drawn
+  // frameShown  (frame) => what the view does when a frame was drawn
   constructor(page, frameShown = () => {}) {
     this.page = page;
     this.frameShown = frameShown;
     this.begun = null; // the first step event of the texts
     this.free = new Set(); // positions that are sampled or decoded; the tokens at the others are held
-    this.goal = null; // the frame of the address, where it stands still once that has come
-    page.forgotten = { at: "" }; // with another text or option: a frame is one of these texts
+    this.goal = null; // number of the frame that the address names; the player goes there once it has come
+    page.forgotten = { at: "" }; // another text or option has other frames
     this.player = new Player(() => this.draw());
     this.play = this.#button("Pause", "❚❚ Pause", () => this.#toggle());
     this.scrub = h("input", {
@@ -74,7 +75,7 @@ export class Replay {
   // taken   handlers of the events, by their kind; that of `begun` calls `begin`, and until then the frames are those
   //         of the question before
   async follow(question, verb, body, taken) {
-    const { signal } = question;
+    const { signal } = question; // a later question puts another one there
     this.player.pause();
     delete this.page.stage.dataset.passes; // the view sets it again with the answer: so a test knows that it is there
     question.step = (event) => taken[event.kind](event);
@@ -141,7 +142,7 @@ export class Replay {
     const { state, known } = this.page;
     const { default: first, range } = known.seed;
     const seed = Number(state.seed);
-    const hasNext = Number.isInteger(seed) && seed < range.max; // an address may give anything
+    const hasNext = Number.isInteger(seed) && seed >= range.min && seed < range.max; // an address may give anything
     return hasNext ? seed + 1 : first;
   }
 
@@ -154,7 +155,7 @@ export class Replay {
     if (player.last === goal) player.go(goal);
   }
 
-  // label is said, and text is seen, until `draw` changes both; the key stays.
+  // label is said, and text is seen. `draw` changes both of the play button; its key stays.
   #button(label, text, onclick) {
     return h("button", { type: "button", "aria-label": label, "data-key": `play:${text}`, onclick }, text);
   }
@@ -174,12 +175,17 @@ export class Replay {
     this.#remember(String(this.player.at));
   }
 
-  // What a person chose counts, and no longer the frame of the address. The history gets no step of it.
+  // What a person chose counts, and no longer the frame of the address. The history gets no step of it. A number among
+  // the frames of an older question is not kept: the next frames would stand still at it.
   #remember(at) {
+    if (this.#isOld) return;
     this.goal = null;
     this.page.state.at = at;
     this.page.address.save("quiet");
   }
+
+  // Whether the frames are of an older question than the one that was asked last.
+  get #isOld() { return this.page.stage.classList.contains("stale"); }
 
   draw() {
     const { frame, player } = this;

@@ -9,17 +9,17 @@ import { kindButton, unknownLine, wordItem } from "./words.js";
 
 const WAIT = 350; // milliseconds after the last letter before the text is read
 // What is pinned, as the address has it: the number of the blank, the first or the second; the id of the token; and its
-// word, which may be missing. "0:2003:cat" is the token 2003, "cat", in the first blank.
-const PIN = /^(?<blank>[01]):(?<token>\d+)(?::(?<word>.*))?$/s;
+// word, which may be missing, but not empty. "0:2003:cat" is the token 2003, "cat", in the first blank.
+const PIN = /^(?<blank>[01]):(?<token>\d+)(?::(?<word>.+))?$/s;
 
 // The fields that views read, besides the methods below:
 //
 // text      the text that was read last; the field may have later letters
-// unread    a line that says why `words` are not those of the latest text: it is the first one and not read yet, it was
-//           refused, or the server is away; "" if they are. Nothing is asked then.
+// unread    "" if `words` are those of the latest text. Otherwise nothing is asked, and this line says why: the first
+//           text is not read yet, the latest text was refused, or the server is away.
 // words     as the server cuts it: {text, start, end, pieces, positions, blank, ...} each; none if it was refused
-// pressed   by the place of a word, the kind of its blank
-// filled    by the place of a word, what is shown in its place
+// pressed   a map from the place of a pressed word to the kind of its blank
+// filled    a map from the place of a pressed word to what is shown there
 // pin       as the address has it, see PIN
 export class Sentence {
   // about      what the server says of the model
@@ -55,7 +55,7 @@ export class Sentence {
     this.pressed = parsed(blanks, about.kinds);
     this.words = [];
     this.unread = "The text has not been read yet.";
-    this.lastWords = []; // of the last text that was not refused: `pressed` counts in these
+    this.lastWords = null; // of the last text that was not refused: `pressed` counts in these; null until one is read
     this.unknownSentence = ""; // of the server: what happens to unknown words
     this.filled = new Map();
     this.timer = null; // runs while letters are typed that are not read yet
@@ -91,19 +91,24 @@ export class Sentence {
   // ---- the text ----
 
   // A field of one line joins the lines of what is pasted: a header of FASTA would become part of the sequence. So a
-  // paste of several lines, or of a header, is taken as it is, and is read in place of what is marked in the field.
+  // paste of several lines, or of a header, is read in place of what is marked in the field. A record, which begins
+  // with a header, is read in place of the whole sequence.
   async #paste(event) {
     const pasted = event.clipboardData.getData("text").trimStart(); // a header is one at the start of its line
-    const hasLines = /[\n>]/.test(pasted);
-    if (!this.letters || !hasLines) return;
+    const hasLinesOrHeader = /[\n>]/.test(pasted);
+    if (!this.letters || !hasLinesOrHeader) return;
     event.preventDefault();
     const { value, selectionStart, selectionEnd } = this.input;
     const before = value.slice(0, selectionStart);
     const after = value.slice(selectionEnd);
-    const isRecord = pasted.startsWith(">"); // it replaces the whole sequence
+    const isRecord = pasted.startsWith(">");
+    const text = isRecord ? withoutOnlyHeader(pasted) : before + pasted + after;
     this.input.readOnly = true; // a letter typed now would be one of the text before, and the paste would be lost
-    await this.#read(isRecord ? pasted : before + pasted + after, "typing");
-    this.input.readOnly = false;
+    try {
+      await this.#read(text, "typing");
+    } finally {
+      this.input.readOnly = false;
+    }
   }
 
   #later() {
@@ -125,16 +130,16 @@ export class Sentence {
     }
   }
 
-  // Reads a text that could not be read, as the work of a question, which shows an error and can be stopped. A later
-  // text has its own reading, and this one is then left.
-  // number   of its reading
+  // "Retry" of a text that could not be read. The question runs it: it shows an error that is thrown here, and its
+  // signal ends the request. If a later text was typed or read, nothing is read here and no error is thrown.
+  // number   what `readings` was at the reading that failed
   async #readAgain({ signal }, number, text, reason, pressed) {
-    const isLeft = () => number !== this.readings || this.timer !== null;
-    if (isLeft()) return;
+    const isOutdated = () => number !== this.readings || this.timer !== null;
+    if (isOutdated()) return;
     try {
       await this.#readNow(text, reason, pressed, [signal]);
     } catch (error) {
-      if (!isLeft()) throw error;
+      if (!isOutdated()) throw error;
     }
   }
 
@@ -144,13 +149,16 @@ export class Sentence {
     this.timer = null;
     this.controller?.abort();
     this.controller = new AbortController();
+    const signal = AbortSignal.any([this.controller.signal, ...signals]);
     let read;
     try {
-      read = await this.#asked(text, AbortSignal.any([this.controller.signal, ...signals]));
+      if (reason === "typing") await this.#knowLastWords(signal);
+      read = await this.#asked(text, signal);
     } catch (error) {
       if (error.name === "AbortError") throw error;
       this.unread = error.message;
-      if (!error.away) this.#haveNoWords(text, reason); // while the server is away, those of the text before stay
+      this.#write(text); // what was pasted is not in the field yet
+      if (!error.away) this.#haveNoWords(text, reason); // while the server is away, the words of the text before stay
       throw error;
     }
     this.#take(read, this.#pressedIn(read.words, reason, pressed));
@@ -159,9 +167,25 @@ export class Sentence {
     this.change(reason);
   }
 
-  // The words of a new text that are pressed: those that came with it, or those of the text before that are still
-  // there; and blanks that were typed.
-  // given   those that came with it; null: those of the text before, or of the address
+  // Asks for the words of the address's text if letters were typed before it was read: the blanks of the address count
+  // in them.
+  async #knowLastWords(signal) {
+    if (this.lastWords !== null) return;
+    try {
+      const { words } = await this.#asked(this.text, signal);
+      this.lastWords = words;
+    } catch (error) {
+      const isRefusedText = error instanceof Refused && !error.away;
+      if (!isRefusedText) throw error;
+      this.lastWords = []; // its blanks are of no words, and none is pressed in the text that was typed
+    }
+  }
+
+  // The words of a new text that are pressed, and the blanks that were typed into it. The pressed words are, by reason,
+  //
+  //   begin    those of the address
+  //   set      `given`
+  //   typing   those of the text before that are still there
   #pressedIn(words, reason, given) {
     const before = given ?? this.pressed;
     const pressed = reason === "typing" ? carried(before, this.lastWords, words) : before;
@@ -194,7 +218,7 @@ export class Sentence {
   #haveNoWords(text, reason) {
     this.text = text;
     this.words = [];
-    this.#write(text);
+    this.lastWords ??= []; // the text of the address is refused: its blanks are of no words
     this.draw();
     this.change(reason);
   }
@@ -228,14 +252,16 @@ export class Sentence {
 
   // Makes a blank the next kind of blank; one that was typed is written anew.
   #turn(i) {
-    const turn = this.kinds.indexOf(this.pressed.get(i)) + 1;
-    const next = this.kinds[turn % this.kinds.length];
-    if (!this.words[i].blank) {
+    const place = this.kinds.indexOf(this.pressed.get(i)); // -1: a kind that cannot be made by clicking
+    const next = this.kinds[(place + 1) % this.kinds.length]; // after the last one, and after -1, the first
+    const isTyped = Boolean(this.words[i].blank);
+    if (isTyped) {
+      const text = this.#withInstead(i, this.known[next].text);
+      this.#readInstead(text, this.pressed);
+    } else {
       this.pressed.set(i, next);
       this.#changed();
-      return;
     }
-    this.#readInstead(this.#withInstead(i, this.known[next].text), this.pressed);
   }
 
   #changed() {
@@ -254,9 +280,11 @@ export class Sentence {
   // Whether a blank was typed.
   get typed() { return this.words.some((word) => word.blank); }
 
-  // The blanks that were made by clicking, as the address has them.
+  // The blanks that were made by clicking, as the address has them. A text that was refused has none: `pressed` counts
+  // in the words of the text before. A model that does not refuse the text may have other words at these places.
   get blanks() {
-    const isClicked = (i) => !this.lastWords[i]?.blank; // while the first text is read there are no last words yet
+    if (this.words.length === 0) return "";
+    const isClicked = (i) => !this.words[i].blank;
     const written = (i) => `${i}${this.known[this.pressed.get(i)].sign}`;
     return this.chosen.filter(isClicked).map(written).join(",");
   }
@@ -299,7 +327,8 @@ export class Sentence {
       if (i === pin?.place) return pin.text;
       if (word.blank === "token") return "[MASK]"; // however it was typed
       if (word.blank) return word.text;
-      return blank(word, this.pressed.get(i) ?? "token");
+      const kind = this.pressed.get(i) ?? "token"; // `isChosen` may choose words that are not pressed
+      return blank(word, kind);
     };
     const points = [...this.text]; // the server counts characters as these are counted, not as `slice` of a text does
     let out = "";
@@ -331,8 +360,8 @@ export class Sentence {
     return points.slice(0, start).join("") + text + points.slice(end).join("");
   }
 
-  // Positions of the tokens of a word in `whole`. A pinned word is one token there, however many the word in its place
-  // has, and the words behind it move by the difference.
+  // Positions of the tokens of a word in `whole`; not of the word in whose place another is pinned. The pinned word is
+  // one token there, however many the word in its place has, and the words behind it move by the difference.
   positions(i) {
     const pin = this.pinnedWord;
     const isBehindPin = pin !== null && i > pin.place;
@@ -395,6 +424,14 @@ export class Sentence {
     this.unknown.textContent = unknownLine(this.unknownSentence, read);
     this.unknown.hidden = this.unknown.textContent === "";
   }
+}
+
+// A record without its header, as the server reads it: the field can have this in one line. Several records stay as
+// they are: the server refuses them. Lines end where they end for Python's splitlines().
+function withoutOnlyHeader(record) {
+  const [, ...lines] = record.split(/\r\n|[\r\n\v\f\x85\u2028\u2029]/);
+  const hasOtherHeader = lines.some((line) => line.startsWith(">"));
+  return hasOtherHeader ? record : lines.join("\n");
 }
 
 // The template of a sampler: [MASK] for every token of the chosen words, or of all words where none is chosen.

@@ -2,8 +2,8 @@
 //
 // The sentence (text, blanks and second text) is an exception, for its parts belong together:
 //
-// - If all of it is the view's example, the address has none of it.
-// - Else the address has its text, also where that is the example's, and those of the other two that are not empty.
+// - If all three parts are those of the view's example, the address has none of them.
+// - Else the address has the text, even if it is the example's, and each of the other two that is not empty.
 //
 // So if the address has a text, what it leaves out of the sentence is empty, and not that of the example.
 const SENTENCE = ["text", "blanks", "second"]; // `second` is a second text, of the view of scores
@@ -16,7 +16,8 @@ const DEFAULT_MODELS = { model: "0", beside: "" };
 
 // ---- the address ----
 
-// Numbers of the model that is asked, and of the one beside it: part of every address where they are not the default.
+// Numbers, as texts, of the model that is asked and of the one beside it: part of every address where they are not the
+// default. main.js sets them.
 export const models = { ...DEFAULT_MODELS };
 
 export function read() {
@@ -54,8 +55,8 @@ export function forAnotherModel(values) {
 function valuesOfOther(view) {
   const own = remembered.get(view) ?? {};
   if (carried === null || WITHOUT_SENTENCE.includes(view)) return { ...own };
-  const isSameText = own.text === carried.text && (own.blanks ?? "") === carried.blanks;
-  const replaced = isSameText ? CARRIED : [...CARRIED, ...OF_ONE_TEXT];
+  const isSameSentence = own.text === carried.text && (own.blanks ?? "") === carried.blanks;
+  const replaced = isSameSentence ? CARRIED : [...CARRIED, ...OF_ONE_TEXT];
   const values = { ...without(own, replaced), text: carried.text };
   if (carried.blanks !== "") values.blanks = carried.blanks;
   if (carried.pin !== "") values.pin = carried.pin;
@@ -67,7 +68,7 @@ function valuesOfOther(view) {
 // save() is a step of the browser's history. With the reason "typing" it replaces the step before if that was one of
 // typing; with "quiet" it replaces any.
 export class Address {
-  // about      the model; `second`: it is the one beside, whose view reads the address, and leaves it alone
+  // about      the model. If it is the one beside (`second`), its view reads the address and never writes it.
   // values     those of the address, as texts
   // defaults   by name; a value of the address is taken as the kind of its default
   // allowed    by name, the values that there are; in the place of any other stands the default

@@ -9,8 +9,9 @@
 // shown      (about) => whether the menu has it for this model
 // hint       (page) => what a person can do with the sentence
 // example    the name of the view whose example it opens with; by default its own
-// state      (page) => {defaults, allowed} of what the address has besides the sentence and the verb's options: its
-//            defaults by name, and by name the only values of those that take no others
+// state      (page) => {defaults, allowed}, for what the address has besides the sentence and the verb's options:
+//            defaults   the default of each, by its name
+//            allowed    the list of values of those that take no others, by name
 // options    names of the verb's options that the view offers; their defaults, bounds and choices are the verb's
 // sentence   (page) => properties of `Sentence`; null for a view without one, which has its own `body` and `past`
 // make       (page) => the functions of the view that differ from what most views do:
@@ -111,16 +112,17 @@ class Page {
     return defaults;
   }
 
-  // The values of those that take nothing but their choices.
+  // The values of the options that take nothing but their choices, by name.
   #choicesOfOptions() {
-    const closed = {};
+    const allowed = {};
     for (const name of this.spec.options) {
       const option = this.known[name];
       if (!option.closed) continue;
-      closed[name] = option.choices.map(([value]) => value);
-      if (option.default === null) closed[name].push("");
+      const values = option.choices.map(([value]) => value);
+      if (option.default === null) values.push(""); // leaves the choice to the verb
+      allowed[name] = values;
     }
-    return closed;
+    return allowed;
   }
 
   #newSentence() {
@@ -200,17 +202,18 @@ class Page {
     return given;
   }
 
-  // Whether an option means something now. An option of some methods alone does while one of these is chosen.
+  // Whether an option means something now. Some options are read by some methods alone (`readers`). They mean something
+  // only while one of these is chosen, by the option whose name is `parameter`.
   applies(name) {
-    const { parameter: methodOption, readers: methods } = this.known[name];
-    if (methods.length === 0) return true; // all methods have it
-    const chosen = this.state[methodOption] || this.known[methodOption]?.default;
-    return methods.includes(chosen);
+    const { parameter, readers } = this.known[name];
+    if (readers.length === 0) return true; // every method reads it
+    const method = this.state[parameter] || this.known[parameter]?.default;
+    return readers.includes(method);
   }
 
   // A control for an option, with the choices and bounds of the verb; null if it means nothing now.
   // change   (value) => takes another value; by default it is asked again
-  // usual    what the verb chose for this answer, where the default leaves it to the verb
+  // usual    what the verb chose for this answer, where the default leaves it to the verb: a menu names it
   option(name, { label, change, usual } = {}) {
     if (!this.applies(name)) return null;
     const option = this.known[name];
@@ -262,8 +265,8 @@ class Page {
       await this.parts.ask(question, body);
       this.#report();
     });
-    const isRefused = !this.stage.hasChildNodes();
-    if (isRefused) this.answer = null; // else it would be drawn again with the next control
+    const isRefused = !this.stage.hasChildNodes(); // a refusal empties the stage
+    if (isRefused) this.answer = null; // else the answer before would be drawn again with the next control
   }
 
   // Tells an answer to the table beside the other model, and to the list of past questions.
