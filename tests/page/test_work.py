@@ -240,3 +240,36 @@ def test_a_map_is_not_dimmed_while_constructions_are_compared(page):
         page.tab.wait_for_timeout(50)
     waiting.pop().continue_()
     page.settled()
+
+
+def test_a_word_of_an_older_answer_is_not_pinned_in_another_blank(page):
+    page.open(TWO)
+    page.settled()
+    waiting = []
+    page.tab.route("**/fill/events", lambda route: waiting.append(route))
+    page.tab.locator(".words button.word").nth(1).click()
+    page.tab.wait_for_selector(".stale")
+    page.tab.locator("ol.bars button").first.click()
+    page.tab.locator("svg.heat .head[role=button]").first.click()
+    assert "pin=" not in page.tab.evaluate("location.hash")
+    page.tab.unroute_all()
+
+
+def test_constructions_are_not_compared_below_an_older_answer(page):
+    """The answer to the older question stays dimmed, and the new question runs on."""
+    page.open("#/fill?text=A+man+is+riding+a+horse.&blanks=1,3,5&construction=mrf&candidates=16")
+    page.settled("[aria-label='best completions']")
+    compare = page.tab.get_by_role("button", name="Compare every construction")
+    compare.wait_for()
+    waiting = []
+    page.tab.route("**/fill/events", lambda route: waiting.append(route))
+    page.tab.get_by_label("Words considered", exact=True).select_option("")
+    page.tab.wait_for_selector(".stale")
+    compare.click()
+    assert page.tab.locator(".stale").count() == 1
+    while not waiting:
+        page.tab.wait_for_timeout(50)
+    waiting.pop().continue_()
+    page.tab.unroute_all()
+    page.until("document.querySelectorAll('.stale').length === 0")
+    page.settled("[aria-label='best completions']")

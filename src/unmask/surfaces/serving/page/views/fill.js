@@ -113,6 +113,7 @@ class Fill {
   }
 
   compare() {
+    if (this.#isOld) return;
     const comparison = this.#comparison();
     this.page.question.run((question) => this.#compare(question, comparison));
   }
@@ -160,6 +161,7 @@ class Fill {
   // Pins a token in a blank, or takes it away if it is the one that is pinned. All of the answer is then given it.
   // bar   a bar of the blank, or a head of the map: `id` is the token's number, `token` its spelling
   pin(blank, bar) {
+    if (this.#isOld) return;
     const { pinned } = this.page.sentence; // {blank, token, word}; its `token` is the number, as `bar.id` is
     const isPinned = pinned !== null && pinned.blank === blank && pinned.token === bar.id;
     const pin = isPinned ? "" : `${blank}:${bar.id}:${bar.token}`;
