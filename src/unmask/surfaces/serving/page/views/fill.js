@@ -5,6 +5,8 @@ import { lasting } from "../drawing/update.js";
 import { view } from "../view.js";
 import { fillCards } from "./fill/cards.js";
 
+const ALL = "all"; // as a number of candidates
+
 export default view({
   name: "fill",
   title: "Fill",
@@ -53,9 +55,22 @@ class Fill {
   }
 
   #request() {
+    return { ...this.#text(), ...this.#options(), ...this.#given() };
+  }
+
+  get #isSingle() { return this.page.sentence.chosen.length === 1; }
+
+  // The options that decide something: the server refuses others. Blanks of several lengths have none. A single blank
+  // has the same distribution by every construction, and over all tokens unless a number of them is given.
+  #options() {
     const { page } = this;
-    const options = page.sentence.several ? {} : page.options();
-    return { ...this.#text(), ...options, ...this.#given() };
+    if (page.sentence.several) return {};
+    const options = page.options();
+    if (this.#isSingle) {
+      delete options.construction;
+      if (options.candidates === ALL) delete options.candidates;
+    }
+    return options;
   }
 
   // Where the blanks are words of one token each, the whole text is asked with their positions: the answer then says
@@ -123,9 +138,14 @@ class Fill {
   controls() {
     const { page } = this;
     const { sentence, word } = page;
-    // Of one blank, and of blanks of several lengths, there is nothing to choose.
-    if (sentence.several || sentence.chosen.length < 2) return [];
+    const decidesNothing = sentence.several || sentence.chosen.length === 0; // see `#options`
+    if (decidesNothing) return [];
     const capital = word.charAt(0).toUpperCase() + word.slice(1);
+    const candidates = page.option("candidates", {
+      label: `${capital}s considered`, usual: this.#isSingle ? ALL : undefined,
+      change: (value) => this.#setCandidates(value),
+    });
+    if (this.#isSingle) return [candidates];
     // Where the question names no construction, its answer says which one it has.
     const isNamed = page.state.construction !== "";
     const usual = isNamed ? undefined : page.answer?.construction;
@@ -134,9 +154,7 @@ class Fill {
       page.option("construction", {
         label: "Construction", usual, change: (construction) => this.setConstruction(construction),
       }),
-      page.option("candidates", {
-        label: `${capital}s considered`, change: (candidates) => this.#setCandidates(candidates),
-      }),
+      candidates,
       meaning && h("p", { class: "note" }, meaning),
     ];
   }
