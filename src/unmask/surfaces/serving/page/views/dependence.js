@@ -65,18 +65,21 @@ export default view({
       return pairs.find((pair) => pair.key === state.pair) ?? pairs[0];
     }
 
+    // Whether the answer that is drawn is of an older question. Its pairs are not chosen: in the next answer the same
+    // positions may be another pair.
+    const isOld = () => page.stage.classList.contains("stale");
+
     // reason   "quiet": without a step of the browser's history, as the pair was only pointed at
     function pick(pair, reason = "") {
       clearTimeout(timer);
+      if (isOld()) return;
       page.set({ pair: pair.key }, { reason, ask: false });
     }
 
-    // The pointer comes onto an arc. An arc of an older question chooses nothing: the pair with the same positions in
-    // the next answer would be another one.
+    // The pointer comes onto an arc. Its pair is chosen if the pointer rests, and no other question is asked meanwhile.
     function enter(pair) {
       clearTimeout(timer);
-      const isOld = page.stage.classList.contains("stale");
-      if (isOld) return;
+      if (isOld()) return;
       const { signal } = page.question;
       const rested = () => {
         const isSameQuestion = signal === page.question.signal;
