@@ -153,7 +153,7 @@ class Mutants {
     const drawn = heatmap(grid, {
       ...OF_SINGLES,
       head: (axis, { id }) => ({ pressed: axis === COLUMNS && sentence.pressed.has(id) }), // `id`: place from 0
-      press: (_, column) => this.#pressResidue(column), // every residue has a column, in the order of the sequence
+      press: (row, column) => this.#pressResidue(singles, column),
       look: (i, j) => readOut(ofSingle, grid.cells[i][j]),
     });
     const how = {
@@ -165,10 +165,13 @@ class Mutants {
       sentences(singles.view.verdict, "lead"));
   }
 
-  // Chooses a residue, as a click on it in the sequence does. While a shorter sequence is read, it may not be there.
-  #pressResidue(column) {
-    const buttons = this.page.sentence.list.querySelectorAll("button.word");
-    buttons[column]?.click();
+  // Chooses the residue of a column of the map, as a click on it in the sequence does: every residue has a column, in
+  // the order of the sequence. A map of an earlier sequence chooses nothing.
+  #pressResidue(singles, column) {
+    const { sentence } = this.page;
+    if (singles.sequence !== sentence.text) return;
+    const buttons = sentence.list.querySelectorAll("button.word");
+    buttons[column].click();
   }
 
   #doublesCards(doubles) {
@@ -189,9 +192,10 @@ class Mutants {
 
   #bestCard(doubles) {
     const { about, tables, verdict } = doubles.view;
+    const { part } = doubles.drawn;
     const [table] = tables;
     const how = {
-      title: "Best mutants", name: "best-doubles", rows: () => rowsOf(table), data: () => answerOf(doubles),
+      title: "Best mutants", name: "best-doubles", part, rows: () => rowsOf(table), data: () => answerOf(doubles),
     };
     return card(how,
       sentences(about), drawnTable(table, { label: "numbers of the best double mutants" }),
