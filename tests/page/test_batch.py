@@ -221,10 +221,14 @@ def test_what_is_typed_while_a_file_is_read_stays(page):
     page.tab.wait_for_selector("[aria-label='rows of the batch'] tbody tr")
     page.tab.evaluate(HELD)
     choose(page, "first.txt", "The dogs bark.")
-    page.tab.locator("textarea").fill("She sings.")
+    box = page.tab.locator("textarea")
+    box.press("Control+End")
+    page.tab.keyboard.insert_text("\nShe sings.")
+    typed = box.input_value()
+    assert page.tab.locator("input[type=file]").input_value() == "", "the list is not of this file"
     page.tab.evaluate("() => window.held['first.txt'](true)")
     page.tab.evaluate("() => new Promise((next) => setTimeout(next))")
-    assert page.tab.locator("textarea").input_value() == "She sings."
+    assert box.input_value() == typed
 
 
 def test_a_list_that_is_pasted_over_a_file_is_not_read_as_the_file_was(page):
@@ -236,6 +240,21 @@ def test_a_list_that_is_pasted_over_a_file_is_not_read_as_the_file_was(page):
     page.tab.get_by_role("button", name="Compute").click()
     page.tab.wait_for_selector("h2:text-is('The list')")
     assert [row["text"] for row in table(page)] == ["text", "She sings."]
+
+
+def test_how_an_empty_list_is_read_can_be_chosen(page):
+    """Before the list is pasted."""
+    page.open("#/batch")
+    page.tab.wait_for_selector("[aria-label='rows of the batch'] tbody tr")
+    box = page.tab.locator("textarea")
+    box.fill("")
+    way = page.tab.get_by_label("Read as")
+    way.select_option("lines")
+    box.focus()
+    page.tab.keyboard.insert_text("text\nShe sings.")
+    assert way.input_value() == "lines"
+    page.tab.get_by_role("button", name="Compute").click()
+    page.tab.wait_for_selector("p.note:text-is('Read as one text per line.')")
 
 
 DROP = """(names) => {
@@ -256,6 +275,19 @@ def test_a_drop_of_several_files_is_refused_and_one_of_none_is_nothing(page):
     assert page.tab.locator(".error").count() == 0
     page.tab.evaluate(DROP, ["one.txt", "two.txt"])
     page.tab.wait_for_selector(".error:text-is('A list is one file: drop them one at a time.')")
+    assert page.tab.locator("textarea").input_value() == before
+
+
+def test_a_file_that_is_still_read_does_not_replace_a_refusal(page):
+    page.open("#/batch")
+    page.tab.wait_for_selector("[aria-label='rows of the batch'] tbody tr")
+    before = page.tab.locator("textarea").input_value()
+    page.tab.evaluate(HELD)
+    choose(page, "first.txt", "The dogs bark.")
+    page.tab.evaluate(DROP, ["one.txt", "two.txt"])
+    page.tab.evaluate("() => window.held['first.txt'](true)")
+    page.tab.evaluate("() => new Promise((next) => setTimeout(next))")
+    assert page.tab.locator(".error").count() == 1
     assert page.tab.locator("textarea").input_value() == before
 
 

@@ -168,6 +168,7 @@ def test_the_scale_of_mutants_does_not_saturate(page):
     assert "residue of the sequence →" in axes
 
 
+PART = "0 of 1 sets"
 DOUBLES = "svg[aria-label='map of double mutants']"
 
 
@@ -210,6 +211,40 @@ def test_single_mutants_of_another_sequence_do_not_stay(page, held):
     assert page.tab.locator(f"{SCAN} .cell[role=button]").count() == 20 * 12
     page.tab.locator(f"{SCAN} .cell[role=button]").nth(6).click()  # of residue 7, in the first row
     page.until("document.querySelector('.words [data-key=\"word:6\"]').ariaPressed === 'true'")
+
+
+def test_the_map_of_an_earlier_sequence_chooses_no_residue(page, held):
+    page.open("#/mutants?text=EVQLVESGGG&blanks=")
+    page.tab.wait_for_selector(".words button.word")
+    while not held:
+        page.tab.wait_for_timeout(50)
+    held.pop().continue_()
+    page.settled(SCAN)
+    page.tab.locator(".sentence input").fill("LVEVQLVESGGG")
+    page.tab.wait_for_selector(".stale")
+    page.tab.locator(f"{SCAN} .cell[role=button]").nth(6).click()
+    assert page.tab.locator(".words button.word").count() == 12
+    assert page.tab.locator(".words button.word[aria-pressed=true]").count() == 0
+
+
+def test_the_best_mutants_of_a_part_say_so_as_their_map_does(page):
+    """An answer that was stopped, on the page and in the names of files."""
+
+    def stopped(route):
+        answer = route.fetch()
+        route.fulfill(
+            response=answer, body=answer.text().replace('"part": ""', f'"part": "{PART}"')
+        )
+
+    page.tab.route("**/mutants/events", stopped)
+    page.open("#/mutants?text=EVQLVESGGG&blanks=2,4")
+    page.tab.wait_for_selector(DOUBLES)
+    page.stopped()
+    for name in ("doubles", "best-doubles"):
+        card = page.tab.locator(f"[data-key='card:{name}']")
+        assert card.locator(".part").all_inner_texts() == [f"{PART}; stopped before the rest."]
+    name, _ = page.saved("Best mutants", "CSV")
+    assert name == "unmask-best-doubles-0-of-1-sets.csv"
 
 
 def past(page):

@@ -90,7 +90,28 @@ def test_a_stop_after_the_first_of_two_answers_says_that_something_is_missing(pa
     page.stopped()
     assert page.tab.locator("[data-key='card:constructions']").count() == 0
     assert page.tab.get_by_role("button", name="Ask again").count() == 1
+    assert page.tab.get_by_role("button", name="Compare every construction").count() == 1
     page.console[:] = [line for line in page.console if "404" not in line]
+
+
+def test_a_comparison_that_was_stopped_can_be_asked_for(page):
+    page.open("#/fill?text=A+man+is+riding+a+horse.&blanks=3,5&candidates=64")
+    page.settled()
+    held = []
+    page.tab.route("**/compare/events", lambda route: held.append(route))
+    page.tab.get_by_label("Words considered", exact=True).select_option("128")
+    page.until(f"{SAID} === 'comparing constructions …'")
+    compare = page.tab.get_by_role("button", name="Compare every construction")
+    assert compare.count() == 0, "it is on its way"
+    page.tab.locator(STOP).click()
+    page.stopped()
+    compare.wait_for()
+    assert page.tab.locator("svg.heat").count() == 1
+    page.tab.unroute_all()
+    compare.click()
+    page.tab.wait_for_selector("[data-key='card:constructions']")
+    page.settled()
+    assert compare.count() == 0
 
 
 def test_stop_while_the_server_is_away_is_a_stop(page):

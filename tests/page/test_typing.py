@@ -281,6 +281,25 @@ def test_an_arc_of_an_older_question_chooses_no_pair_of_the_next(page, is_before
     page.settled("path.arc")
 
 
+def test_a_click_on_an_older_answer_chooses_no_pair_of_the_next(page):
+    """On an arc, and in the list of the strongest pairs."""
+    page.open("#/dependence?text=She+drank+tea.&candidates=8")
+    page.settled("path.arc")
+    waiting = []
+    page.tab.route("**/dependence/events", lambda route: waiting.append(route))
+    page.tab.get_by_label("Construction", exact=True).select_option("mrf")
+    page.tab.wait_for_selector(".stale")
+    page.tab.locator("path.arc").first.dispatch_event("click")
+    page.tab.locator("[data-key^='pair:']").last.click()
+    assert "pair=" not in page.tab.evaluate("location.hash")
+    while not waiting:
+        page.tab.wait_for_timeout(50)
+    waiting.pop().continue_()
+    page.until("document.querySelectorAll('.stale').length === 0")
+    page.tab.locator("[data-key^='pair:']").last.click()
+    assert "pair=" in page.tab.evaluate("location.hash")
+
+
 OPTIONS = {
     "fill": ("&blanks=1,2", "Construction"),
     "dependence": ("", "Construction"),

@@ -240,3 +240,64 @@ def test_a_map_is_not_dimmed_while_constructions_are_compared(page):
         page.tab.wait_for_timeout(50)
     waiting.pop().continue_()
     page.settled()
+
+
+def test_a_word_of_an_older_answer_is_not_pinned_in_another_blank(page):
+    page.open(TWO)
+    page.settled()
+    waiting = []
+    page.tab.route("**/fill/events", lambda route: waiting.append(route))
+    page.tab.locator(".words button.word").nth(1).click()
+    page.tab.wait_for_selector(".stale")
+    page.tab.locator("ol.bars button").first.click()
+    page.tab.locator("svg.heat .head[role=button]").first.click()
+    assert "pin=" not in page.tab.evaluate("location.hash")
+    page.tab.unroute_all()
+
+
+def test_constructions_are_not_compared_below_an_older_answer(page):
+    """The answer to the older question stays dimmed, and the new question runs on."""
+    page.open("#/fill?text=A+man+is+riding+a+horse.&blanks=1,3,5&construction=mrf&candidates=16")
+    page.settled("[aria-label='best completions']")
+    compare = page.tab.get_by_role("button", name="Compare every construction")
+    compare.wait_for()
+    waiting = []
+    page.tab.route("**/fill/events", lambda route: waiting.append(route))
+    page.tab.get_by_label("Words considered", exact=True).select_option("")
+    page.tab.wait_for_selector(".stale")
+    compare.click()
+    assert page.tab.locator(".stale").count() == 1
+    while not waiting:
+        page.tab.wait_for_timeout(50)
+    waiting.pop().continue_()
+    page.tab.unroute_all()
+    page.until("document.querySelectorAll('.stale').length === 0")
+    page.settled("[aria-label='best completions']")
+
+
+def test_a_single_blank_is_asked_with_what_decides_something(page):
+    """Options that were chosen for two blanks: a construction decides nothing for one, a number of
+    candidates does, and has its control.
+    """
+    page.open(f"{TWO}&construction=mrf")
+    page.settled()
+    page.tab.locator(".words button.word").nth(5).click()
+    page.until("document.querySelector('svg.heat') === null", seconds=20)
+    page.settled("[aria-label='best completions']")
+    assert page.tab.locator(".slot .error").count() == 0
+    candidates = page.tab.get_by_label("Words considered", exact=True)
+    assert candidates.input_value() == "64"
+    assert page.tab.get_by_label("Construction", exact=True).count() == 0
+    assert "; 64 tokens" in page.tab.locator("p.lead").first.inner_text()
+    asked = "unmask fill 'A man is riding a horse.'"
+    assert page.copied("Copy as command") == f"{asked} --candidates 64 --positions 4"
+    for every in ("all", ""):
+        candidates.select_option(every)
+        page.until("!document.querySelector('p.lead')?.textContent.includes(' 64 ')", seconds=20)
+        page.settled("[aria-label='best completions']")
+        assert page.tab.locator(".slot .error").count() == 0
+        assert page.copied("Copy as command") == f"{asked} --positions 4"
+    assert candidates.locator("option:checked").inner_text() == "default: all"
+    page.tab.locator(".words button.word").nth(5).click()
+    page.settled()
+    assert page.tab.get_by_label("Construction", exact=True).input_value() == "mrf"

@@ -46,18 +46,20 @@ function middles(pieces, words, room) {
   };
   const needed = words.map((numbers) => widthOf(numbers) + 2 * PADDING);
   const total = needed.reduce((sum, pixels) => sum + pixels, 0);
+  // What is left is shared out: a gap between two words, and half a gap at each end.
   const gap = Math.max(SMALLEST_GAP, (room - total) / words.length);
   const across = Math.max(room, total + gap * words.length);
   const isMirrored = direction(pieces.map((piece) => piece.text).join(" ")) === "rtl";
   const mirrored = (x) => (isMirrored ? across - x : x);
   const ofPieces = [];
   const ofWords = [];
-  let start = gap / 2; // of a word with its padding
+  let start = gap / 2; // where the next word begins, with its padding
   words.forEach((numbers, w) => {
     ofWords.push(mirrored(start + needed[w] / 2));
     numbers.forEach((n, k) => {
       const before = widthOf(numbers.slice(0, k)); // of the pieces of this word before the piece n
-      ofPieces[n] = mirrored(start + PADDING + before + widthOf([n]) / 2);
+      const startOfPiece = start + PADDING + before;
+      ofPieces[n] = mirrored(startOfPiece + widthOf([n]) / 2);
     });
     start += needed[w] + gap;
   });
@@ -71,7 +73,7 @@ function middles(pieces, words, room) {
 // enter(pair)   when the pointer comes onto its arc
 // exit(pair)    when the pointer leaves it
 // pick(pair)    when its arc is clicked
-// on            the chosen pair
+// on            the chosen pair, one of `pairs`
 export function arcs(pieces, pairs, { isOff, enter, exit, pick, on }) {
   const words = wordsOf(pieces);
 

@@ -70,15 +70,17 @@ export default view({
     // A file that is edited keeps its name and the way it is read; an empty list has no file any more.
     function edit() {
       edited = true;
-      taken = null; // a file that is still read does not take the place of what is typed
+      if (reading !== null) giveUpReading(); // the file does not take the place of what is typed
       const isEmpty = list.value.trim() === "";
       if (isEmpty) forgetFile();
       keep();
       page.drawControls();
     }
 
-    // A list that is typed or pasted over all of another one is not of that one's file.
+    // A list that is typed or pasted over all of another one is not of that one's file. An empty list has none, and how
+    // the next one is read may have been chosen.
     function forgetIfReplaced() {
+      if (list.value === "") return;
       const isAllMarked = list.selectionStart === 0 && list.selectionEnd === list.value.length;
       if (isAllMarked) forgetFile();
     }
@@ -91,23 +93,28 @@ export default view({
 
     // ---- a file ----
 
-    let taken = null; // the file that was chosen last; null once a list was typed, or the view was left
+    let reading = null; // the file that is being read; null if there is none, or if it was given up
 
-    // Says why a file is not taken. The list stays as it is, and the chooser does not name a file that it has not.
+    function giveUpReading() {
+      reading = null;
+      choose.value = ""; // it does not name a file that the list is not of
+    }
+
+    // Says why a file is not taken. The list stays as it is.
     function refuse(line) {
-      choose.value = "";
+      giveUpReading();
       question.clear(h("p", { class: "error", role: "alert" }, line));
     }
 
     async function take(chosen) {
-      taken = chosen;
+      reading = chosen;
       if (chosen.size > about.limits.most_batch_bytes) {
         refuse(about.lists.too_large);
         return;
       }
       const bytes = await bytesOf(chosen);
-      const isLatest = taken === chosen;
-      if (!isLatest) return;
+      const isGivenUp = reading !== chosen; // or another one was chosen meanwhile
+      if (isGivenUp) return;
       if (bytes === null) {
         refuse(`${chosen.name} cannot be read.`);
         return;
@@ -118,6 +125,7 @@ export default view({
         refuse(`${chosen.name} is not a text in UTF-8: save it as one.`);
         return;
       }
+      reading = null;
       file = chosen.name;
       edited = false;
       readAs = "";
@@ -148,11 +156,11 @@ export default view({
       mark(false);
       if (!hasFile(event)) return;
       event.preventDefault();
-      choose.value = ""; // it named another file
       const { files } = event.dataTransfer;
+      if (files.length === 0) return; // some programs drag a file that is not there
+      choose.value = ""; // it named another file
       if (files.length === 1) take(files[0]);
-      else if (files.length > 1) refuse("A list is one file: drop them one at a time.");
-      // some programs drag a file that is not there
+      else refuse("A list is one file: drop them one at a time.");
     }
 
     const listeners = { dragover, dragleave: () => mark(false), drop };
@@ -168,6 +176,7 @@ export default view({
 
     let titleAsked = ""; // of the list that was asked about last: it may be edited while its answer is shown
 
+    // The request, or what is missing for one. It keeps the title for the card of the answer.
     function body() {
       if (!list.value.trim()) return `Write ${noun}, one per line, or drop a file.`;
       titleAsked = title();
@@ -207,7 +216,7 @@ export default view({
       cards,
       past: () => null, // a list is not in the address: a link would not ask for it
       leave: () => {
-        taken = null; // a file that is still read is not asked about
+        reading = null; // a file that is still read is not asked about
         for (const [event, act] of Object.entries(listeners)) page.root.removeEventListener(event, act);
       },
     };

@@ -7,7 +7,7 @@ import { heatmap } from "../drawing/heatmap.js";
 import { drawnTable, rowsOf, sentences } from "../result.js";
 import { view } from "../view.js";
 
-const OF_PAIR = [38, 22]; // pixels of a cell
+const OF_PAIR = [38, 22]; // width and height of a cell, in pixels
 const PATIENCE = 220; // milliseconds that the pointer rests on an arc before its pair is shown
 const COLOURS = ["plain", "off"]; // "off": arcs of pairs whose conditionals are far from any joint have another colour
 
@@ -27,8 +27,8 @@ export default view({
 
     // ---- the question ----
 
-    // The places of the chosen words that are measured. A chosen word in whose place another is pinned is none of them:
-    // the model reads the pinned word.
+    // The places of the chosen words that are measured: all but the one in whose place another word is pinned. The
+    // model reads that word instead.
     function measured() {
       const pinned = sentence.pinnedWord;
       return sentence.chosen.filter((place) => place !== pinned?.place);
@@ -37,9 +37,12 @@ export default view({
     // Whether only some words are measured, and not every pair of the text.
     const isSome = () => sentence.typed || measured().length >= 2;
 
-    // Of the whole text every pair is measured, and `others` says what stands in the other places. Of some words the
-    // positions are named, where they can be: not of a word that the model does not know, nor where a blank was typed.
-    // All of the words then become blanks of the text.
+    // The request, or what is missing for one. It is one of three:
+    //
+    // 1. every pair of the text, where `others` says what stands in the other places;
+    // 2. the pairs of the chosen words, by their positions in the text;
+    // 3. the pairs of the blanks of a text. The chosen words become blanks if one of the blanks was typed, or if one of
+    //    the words has no position that can be named, as the model does not know it.
     function body() {
       if (sentence.words.length === 0) return `Write a ${page.text}.`;
       const { others, ...options } = page.options(); // `others` is for every pair alone
@@ -65,18 +68,21 @@ export default view({
       return pairs.find((pair) => pair.key === state.pair) ?? pairs[0];
     }
 
+    // Whether the answer that is drawn is of an older question. Its pairs are not chosen: in the next answer the same
+    // positions may be another pair.
+    const isOld = () => page.stage.classList.contains("stale");
+
     // reason   "quiet": without a step of the browser's history, as the pair was only pointed at
     function pick(pair, reason = "") {
       clearTimeout(timer);
+      if (isOld()) return;
       page.set({ pair: pair.key }, { reason, ask: false });
     }
 
-    // The pointer comes onto an arc. An arc of an older question chooses nothing: the pair with the same positions in
-    // the next answer would be another one.
+    // The pointer comes onto an arc. Its pair is chosen if the pointer rests, and no other question is asked meanwhile.
     function enter(pair) {
       clearTimeout(timer);
-      const isOld = page.stage.classList.contains("stale");
-      if (isOld) return;
+      if (isOld()) return;
       const { signal } = page.question;
       const rested = () => {
         const isSameQuestion = signal === page.question.signal;
@@ -136,9 +142,10 @@ export default view({
 
     function cards(answer) {
       const on = chosenPair(answer);
-      const tables = answer.view.tables.map((table) => card({
-        title: "As a table", name: "table", rows: () => rowsOf(table), data: () => answer,
-      }, drawnTable(table, { label: "every pair" }), sentences(table.notes)));
+      const tables = answer.view.tables.map((table) => {
+        const how = { title: "As a table", name: "table", rows: () => rowsOf(table), data: () => answer };
+        return card(how, drawnTable(table, { label: "every pair" }), sentences(table.notes));
+      });
       return [
         information(answer, on),
         h("div", { class: "columns" }, strongest(answer, on),

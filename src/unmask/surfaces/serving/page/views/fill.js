@@ -5,6 +5,8 @@ import { lasting } from "../drawing/update.js";
 import { view } from "../view.js";
 import { fillCards } from "./fill/cards.js";
 
+const ALL = "all"; // as a number of candidates
+
 export default view({
   name: "fill",
   title: "Fill",
@@ -33,19 +35,22 @@ export default view({
   },
 });
 
-// compared      the answer to the last comparison of every construction; null while there is none for these blanks
+// compared      the last answer to a comparison of all constructions; null while there is none for these blanks
 // comparedFor   the question that it answers, as JSON
+// isLeftOut     whether the comparison that `ask` makes beside a map was stopped, or failed
 // readout       the line below the map: the cell that is looked at
 class Fill {
   constructor(page) {
     this.page = page;
     this.compared = null;
     this.comparedFor = "";
+    this.isLeftOut = false;
     this.readout = lasting(h("p", { class: "readout", "aria-live": "polite" }));
   }
 
   // ---- the question ----
 
+  // The request, or what is missing for one.
   body() {
     const { sentence, word } = this.page;
     if (sentence.chosen.length > 0) return this.#request();
@@ -53,13 +58,26 @@ class Fill {
   }
 
   #request() {
+    return { ...this.#text(), ...this.#options(), ...this.#given() };
+  }
+
+  get #isSingle() { return this.page.sentence.chosen.length === 1; }
+
+  // The options that decide something: the server refuses others. Blanks of several lengths have none. A single blank
+  // has the same distribution by every construction, and over all tokens unless a number of them is given.
+  #options() {
     const { page } = this;
-    const options = page.sentence.several ? {} : page.options();
-    return { ...this.#text(), ...options, ...this.#given() };
+    if (page.sentence.several) return {};
+    const options = page.options();
+    if (this.#isSingle) {
+      delete options.construction;
+      if (options.candidates === ALL) delete options.candidates;
+    }
+    return options;
   }
 
   // Where the blanks are words of one token each, the whole text is asked with their positions: the answer then says
-  // what stands there, too. Otherwise the text is asked with blanks, of which some take several tokens, or were typed.
+  // what stands there, too. Otherwise the blanks are written into the text that is asked.
   #text() {
     const { sentence } = this.page;
     const words = sentence.chosen.map((i) => sentence.words[i]);
@@ -78,41 +96,57 @@ class Fill {
 
   // The question whose answer has every construction: it names none, and has no pin.
   #comparison() {
-    const { construction, given, ...shared } = this.#request();
-    return shared;
+    const comparison = this.#request();
+    delete comparison.construction;
+    delete comparison.given;
+    return comparison;
   }
 
+  // Asks, and then compares the constructions on two blanks. A comparison of more blanks takes as long as their answer:
+  // it has a button.
   async ask(question, body) {
     const { page } = this;
     const comparison = this.#comparison();
     if (this.comparedFor !== JSON.stringify(comparison)) this.compared = null;
+    this.isLeftOut = false;
     const answer = await question.slowly("fill", body);
     this.#fillChosen(answer);
+    const hasToCompare = answer.drawn.map !== null && this.compared === null;
+    this.isLeftOut = hasToCompare && question.stopped; // a person who pressed Stop waits for nothing more
     page.show(answer);
-    const isCompared = this.compared !== null || answer.drawn.map === null;
-    if (isCompared) return;
-    if (question.stopped) question.isPart = true; // a person who pressed Stop waits for nothing more
-    else await this.#compare(question, comparison);
+    if (this.isLeftOut) question.isPart = true;
+    else if (hasToCompare) await this.#compare(question, comparison);
   }
 
   // A comparison that is stopped has no answer: `slowly` raises, and nothing is kept.
   async #compare(question, comparison) {
+    const { signal } = question;
     question.stale(false); // what is drawn is the answer on these blanks
     question.say("comparing constructions …");
-    this.compared = await question.slowly("compare", comparison);
+    try {
+      this.compared = await question.slowly("compare", comparison);
+    } catch (error) {
+      const isLatest = signal === question.signal;
+      if (isLatest) {
+        this.isLeftOut = true;
+        this.page.draw(); // with the button
+      }
+      throw error;
+    }
     this.comparedFor = JSON.stringify(comparison);
     this.page.draw();
   }
 
-  // Whether the button is there that asks for a comparison.
+  // Whether there is a button that asks for a comparison.
   canCompare(answer) {
     if (this.page.sentence.chosen.length < 2) return false;
     if (answer.search) return false; // what was found by a search has one construction
-    if (answer.drawn.map) return false; // `ask` compares: for more blanks that takes as long as the answer
-    return this.compared === null;
+    const isAskedAnyway = answer.drawn.map !== null && !this.isLeftOut; // `ask` compares beside a map
+    return this.compared === null && !isAskedAnyway;
   }
 
   compare() {
+    if (this.#isOld) return;
     const comparison = this.#comparison();
     this.page.question.run((question) => this.#compare(question, comparison));
   }
@@ -122,9 +156,14 @@ class Fill {
   controls() {
     const { page } = this;
     const { sentence, word } = page;
-    // Of one blank, and of blanks of several lengths, there is nothing to choose.
-    if (sentence.several || sentence.chosen.length < 2) return [];
+    const decidesNothing = sentence.several || sentence.chosen.length === 0; // see `#options`
+    if (decidesNothing) return [];
     const capital = word.charAt(0).toUpperCase() + word.slice(1);
+    const candidates = page.option("candidates", {
+      label: `${capital}s considered`, usual: this.#isSingle ? ALL : undefined,
+      change: (value) => this.#setCandidates(value),
+    });
+    if (this.#isSingle) return [candidates];
     // Where the question names no construction, its answer says which one it has.
     const isNamed = page.state.construction !== "";
     const usual = isNamed ? undefined : page.answer?.construction;
@@ -133,9 +172,7 @@ class Fill {
       page.option("construction", {
         label: "Construction", usual, change: (construction) => this.setConstruction(construction),
       }),
-      page.option("candidates", {
-        label: `${capital}s considered`, change: (candidates) => this.#setCandidates(candidates),
-      }),
+      candidates,
       meaning && h("p", { class: "note" }, meaning),
     ];
   }
@@ -157,9 +194,10 @@ class Fill {
 
   // ---- the map and the pin ----
 
-  // Pins a token in a blank, or takes it away if it is the one that is pinned. All of the answer is then given it.
+  // Pins a token in a blank, or unpins it if it is pinned. The next answer is given what is pinned.
   // bar   a bar of the blank, or a head of the map: `id` is the token's number, `token` its spelling
   pin(blank, bar) {
+    if (this.#isOld) return;
     const { pinned } = this.page.sentence; // {blank, token, word}; its `token` is the number, as `bar.id` is
     const isPinned = pinned !== null && pinned.blank === blank && pinned.token === bar.id;
     const pin = isPinned ? "" : `${blank}:${bar.id}:${bar.token}`;
@@ -216,7 +254,7 @@ class Fill {
   keep() {
     const { sentence } = this.page;
     const { filled, words } = sentence;
-    const written = (word) => filled.get(words.indexOf(word)) ?? word.text;
+    const written = (word) => filled.get(words.indexOf(word)) ?? word.text; // a blank without a word in it has its own
     return sentence.set(sentence.template({ blank: written }));
   }
 }

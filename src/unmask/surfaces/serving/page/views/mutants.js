@@ -7,9 +7,10 @@ import { lasting } from "../drawing/update.js";
 import { drawnTable, rowsOf, sentences } from "../result.js";
 import { view } from "../view.js";
 
-const OF_SINGLES = { cell: [16, 14], least: 8.5 }; // pixels of a cell
-const OF_DOUBLES = { cell: [24, 18] };
-const COLUMNS = 1; // the axis of the sequence on the map of single changes, as `heatmap` numbers axes
+// Width and height of a cell, in pixels; `least` is the width to which a long sequence narrows it.
+const SIZE_OF_SINGLES = { cell: [16, 14], least: 8.5 };
+const SIZE_OF_DOUBLES = { cell: [24, 18] };
+const SEQUENCE_AXIS = 1; // of the map of single changes, as `heatmap` numbers axes: the columns
 const HINT_OF_SINGLES = "Point at a cell for its mutant; a click chooses the residue.";
 const HINT_OF_DOUBLES = "Point at a cell for its mutant.";
 
@@ -52,19 +53,17 @@ function rowsOfRecords(records) {
   return [heads, ...records.map((record) => heads.map((head) => record[head]))];
 }
 
-// singles    the answer of every single change of the sequence; null before there is one
-// scanned    the question that `singles` answers, as JSON
-// isWhole    whether it was not stopped on the way
-// ofSingle   the line below the map of single changes: the cell that was looked at last, or what to do
-// ofDouble   the same of double changes
+// singles            the answer of every single change of the sequence; null before there is one
+// scanned            the question that `singles` answers, as JSON
+// readoutOfSingles   the line below the map of single changes: the cell that was looked at last, or what to do
+// readoutOfDoubles   the same of double changes
 class Mutants {
   constructor(page) {
     this.page = page;
     this.singles = null;
     this.scanned = "";
-    this.isWhole = false;
-    this.ofSingle = newReadout();
-    this.ofDouble = newReadout();
+    this.readoutOfSingles = newReadout();
+    this.readoutOfDoubles = newReadout();
   }
 
   // ---- the questions ----
@@ -116,11 +115,11 @@ class Mutants {
     if (pair !== null) {
       const answer = await question.slowly("mutants", body);
       doubles = { ...answer, pairs, pair };
-      this.ofDouble.replaceChildren(HINT_OF_DOUBLES);
+      this.readoutOfDoubles.replaceChildren(HINT_OF_DOUBLES);
       page.show({ doubles, singles: this.singles });
       question.stale(false); // all that is drawn is the answer, also while the single mutants are asked for
     }
-    const isComplete = this.singles !== null && this.isWhole;
+    const isComplete = this.singles !== null && this.singles.drawn.part === "";
     if (!isComplete && question.stopped) { // a person who pressed Stop waits for nothing more
       question.isPart = true;
       return;
@@ -132,8 +131,7 @@ class Mutants {
   async #scan(question, scan) {
     this.singles = await question.slowly("mutants", scan);
     this.scanned = JSON.stringify(scan);
-    this.isWhole = this.singles.drawn.part === "";
-    this.ofSingle.replaceChildren(HINT_OF_SINGLES);
+    this.readoutOfSingles.replaceChildren(HINT_OF_SINGLES);
   }
 
   // ---- the cards ----
@@ -146,52 +144,56 @@ class Mutants {
   #linesOf(answer) { return [answer.sequence, this.page.about.model, ...answer.view.about]; }
 
   #singlesCard(singles) {
-    const { page, ofSingle } = this;
+    const { page, readoutOfSingles } = this;
     const { title, grid, part } = singles.drawn;
     const { sentence } = page;
     const layer = layerOf(grid, grid.shown); // the only one
     const drawn = heatmap(grid, {
-      ...OF_SINGLES,
-      head: (axis, { id }) => ({ pressed: axis === COLUMNS && sentence.pressed.has(id) }), // `id`: place from 0
-      press: (_, column) => this.#pressResidue(column), // every residue has a column, in the order of the sequence
-      look: (i, j) => readOut(ofSingle, grid.cells[i][j]),
+      ...SIZE_OF_SINGLES,
+      head: (axis, { id }) => ({ pressed: axis === SEQUENCE_AXIS && sentence.pressed.has(id) }), // `id`: place from 0
+      press: (row, column) => this.#pressResidue(singles, column),
+      look: (i, j) => readOut(readoutOfSingles, grid.cells[i][j]),
     });
     const how = {
       title, name: "singles", part, rows: () => rowsOfRecords(singles.mutants), data: () => singles,
       of: () => this.#linesOf(singles),
     };
     return card(how,
-      sentences(singles.view.about), drawn, ofSingle, sentences([layer.meaning]),
+      sentences(singles.view.about), drawn, readoutOfSingles, sentences([layer.meaning]),
       sentences(singles.view.verdict, "lead"));
   }
 
-  // Chooses a residue, as a click on it in the sequence does. While a shorter sequence is read, it may not be there.
-  #pressResidue(column) {
-    const buttons = this.page.sentence.list.querySelectorAll("button.word");
-    buttons[column]?.click();
+  // Chooses the residue of a column of the map, as a click on it in the sequence does: every residue has a column, in
+  // the order of the sequence. A map of an earlier sequence chooses nothing.
+  #pressResidue(singles, column) {
+    const { sentence } = this.page;
+    if (singles.sequence !== sentence.text) return;
+    const buttons = sentence.list.querySelectorAll("button.word");
+    buttons[column].click();
   }
 
   #doublesCards(doubles) {
-    const { page, ofDouble } = this;
+    const { page, readoutOfDoubles } = this;
     const { title, grid, part } = doubles.drawn;
     const layer = layerOf(grid, page.state.number);
     const drawn = heatmap(grid, {
-      ...OF_DOUBLES, layer: layer.name, look: (i, j) => readOut(ofDouble, grid.cells[i][j]),
+      ...SIZE_OF_DOUBLES, layer: layer.name, look: (i, j) => readOut(readoutOfDoubles, grid.cells[i][j]),
     });
     const how = {
       title, label: "double mutants", name: "doubles", part, rows: () => rowsOfRecords(doubles.mutants),
       data: () => answerOf(doubles), of: () => this.#linesOf(doubles),
       tools: [this.#pairMenu(doubles), this.#layerButtons(grid, layer)],
     };
-    const map = card(how, drawn, ofDouble, sentences([layer.meaning]));
+    const map = card(how, drawn, readoutOfDoubles, sentences([layer.meaning]));
     return h("div", { class: "columns" }, map, this.#bestCard(doubles));
   }
 
   #bestCard(doubles) {
     const { about, tables, verdict } = doubles.view;
+    const { part } = doubles.drawn;
     const [table] = tables;
     const how = {
-      title: "Best mutants", name: "best-doubles", rows: () => rowsOf(table), data: () => answerOf(doubles),
+      title: "Best mutants", name: "best-doubles", part, rows: () => rowsOf(table), data: () => answerOf(doubles),
     };
     return card(how,
       sentences(about), drawnTable(table, { label: "numbers of the best double mutants" }),
