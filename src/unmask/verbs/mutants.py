@@ -18,6 +18,7 @@ from unmask.common.border.marks import Only, Written
 from unmask.common.errors import InputError, argument_name
 from unmask.common.figure_files import figure_path, save_figure
 from unmask.common.files import output_file
+from unmask.common.formats import how_many
 from unmask.common.result_tables import Column, Table
 from unmask.common.results import Result
 from unmask.joints.constructions.construction import Construction, Rule
@@ -165,10 +166,12 @@ class Mutants(Result):
 
     def about(self) -> list[str]:
         """How many mutants there are, and what their numbers are of."""
-        return [
-            f"{len(self):,} mutants; {self.construction} joint; {len(self.alphabet)} tokens"
-            " per residue; in nats"
-        ]
+        facts = [how_many(len(self), "mutant")]
+        has_several_changes = any(len(mutant) > 1 for mutant in self.changes)
+        if has_several_changes:  # a single change has its conditional, and no joint
+            facts.append(f"{self.construction} joint")
+        facts += [f"{len(self.alphabet)} tokens per residue", "in nats"]
+        return ["; ".join(facts)]
 
     def tables(self) -> list[Table]:
         """The best mutants."""

@@ -196,6 +196,15 @@ def test_too_many_mutants_are_refused_before_any_pass(letters):
         unmask.mutants("ACDEG" * 6, positions="all", changes=4, model=letters)
 
 
+def test_single_mutants_are_not_said_to_be_of_a_joint(letters):
+    single = unmask.mutants(SEQUENCE, positions="2,5", model=letters)
+    assert single.about() == ["8 mutants; 5 tokens per residue; in nats"]
+    one = unmask.mutants(SEQUENCE, mutations="A1C", model=letters)
+    assert one.about() == ["1 mutant; 5 tokens per residue; in nats"]
+    both = unmask.mutants(SEQUENCE, mutations="A1C,A1C+C2A", model=letters)
+    assert both.about() == ["2 mutants; balanced joint; 5 tokens per residue; in nats"]
+
+
 def test_the_command(letters_folder, letters, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
 
