@@ -116,8 +116,8 @@ class FairLock:
     again past a waiting one.
 
     `threading.Lock` promises no order. `anyio.CapacityLimiter(1)` does, but threads take it
-    through the thread of the event loop. There a turn costs 9 times what a turn of this lock costs
-    in an idle process, and 90 ms where three other threads compute in Python
+    through the thread of the event loop. There a turn costs 12 times what a turn of this lock
+    costs in an idle process, and 34 ms where three other threads compute in Python
     (`python bench/serve_queue.py`).
     """
 
@@ -285,9 +285,10 @@ class Events:
     """Events on their way from a job's thread to the event loop, at most AHEAD of them. Each is a
     text as `_event` writes it.
 
-    The job's thread hands an event over in 4 µs, and waits only if there is no room. A stream of
-    anyio takes each event in the loop's thread while the job's thread waits: 55 µs in an idle
-    process, and 73 ms where three other threads compute in Python (`python bench/serve_queue.py`).
+    The job's thread hands an event over, and waits only if there is no room: 3 µs in an idle
+    process, 3 ms where three other threads compute in Python. A stream of anyio takes each event
+    in the loop's thread while the job's thread waits: 51 µs and 31 ms
+    (`python bench/serve_queue.py`).
     """
 
     def __init__(self) -> None:
